@@ -1,1 +1,55 @@
-//! placeholder
+//! The pure rules of Planwright: what a plan is, and what may happen to it.
+//!
+//! A [`Command`] and the [`Facts`] it is decided on go into [`decide`]; out comes a [`Decision`]
+//! (events, rows and a receipt) or a [`Refusal`]. [`evolve`] turns a plan and one event into the
+//! next plan, and is the only code that does: live work, replay and time travel share it.
+//!
+//! Deliberately absent: I/O, async, clocks, randomness. `now` and new ids come in as arguments, so
+//! a decision may be made again on fresher facts and is the same for the same input.
+
+pub mod action;
+pub mod argument;
+pub mod caller;
+pub mod changeset;
+pub mod command;
+pub mod decide;
+pub mod decision;
+pub mod digest;
+pub mod event;
+pub mod evolve;
+pub mod facts;
+pub mod id;
+pub mod invariant;
+pub mod judgement;
+pub mod name;
+pub mod phase;
+#[allow(
+    clippy::module_inception,
+    reason = "the crate is about plans; this is the plan itself"
+)]
+pub mod plan;
+pub mod profile;
+pub mod refusal;
+pub mod stage;
+pub mod text;
+pub mod time;
+pub mod verb;
+
+pub use action::{Action, ActionState, Actors};
+pub use caller::Caller;
+pub use command::Command;
+pub use decide::{Request, decide};
+pub use digest::Digest;
+pub use event::{Event, Recorded};
+pub use evolve::evolve;
+pub use facts::{Decision, Facts, Outcome, Receipt, Row};
+pub use id::{ChangesetId, CommandId, Epoch, PlanId, Version};
+pub use name::Name;
+pub use phase::Phase;
+pub use plan::Plan;
+pub use profile::Profile;
+pub use refusal::{ReconciliationBlocked, Refusal};
+pub use stage::Stage;
+pub use text::Text;
+pub use time::{Span, Timestamp};
+pub use verb::Verb;

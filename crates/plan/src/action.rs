@@ -1,0 +1,96 @@
+//! Actions: reusable templates of plans.
+
+use serde::{Deserialize, Serialize};
+
+use crate::argument::ArgumentSpec;
+use crate::invariant::RuleDraft;
+use crate::{Caller, Name, PlanId, Profile, Timestamp};
+
+/// Who works on a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actors {
+    /// In strategize.
+    pub strategy: Name,
+    /// In execute.
+    pub execution: Name,
+}
+
+impl Actors {
+    /// The same actor in both phases.
+    pub fn both(actor: Name) -> Self {
+        Self {
+            strategy: actor.clone(),
+            execution: actor,
+        }
+    }
+}
+
+/// What an action is defined by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionDefinition {
+    /// Its name.
+    pub name: Name,
+    /// What it does, in a line; the goal of its plans.
+    pub description: String,
+    /// What it does, at length.
+    pub long_description: Option<String>,
+    /// Who works, unless configuration supplies it.
+    pub actors: Option<Actors>,
+    /// What can be given.
+    pub arguments: Vec<ArgumentSpec>,
+    /// Rules of its plans.
+    pub invariants: Vec<RuleDraft>,
+    /// Where its plans stop and ask.
+    pub automation_profile: Option<Profile>,
+    /// Its plans may write nothing.
+    pub read_only: bool,
+    /// May it be used more than once?
+    pub reusable: bool,
+}
+
+/// An action as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Action {
+    /// Its definition.
+    pub definition: ActionDefinition,
+    /// Its state.
+    pub state: ActionState,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// By whom.
+    pub created_by: Caller,
+    /// The plan made of it, if it may be used once only.
+    pub used_by: Option<PlanId>,
+}
+
+impl Action {
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.definition.name
+    }
+}
+
+/// Whether an action can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionState {
+    /// It can.
+    Available,
+    /// It was taken out of use.
+    Archived {
+        /// When.
+        at: Timestamp,
+        /// By whom.
+        by: Caller,
+    },
+}
+
+impl ActionState {
+    /// As it is shown.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Archived { .. } => "archived",
+        }
+    }
+}

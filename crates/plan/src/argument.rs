@@ -1,0 +1,466 @@
+//! Arguments of actions: their declaration, and the check of given values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use regex::RegexBuilder;
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// Types of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentType {
+    /// Text.
+    String,
+    /// A whole number of 64 bits.
+    Integer,
+    /// A finite number.
+    Float,
+    /// `true` or `false`.
+    Boolean,
+    /// A list of texts.
+    List,
+}
+
+impl fmt::Display for ArgumentType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Float => "float",
+            Self::Boolean => "boolean",
+            Self::List => "list",
+        })
+    }
+}
+
+/// The value of an argument.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentValue {
+    /// Text.
+    String(Text),
+    /// A whole number.
+    Integer(i64),
+    /// A finite number.
+    Float(f64),
+    /// True or false.
+    Boolean(bool),
+    /// A list of texts.
+    List(Vec<Text>),
+}
+
+impl ArgumentValue {
+    /// As plain JSON, for people, programs and rules.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::String(text) => text.as_str().into(),
+            Self::Integer(number) => (*number).into(),
+            Self::Float(number) => (*number).into(),
+            Self::Boolean(value) => (*value).into(),
+            Self::List(items) => items.iter().map(Text::as_str).collect(),
+        }
+    }
+}
+
+/// The declaration of an argument.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArgumentSpec {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: ArgumentType,
+    /// Must it be given?
+    pub required: bool,
+    /// Its value when not given.
+    pub default: Option<ArgumentValue>,
+    /// Least number, or least length of a text or list.
+    pub min: Option<f64>,
+    /// Greatest number, or greatest length of a text or list.
+    pub max: Option<f64>,
+    /// What a text must match, as a whole.
+    pub pattern: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+/// What is wrong with a declaration or a given value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("argument `{name}`: {why}")]
+pub struct ArgumentProblem {
+    /// The argument.
+    pub name: String,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+/// Longest single value.
+const MAX_BYTES: usize = 64 * 1024;
+/// Most items of a list: keeps expressions over it bounded.
+const MAX_ITEMS: usize = 1000;
+
+impl ArgumentSpec {
+    /// Is the declaration sound in itself?
+    pub fn check(&self) -> Result<(), ArgumentProblem> {
+        let refuse = |why: String| Err(self.problem(why));
+        let name_ok = self.name.starts_with(|c: char| c.is_ascii_lowercase())
+            && self.name.len() <= 64
+            && self
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !name_ok {
+            return refuse(
+                "a name is lower-case letters, digits and `_`, starting with a letter".into(),
+            );
+        }
+        if self.pattern.is_some() && self.kind != ArgumentType::String {
+            return refuse(format!(
+                "`pattern` is for strings, not for type {}",
+                self.kind
+            ));
+        }
+        if (self.min.is_some() || self.max.is_some()) && self.kind == ArgumentType::Boolean {
+            return refuse("`min` and `max` have no meaning for a boolean".into());
+        }
+        if [self.min, self.max]
+            .into_iter()
+            .flatten()
+            .any(|bound| !bound.is_finite())
+        {
+            return refuse("`min` and `max` are finite numbers".into());
+        }
+        if let (Some(min), Some(max)) = (self.min, self.max)
+            && min > max
+        {
+            return refuse(format!("`min` {min} is greater than `max` {max}"));
+        }
+        if let Some(pattern) = &self.pattern
+            && let Err(error) = compile(pattern)
+        {
+            return refuse(format!("`pattern` is no regular expression: {error}"));
+        }
+        match &self.default {
+            Some(_) if self.required => {
+                refuse("it is required, so a default would never be used".into())
+            }
+            Some(value) => self.check_value(value),
+            None => Ok(()),
+        }
+    }
+
+    /// The value written as `text` in the type of this argument.
+    pub fn parse(&self, text: &str) -> Result<ArgumentValue, ArgumentProblem> {
+        let refuse =
+            |wanted: &str| Err(self.problem(format!("`{}` is not {wanted}", shortened(text))));
+        let value = match self.kind {
+            ArgumentType::String => ArgumentValue::String(text.into()),
+            ArgumentType::Integer => match text.parse() {
+                Ok(number) => ArgumentValue::Integer(number),
+                Err(_) => return refuse("a whole number"),
+            },
+            ArgumentType::Float => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => ArgumentValue::Float(number),
+                Ok(_) | Err(_) => return refuse("a finite number"),
+            },
+            ArgumentType::Boolean => match text {
+                "true" => ArgumentValue::Boolean(true),
+                "false" => ArgumentValue::Boolean(false),
+                _ => return refuse("`true` or `false`"),
+            },
+            ArgumentType::List => match serde_json::from_str::<Vec<String>>(text) {
+                Ok(items) => ArgumentValue::List(items.into_iter().map(Text::from).collect()),
+                Err(_) if text.starts_with('[') => return refuse("a JSON list of texts"),
+                Err(_) => ArgumentValue::List(vec![text.into()]),
+            },
+        };
+        self.check_value(&value)?;
+        Ok(value)
+    }
+
+    fn check_value(&self, value: &ArgumentValue) -> Result<(), ArgumentProblem> {
+        let refuse = |why: String| Err(self.problem(why));
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a bound near 2^53 is compared well enough"
+        )]
+        let (measure, unit) = match (self.kind, value) {
+            (ArgumentType::String, ArgumentValue::String(text)) => {
+                if text.as_str().len() > MAX_BYTES || text.as_str().contains('\0') {
+                    return refuse("a text is at most 64 KiB and holds no NUL".into());
+                }
+                if let Some(pattern) = &self.pattern
+                    && !compile(pattern).is_ok_and(|regex| regex.is_match(text.as_str()))
+                {
+                    return refuse(format!(
+                        "`{}` does not match `{pattern}`",
+                        shortened(text.as_str())
+                    ));
+                }
+                (text.as_str().chars().count() as f64, " characters")
+            }
+            (ArgumentType::Integer, ArgumentValue::Integer(number)) => (*number as f64, ""),
+            (ArgumentType::Float, ArgumentValue::Float(number)) if number.is_finite() => {
+                (*number, "")
+            }
+            (ArgumentType::Boolean, ArgumentValue::Boolean(_)) => return Ok(()),
+            (ArgumentType::List, ArgumentValue::List(items)) => {
+                let bytes: usize = items.iter().map(|item| item.as_str().len()).sum();
+                if items.len() > MAX_ITEMS || bytes > MAX_BYTES {
+                    return refuse("a list has at most 1000 items and 64 KiB".into());
+                }
+                if items.iter().any(|item| item.as_str().contains('\0')) {
+                    return refuse("an item holds a NUL".into());
+                }
+                (items.len() as f64, " items")
+            }
+            (kind, _) => return refuse(format!("the value is not of type {kind}")),
+        };
+        if let Some(min) = self.min
+            && measure < min
+        {
+            return refuse(format!("{measure}{unit} is less than the least, {min}"));
+        }
+        if let Some(max) = self.max
+            && measure > max
+        {
+            return refuse(format!("{measure}{unit} is more than the most, {max}"));
+        }
+        Ok(())
+    }
+
+    fn problem(&self, why: String) -> ArgumentProblem {
+        ArgumentProblem {
+            name: self.name.clone(),
+            why,
+        }
+    }
+}
+
+/// The values of all arguments, from what was given as `name=value`; or everything that is wrong.
+pub fn resolve(
+    specs: &[ArgumentSpec],
+    given: &[(String, String)],
+) -> Result<BTreeMap<String, ArgumentValue>, Vec<ArgumentProblem>> {
+    let mut values = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (name, _) in given {
+        if !specs.iter().any(|spec| &spec.name == name) {
+            problems.push(ArgumentProblem {
+                name: name.clone(),
+                why: unknown(specs),
+            });
+        }
+    }
+    for spec in specs {
+        let texts: Vec<&str> = given
+            .iter()
+            .filter(|(name, _)| name == &spec.name)
+            .map(|(_, text)| text.as_str())
+            .collect();
+        match value_of(spec, &texts) {
+            Ok(Some(value)) => {
+                values.insert(spec.name.clone(), value);
+            }
+            Ok(None) => {}
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(values)
+    } else {
+        Err(problems)
+    }
+}
+
+fn value_of(spec: &ArgumentSpec, texts: &[&str]) -> Result<Option<ArgumentValue>, ArgumentProblem> {
+    match texts {
+        [] if spec.required => Err(spec.problem(format!("it is required (type {})", spec.kind))),
+        [] => Ok(spec.default.clone()),
+        [text] => spec.parse(text).map(Some),
+        many if spec.kind == ArgumentType::List => {
+            let value = ArgumentValue::List(many.iter().map(|text| Text::from(*text)).collect());
+            spec.check_value(&value)?;
+            Ok(Some(value))
+        }
+        _ => Err(spec.problem("it was given more than once, and only a list may be".into())),
+    }
+}
+
+fn unknown(specs: &[ArgumentSpec]) -> String {
+    if specs.is_empty() {
+        return "the action takes no arguments".into();
+    }
+    let known: Vec<_> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    format!(
+        "the action has no such argument; it has {}",
+        known.join(", ")
+    )
+}
+
+fn compile(pattern: &str) -> Result<regex::Regex, regex::Error> {
+    RegexBuilder::new(&format!("^(?:{pattern})$"))
+        .size_limit(1 << 20)
+        .build()
+}
+
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(kind: ArgumentType) -> ArgumentSpec {
+        ArgumentSpec {
+            name: "n".into(),
+            kind,
+            required: false,
+            default: None,
+            min: None,
+            max: None,
+            pattern: None,
+            description: None,
+        }
+    }
+
+    fn given(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn values_are_read_in_their_type() {
+        let check = |kind, text: &str, expected: Option<ArgumentValue>| {
+            assert_eq!(spec(kind).parse(text).ok(), expected, "{kind} {text}");
+        };
+        check(
+            ArgumentType::Integer,
+            "-7",
+            Some(ArgumentValue::Integer(-7)),
+        );
+        check(ArgumentType::Integer, "7.0", None);
+        check(ArgumentType::Integer, "9223372036854775808", None);
+        check(
+            ArgumentType::Float,
+            "1e3",
+            Some(ArgumentValue::Float(1000.0)),
+        );
+        check(ArgumentType::Float, "inf", None);
+        check(ArgumentType::Float, "NaN", None);
+        check(
+            ArgumentType::Boolean,
+            "true",
+            Some(ArgumentValue::Boolean(true)),
+        );
+        check(ArgumentType::Boolean, "yes", None);
+        check(
+            ArgumentType::String,
+            "",
+            Some(ArgumentValue::String("".into())),
+        );
+        check(ArgumentType::String, "a\0", None);
+        check(
+            ArgumentType::List,
+            "a",
+            Some(ArgumentValue::List(vec!["a".into()])),
+        );
+        check(
+            ArgumentType::List,
+            r#"["a","b"]"#,
+            Some(ArgumentValue::List(vec!["a".into(), "b".into()])),
+        );
+        check(ArgumentType::List, "[1]", None);
+    }
+
+    #[test]
+    fn bounds_and_patterns_hold() {
+        let bounded = ArgumentSpec {
+            min: Some(1.0),
+            max: Some(3.0),
+            ..spec(ArgumentType::Integer)
+        };
+        assert!(
+            bounded.parse("0").is_err()
+                && bounded.parse("3").is_ok()
+                && bounded.parse("4").is_err()
+        );
+        let matched = ArgumentSpec {
+            pattern: Some("a|b".into()),
+            ..spec(ArgumentType::String)
+        };
+        assert!(
+            matched.parse("a").is_ok() && matched.parse("ab").is_err(),
+            "the pattern covers the whole text"
+        );
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        let specs = [ArgumentSpec {
+            required: true,
+            ..spec(ArgumentType::Integer)
+        }];
+        let problems = resolve(&specs, &given(&[("x", "1")])).unwrap_err();
+        assert_eq!(problems.len(), 2);
+        let twice = resolve(&specs, &given(&[("n", "1"), ("n", "2")])).unwrap_err();
+        assert!(twice[0].why.contains("more than once"));
+    }
+
+    #[test]
+    fn unsound_declarations_are_refused() {
+        let bad = [
+            ArgumentSpec {
+                name: "N".into(),
+                ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                pattern: Some("(".into()),
+                ..spec(ArgumentType::String)
+            },
+            ArgumentSpec {
+                pattern: Some("a".into()),
+                ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                min: Some(2.0),
+                max: Some(1.0),
+                ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                min: Some(f64::NAN),
+                ..spec(ArgumentType::Float)
+            },
+            ArgumentSpec {
+                min: Some(1.0),
+                ..spec(ArgumentType::Boolean)
+            },
+            ArgumentSpec {
+                default: Some(ArgumentValue::Integer(5)),
+                max: Some(1.0),
+                ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                default: Some(ArgumentValue::Integer(5)),
+                required: true,
+                ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                default: Some(ArgumentValue::Boolean(true)),
+                ..spec(ArgumentType::Integer)
+            },
+        ];
+        for spec in bad {
+            assert!(spec.check().is_err(), "{spec:?}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Commands: what is asked of the engine, with everything a decision needs that is not a stored
+//! fact. New ids and judgements come in here, so that deciding again gives the same answer.
+
+use crate::action::ActionDefinition;
+use crate::changeset::{Entry, Node, TreePath};
+use crate::decision::ReportedDecision;
+use crate::invariant::{RuleDraft, RuleName, Scope};
+use crate::judgement::Judgement;
+use crate::plan::{Limits, ProfileSource};
+use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
+use crate::{Actors, ChangesetId, Epoch, Name, Phase, PlanId, Profile, Span, Verb};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Store a new action.
+    CreateAction(ActionDefinition),
+    /// Take an action out of use.
+    ArchiveAction(Name),
+    /// Add a rule to a scope.
+    AddRule {
+        /// Where it shall hold.
+        scope: Scope,
+        /// What it says.
+        draft: RuleDraft,
+    },
+    /// Remove a rule from its scope.
+    RemoveRule {
+        /// Where it holds.
+        scope: Scope,
+        /// Its name.
+        name: RuleName,
+    },
+    /// Make a plan.
+    Use(NewPlan),
+    /// Claim a phase.
+    Start {
+        /// Which.
+        phase: Phase,
+        /// Who claims it.
+        owner: String,
+        /// For how long without a renewal.
+        lease: Span,
+        /// What the rules say; asked for strategize only.
+        judgement: Option<Judgement>,
+    },
+    /// Hand in the strategy.
+    CompleteStrategize {
+        /// The authority.
+        epoch: Epoch,
+        /// What was decided.
+        decisions: Vec<ReportedDecision>,
+    },
+    /// Move a finished strategy into execute.
+    ExecutePlan {
+        /// What the rules say.
+        judgement: Judgement,
+    },
+    /// Open a changeset.
+    OpenChangeset {
+        /// The authority.
+        epoch: Epoch,
+        /// Its id.
+        id: ChangesetId,
+        /// Its unit of work.
+        node: Node,
+    },
+    /// Record one change.
+    RecordChange {
+        /// The authority.
+        epoch: Epoch,
+        /// Where it belongs.
+        into: Into,
+        /// What changed.
+        entry: Entry,
+    },
+    /// Close a changeset for good.
+    SealChangeset {
+        /// The authority.
+        epoch: Epoch,
+        /// Which.
+        changeset: ChangesetId,
+    },
+    /// Hand in the result.
+    CompleteExecute {
+        /// The authority.
+        epoch: Epoch,
+        /// What it is.
+        result: ResultContent,
+        /// What the rules say of it; a failing one blocks apply, not this.
+        judgement: Judgement,
+    },
+    /// Sign the result.
+    Approve,
+    /// Move a finished result into apply.
+    ApplyPlan {
+        /// What the rules say.
+        judgement: Judgement,
+    },
+    /// Store what is about to be done to the targets.
+    PrepareApply {
+        /// The authority.
+        epoch: Epoch,
+        /// One move per resource.
+        moves: Vec<RefMove>,
+        /// What the rules say of the merged tree.
+        judgement: Judgement,
+    },
+    /// Take that back, nothing having been done.
+    WithdrawApply {
+        /// The authority.
+        epoch: Epoch,
+    },
+    /// Record that everything landed.
+    CompleteApply {
+        /// The authority.
+        epoch: Epoch,
+        /// The resources whose target was looked up and contains its `new`.
+        landed: Vec<String>,
+        /// What can no longer be merged, as a plan of its own.
+        rest: Option<LinkedPlan>,
+    },
+    /// Record that it cannot land as it is.
+    Constrain {
+        /// The authority.
+        epoch: Epoch,
+        /// What sort of obstacle.
+        kind: ConstraintKind,
+        /// What happened.
+        message: String,
+        /// The paths concerned.
+        paths: Vec<TreePath>,
+        /// The commits concerned.
+        commits: Vec<String>,
+    },
+    /// Keep a lease.
+    Renew {
+        /// The authority.
+        epoch: Epoch,
+        /// For how long from now.
+        lease: Span,
+    },
+    /// Give a lease back.
+    Release {
+        /// The authority.
+        epoch: Epoch,
+    },
+    /// Take a lease from a holder that is gone.
+    Reclaim {
+        /// How we know.
+        grounds: Grounds,
+    },
+    /// End work with an error.
+    Fail {
+        /// The authority.
+        epoch: Epoch,
+        /// What sort.
+        category: Category,
+        /// What happened.
+        message: String,
+    },
+    /// Ask a person.
+    Ask {
+        /// The authority.
+        epoch: Epoch,
+        /// What.
+        question: String,
+        /// Give up after.
+        patience: Option<Span>,
+    },
+    /// Answer the question.
+    Answer {
+        /// What is said.
+        text: String,
+    },
+    /// Give up on an unanswered question.
+    ExpireQuestion,
+    /// Try the phase again.
+    Retry {
+        /// Start from scratch.
+        fresh: bool,
+        /// New limits, if they shall change.
+        limits: Option<Limits>,
+    },
+    /// Send the work back with feedback.
+    Revise {
+        /// What to do better.
+        feedback: String,
+        /// Paths that go back to where they were.
+        dropped: Vec<TreePath>,
+    },
+    /// Go back to strategize.
+    Revert {
+        /// Why.
+        reason: String,
+    },
+    /// Set a rule aside for this plan.
+    Waive {
+        /// Its name.
+        rule: RuleName,
+        /// Why.
+        reason: String,
+    },
+    /// End the plan without landing.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Make a plan that takes a landed one back.
+    Undo(LinkedPlan),
+}
+
+/// A plan to be made of an action or a goal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewPlan {
+    /// Its id.
+    pub id: PlanId,
+    /// The action to use.
+    pub action: Option<Name>,
+    /// What it is for; the action's description if not said.
+    pub goal: Option<String>,
+    /// Arguments as they were given.
+    pub arguments: Vec<(String, String)>,
+    /// Who works, if neither the action nor anybody narrower says so.
+    pub fallback_actors: Option<Actors>,
+    /// The profile and who said so, if it is not the action's to say.
+    pub profile: Option<(Profile, ProfileSource)>,
+    /// The profile of the user's settings.
+    pub fallback_profile: Option<Profile>,
+    /// What it may use.
+    pub limits: Limits,
+    /// The resources it works on.
+    pub resources: Vec<String>,
+}
+
+/// A plan that starts with a result, linked to the one it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkedPlan {
+    /// Its id.
+    pub id: PlanId,
+    /// The resources it works on.
+    pub resources: Vec<String>,
+    /// The result it starts with.
+    pub result: ResultContent,
+}
+
+/// Where a change belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Into {
+    /// To this changeset.
+    Changeset(ChangesetId),
+    /// To the open changeset of this unit of work.
+    Node(Node),
+    /// To the only open changeset; refused if there are several.
+    OnlyOpen,
+}
+
+/// How we know that a holder is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grounds {
+    /// Its lease expired; checked against the stored expiry.
+    Expired,
+    /// It was seen to be dead.
+    OwnerDead,
+}
+
+impl Command {
+    /// What it does, without its details.
+    pub fn verb(&self) -> Verb {
+        match self {
+            Self::CreateAction(_) => Verb::CreateAction,
+            Self::ArchiveAction(_) => Verb::ArchiveAction,
+            Self::AddRule { .. } => Verb::AddRule,
+            Self::RemoveRule { .. } => Verb::RemoveRule,
+            Self::Use(_) => Verb::Use,
+            Self::Start {
+                phase: Phase::Strategize,
+                ..
+            } => Verb::StartStrategize,
+            Self::Start {
+                phase: Phase::Execute,
+                ..
+            } => Verb::StartExecute,
+            Self::Start {
+                phase: Phase::Apply,
+                ..
+            } => Verb::StartApply,
+            Self::CompleteStrategize { .. } => Verb::CompleteStrategize,
+            Self::ExecutePlan { .. } => Verb::ExecutePlan,
+            Self::OpenChangeset { .. } => Verb::OpenChangeset,
+            Self::RecordChange { .. } => Verb::RecordChange,
+            Self::SealChangeset { .. } => Verb::SealChangeset,
+            Self::CompleteExecute { .. } => Verb::CompleteExecute,
+            Self::Approve => Verb::Approve,
+            Self::ApplyPlan { .. } => Verb::ApplyPlan,
+            Self::PrepareApply { .. } => Verb::PrepareApply,
+            Self::WithdrawApply { .. } => Verb::WithdrawApply,
+            Self::CompleteApply { .. } => Verb::CompleteApply,
+            Self::Constrain { .. } => Verb::Constrain,
+            Self::Renew { .. } => Verb::Renew,
+            Self::Release { .. } => Verb::Release,
+            Self::Reclaim { .. } => Verb::Reclaim,
+            Self::Fail { .. } => Verb::Fail,
+            Self::Ask { .. } => Verb::Ask,
+            Self::Answer { .. } => Verb::Answer,
+            Self::ExpireQuestion => Verb::ExpireQuestion,
+            Self::Retry { .. } => Verb::Retry,
+            Self::Revise { .. } => Verb::Revise,
+            Self::Revert { .. } => Verb::Revert,
+            Self::Waive { .. } => Verb::Waive,
+            Self::Cancel { .. } => Verb::Cancel,
+            Self::Undo(_) => Verb::Undo,
+        }
+    }
+
+    /// The authority it claims, where it needs one.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::CompleteStrategize { epoch, .. }
+            | Self::OpenChangeset { epoch, .. }
+            | Self::RecordChange { epoch, .. }
+            | Self::SealChangeset { epoch, .. }
+            | Self::CompleteExecute { epoch, .. }
+            | Self::PrepareApply { epoch, .. }
+            | Self::WithdrawApply { epoch }
+            | Self::CompleteApply { epoch, .. }
+            | Self::Constrain { epoch, .. }
+            | Self::Renew { epoch, .. }
+            | Self::Release { epoch }
+            | Self::Fail { epoch, .. }
+            | Self::Ask { epoch, .. } => Some(*epoch),
+            Self::CreateAction(_)
+            | Self::ArchiveAction(_)
+            | Self::AddRule { .. }
+            | Self::RemoveRule { .. }
+            | Self::Use(_)
+            | Self::Start { .. }
+            | Self::ExecutePlan { .. }
+            | Self::Approve
+            | Self::ApplyPlan { .. }
+            | Self::Reclaim { .. }
+            | Self::Answer { .. }
+            | Self::ExpireQuestion
+            | Self::Retry { .. }
+            | Self::Revise { .. }
+            | Self::Revert { .. }
+            | Self::Waive { .. }
+            | Self::Cancel { .. }
+            | Self::Undo(_) => None,
+        }
+    }
+}

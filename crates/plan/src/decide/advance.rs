@@ -1,0 +1,176 @@
+//! The way forward: results handed in, and the moves between phases.
+
+use crate::decide::draft::Draft;
+use crate::decide::{changeset, gate, text};
+use crate::decision::{DecisionNode, ReportedDecision};
+use crate::invariant::Gate;
+use crate::judgement::{Evidence, Judgement};
+use crate::profile::Step;
+use crate::stage::{Landing, ResultContent, Work};
+use crate::{Decision, Epoch, Event, Phase, Refusal, Row, Stage, Text};
+
+pub(super) fn complete_strategize(
+    mut draft: Draft<'_>,
+    epoch: Epoch,
+    reported: &[ReportedDecision],
+) -> Result<Decision, Refusal> {
+    let Stage::Strategize(Work::Processing(_)) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    let decisions = numbered(reported, draft.plan.decisions)?;
+    if !decisions.is_empty() {
+        draft.emit(Event::DecisionsRecorded { decisions });
+    }
+    draft.emit(Event::StrategizeCompleted { epoch });
+    Ok(draft.done())
+}
+
+pub(super) fn execute_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Decision, Refusal> {
+    let Stage::Strategize(Work::Complete) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    // Having asked for strategize is not having asked for execute.
+    let asked = draft.request.caller.is_person();
+    if !asked && !draft.plan.profile.goes(Step::StartExecute) {
+        return Err(Refusal::NeedsPerson {
+            verb: draft.request.command.verb(),
+            profile: draft.plan.profile,
+        });
+    }
+    match gate::pass(draft, Gate::Execute, judgement)? {
+        gate::Passage::Blocked(decision) => Ok(decision),
+        gate::Passage::Open(mut draft) => {
+            draft.emit(Event::ExecuteEntered { asked });
+            Ok(draft.done())
+        }
+    }
+}
+
+pub(super) fn complete_execute(
+    mut draft: Draft<'_>,
+    epoch: Epoch,
+    result: &ResultContent,
+    judgement: &Judgement,
+) -> Result<Decision, Refusal> {
+    let Stage::Execute(Work::Processing(_)) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    if let Some(Text::Known(report)) = &result.report {
+        text::checked("report", report)?;
+    }
+    if draft.plan.has_targets() && result.trees.is_empty() {
+        return Err(Refusal::EmptyResult);
+    }
+    gate::check_fresh(draft.facts, &draft.plan, Gate::Result, judgement)?;
+    // Only that every rule was judged matters here; what they said decides about apply.
+    gate::blocked_by(&draft.plan, draft.facts, Gate::Result, judgement)?;
+    changeset::seal_all(&mut draft);
+    let entry = draft.plan.entry(Phase::Execute);
+    for verdict in &judgement.verdicts {
+        let evidence = Evidence {
+            plan: draft.plan.id,
+            entry,
+            verdict: verdict.clone(),
+            at: draft.now,
+        };
+        draft.rows.push(Row::PutEvidence(evidence));
+    }
+    draft.emit(Event::ExecuteCompleted {
+        epoch,
+        result: result.clone(),
+    });
+    Ok(draft.done())
+}
+
+/// Signs the result. Lands nothing by itself; only a person can.
+pub(super) fn approve(mut draft: Draft<'_>) -> Result<Decision, Refusal> {
+    match draft.plan.stage {
+        Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {}
+        Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
+    }
+    if !draft.request.caller.is_person() {
+        return Err(Refusal::NeedsPerson {
+            verb: draft.request.command.verb(),
+            profile: draft.plan.profile,
+        });
+    }
+    let content = draft
+        .plan
+        .result
+        .as_ref()
+        .map(ResultContent::digest)
+        .ok_or(Refusal::EmptyResult)?;
+    draft.emit(Event::Approved { content });
+    Ok(draft.done())
+}
+
+pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Decision, Refusal> {
+    let Stage::Execute(Work::Complete) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    let asked = draft.request.caller.is_person();
+    let approved = draft.plan.valid_approval().is_some();
+    let goes = draft.plan.lands_unasked();
+    if !asked && !approved && !goes {
+        return Err(Refusal::NeedsPerson {
+            verb: draft.request.command.verb(),
+            profile: draft.plan.profile,
+        });
+    }
+    if draft.plan.has_targets() && !approved && !goes {
+        return Err(Refusal::NeedsApproval);
+    }
+    let approve_by_profile = draft.plan.has_targets() && !approved;
+    match gate::pass(draft, Gate::Apply, judgement)? {
+        gate::Passage::Blocked(decision) => Ok(decision),
+        gate::Passage::Open(mut draft) => {
+            if approve_by_profile && let Some(result) = &draft.plan.result {
+                let content = result.digest();
+                draft.emit(Event::Approved { content });
+            }
+            draft.emit(Event::ApplyEntered { asked });
+            Ok(draft.done())
+        }
+    }
+}
+
+/// Reported decisions with their numbers; the root is the parent of what names none.
+fn numbered(reported: &[ReportedDecision], existing: u32) -> Result<Vec<DecisionNode>, Refusal> {
+    let mut nodes = Vec::new();
+    for (index, one) in reported.iter().enumerate() {
+        let refuse = |why| Refusal::BadDecision {
+            number: index + 1,
+            why,
+        };
+        let number =
+            existing + 1 + u32::try_from(index).map_err(|_| refuse("there are too many"))?;
+        if !one.kind.is_for_actors() {
+            return Err(refuse("its kind is the engine's to record"));
+        }
+        let parent = one.parent.unwrap_or(1);
+        if parent == 0 || parent >= number {
+            return Err(refuse("its parent is not an earlier decision of the plan"));
+        }
+        nodes.push(DecisionNode {
+            number,
+            parent: Some(parent),
+            kind: one.kind,
+            question: text::checked("question of a decision", &one.question)?,
+            choice: text::checked("choice of a decision", &one.choice)?,
+            alternatives: one
+                .alternatives
+                .iter()
+                .map(|text| text.as_str().into())
+                .collect(),
+            rationale: one.rationale.as_deref().map(Text::from),
+            confidence: one.confidence,
+        });
+    }
+    Ok(nodes)
+}

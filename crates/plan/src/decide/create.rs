@@ -1,0 +1,181 @@
+//! Making plans: of an action or a goal, and out of other plans.
+
+use crate::action::ActionState;
+use crate::argument;
+use crate::command::{LinkedPlan, NewPlan};
+use crate::decide::draft::Draft;
+use crate::decide::{Request, text};
+use crate::decision::{DecisionKind, DecisionNode};
+use crate::event::Created;
+use crate::facts::PlanChange;
+use crate::plan::{Origin, ProfileSource};
+use crate::stage::Landing;
+use crate::{
+    Decision, Event, Facts, Outcome, Plan, PlanId, Receipt, Recorded, Refusal, Row, Stage, Text,
+    Timestamp, Version, evolve,
+};
+
+pub(super) fn from_use(
+    facts: &Facts,
+    request: &Request,
+    now: Timestamp,
+    new: &NewPlan,
+) -> Result<Decision, Refusal> {
+    let mut rows = Vec::new();
+    let definition = match (&new.action, &facts.action) {
+        (None, _) => None,
+        (Some(name), None) => return Err(Refusal::NoSuchAction(name.clone())),
+        (Some(_), Some(action)) => {
+            if let ActionState::Archived { at, by } = &action.state {
+                return Err(Refusal::ActionArchived {
+                    name: action.name().clone(),
+                    at: *at,
+                    by: by.clone(),
+                });
+            }
+            if let Some(plan) = action.used_by {
+                return Err(Refusal::ActionUsedUp {
+                    name: action.name().clone(),
+                    plan,
+                });
+            }
+            if !action.definition.reusable {
+                let mut used = action.clone();
+                used.used_by = Some(new.id);
+                rows.push(Row::PutAction(used));
+            }
+            Some(&action.definition)
+        }
+    };
+    let specs = definition
+        .map(|action| action.arguments.as_slice())
+        .unwrap_or_default();
+    let arguments = argument::resolve(specs, &new.arguments).map_err(Refusal::Arguments)?;
+    let goal = new
+        .goal
+        .as_deref()
+        .or(definition.map(|action| action.description.as_str()));
+    let goal = text::checked("goal", goal.ok_or(Refusal::NoGoal)?)?;
+    let actors = definition
+        .and_then(|action| action.actors.clone())
+        .or_else(|| new.fallback_actors.clone());
+    let action_profile = definition.and_then(|action| action.automation_profile);
+    let (profile, profile_source) = new
+        .profile
+        .or(action_profile.map(|profile| (profile, ProfileSource::Action)))
+        .or(new
+            .fallback_profile
+            .map(|profile| (profile, ProfileSource::User)))
+        .unwrap_or((crate::Profile::default(), ProfileSource::Default));
+    let created = Created {
+        goal,
+        action: definition.map(|action| action.name.clone()),
+        arguments,
+        actors: actors.ok_or(Refusal::NoActor)?,
+        profile,
+        profile_source,
+        read_only: definition.is_some_and(|action| action.read_only),
+        resources: new.resources.clone(),
+        limits: new.limits,
+        origin: Origin::Use,
+        result: None,
+    };
+    let change = first_step(new.id, request, now, created);
+    let receipt = Receipt {
+        verb: request.command.verb(),
+        outcome: Outcome::Done,
+        plan: Some(new.id),
+        version: Some(change.plan.version),
+        epoch: None,
+        changeset: None,
+        at: now,
+    };
+    Ok(Decision {
+        plans: vec![change],
+        rows,
+        receipt,
+    })
+}
+
+pub(super) fn undo(mut draft: Draft<'_>, linked: &LinkedPlan) -> Result<Decision, Refusal> {
+    let Stage::Apply(Landing::Applied(_)) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    if !draft.plan.has_targets() {
+        return Err(Refusal::NothingToUndo);
+    }
+    let goal = format!("Undo: {}", draft.plan.goal.first_line());
+    let change = linked_plan(&draft, linked, goal.into(), Origin::UndoOf(draft.plan.id));
+    draft.create(change);
+    let mut decision = draft.done();
+    decision.receipt.plan = Some(linked.id);
+    decision.receipt.version = Some(decision.plans[0].plan.version);
+    Ok(decision)
+}
+
+/// A plan that starts with a result: actors and profile are those of the one it comes from.
+pub(super) fn linked_plan(
+    draft: &Draft<'_>,
+    linked: &LinkedPlan,
+    goal: Text,
+    origin: Origin,
+) -> PlanChange {
+    let from = &draft.plan;
+    let created = Created {
+        goal,
+        action: from.action.clone(),
+        arguments: from.arguments.clone(),
+        actors: from.actors.clone(),
+        profile: from.profile,
+        profile_source: from.profile_source,
+        read_only: false,
+        resources: linked.resources.clone(),
+        limits: from.limits,
+        origin,
+        result: Some(linked.result.clone()),
+    };
+    first_step(linked.id, draft.request, draft.now, created)
+}
+
+/// The root of the decision tree: what the plan is for.
+pub(super) fn root_decision(goal: &Text) -> DecisionNode {
+    DecisionNode {
+        number: 1,
+        parent: None,
+        kind: DecisionKind::PromptDefinition,
+        question: "What is this plan for?".into(),
+        choice: goal.clone(),
+        alternatives: Vec::new(),
+        rationale: None,
+        confidence: None,
+    }
+}
+
+/// A plan's first event; one that starts with a result has its root decision at once.
+fn first_step(id: PlanId, request: &Request, now: Timestamp, created: Created) -> PlanChange {
+    let root = created
+        .result
+        .is_some()
+        .then(|| root_decision(&created.goal));
+    let mut events = vec![Event::Created(Box::new(created))];
+    events.extend(root.map(|root| Event::DecisionsRecorded {
+        decisions: vec![root],
+    }));
+    let mut plan: Option<Plan> = None;
+    let mut recorded_events = Vec::new();
+    for (version, event) in (1..).zip(events) {
+        let recorded = Recorded {
+            plan: id,
+            version: Version(version),
+            at: now,
+            by: request.caller.clone(),
+            event,
+        };
+        plan = Some(evolve(plan, &recorded).expect("BUG: a new plan's events fit"));
+        recorded_events.push(recorded);
+    }
+    PlanChange {
+        plan: plan.expect("BUG: a new plan has an event"),
+        events: recorded_events,
+    }
+}

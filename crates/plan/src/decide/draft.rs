@@ -1,0 +1,172 @@
+//! A decision in the making about one plan.
+
+use crate::decide::Request;
+use crate::decide::options::options;
+use crate::facts::{Lease, PlanChange};
+use crate::{
+    ChangesetId, Decision, Epoch, Event, Facts, Outcome, Plan, Receipt, Recorded, Refusal, Row,
+    Timestamp, evolve,
+};
+
+/// Collects events and rows; the plan in it is always the one its events make.
+pub(super) struct Draft<'a> {
+    pub facts: &'a Facts,
+    pub request: &'a Request,
+    /// Never before the plan's last event, so that its log is in the order of time.
+    pub now: Timestamp,
+    pub plan: Plan,
+    pub rows: Vec<Row>,
+    pub epoch: Option<Epoch>,
+    pub changeset: Option<ChangesetId>,
+    before: Plan,
+    events: Vec<Recorded>,
+    others: Vec<PlanChange>,
+}
+
+impl<'a> Draft<'a> {
+    /// A draft on the plan that was read.
+    pub fn on(facts: &'a Facts, request: &'a Request, now: Timestamp) -> Result<Self, Refusal> {
+        let id = request.plan.expect("BUG: a command about a plan names it");
+        let plan = facts.plan.clone().ok_or(Refusal::NoSuchPlan(id))?;
+        Ok(Self {
+            facts,
+            request,
+            now: now.max(plan.updated_at),
+            before: plan.clone(),
+            plan,
+            rows: Vec::new(),
+            epoch: request.command.epoch(),
+            changeset: None,
+            events: Vec::new(),
+            others: Vec::new(),
+        })
+    }
+
+    /// Adds an event, and takes the plan one further.
+    pub fn emit(&mut self, event: Event) {
+        let recorded = Recorded {
+            plan: self.plan.id,
+            version: self.plan.version.next(),
+            at: self.now,
+            by: self.request.caller.clone(),
+            event,
+        };
+        self.plan = evolve(Some(self.plan.clone()), &recorded)
+            .expect("BUG: a decision emits only events that fit the plan");
+        self.events.push(recorded);
+    }
+
+    /// Adds a new plan that comes to be in the same commit.
+    pub fn create(&mut self, change: PlanChange) {
+        self.others.push(change);
+    }
+
+    /// The holder, if the given authority is the current one; otherwise the answer to give.
+    pub fn require_holder(&self, epoch: Epoch) -> Result<(), Refusal> {
+        match self.plan.stage.holder() {
+            Some(holder) if holder.epoch == epoch => Ok(()),
+            Some(_) | None => Err(Refusal::Fenced {
+                given: epoch,
+                current: self.plan.epoch,
+            }),
+        }
+    }
+
+    /// Everything that was collected, as a decision.
+    pub fn done(mut self) -> Decision {
+        if self.before.stage.holder().is_some() && self.plan.stage.holder().is_none() {
+            self.rows.push(Row::DropLease(self.plan.id));
+        }
+        let receipt = self.receipt(Outcome::Done);
+        let mut plans = Vec::new();
+        if !self.events.is_empty() {
+            plans.push(PlanChange {
+                plan: self.plan,
+                events: self.events,
+            });
+        }
+        plans.extend(self.others);
+        Decision {
+            plans,
+            rows: self.rows,
+            receipt,
+        }
+    }
+
+    /// Nothing but rows: the plan stays as it is, whatever was collected.
+    pub fn beside(self, rows: Vec<Row>, outcome: Outcome) -> Decision {
+        let mut receipt = self.receipt(outcome);
+        receipt.version = Some(self.before.version);
+        Decision {
+            plans: Vec::new(),
+            rows,
+            receipt,
+        }
+    }
+
+    /// The answer to a command that does nothing in this stage: done before by the same authority,
+    /// or a refusal that says why and what would help.
+    pub fn not_now(self) -> Result<Decision, Refusal> {
+        let verb = self.request.command.verb();
+        let given = self.request.command.epoch();
+        let done = self.plan.done.get(&verb).cloned();
+        if let (Some(given), Some(done)) = (given, &done)
+            && done.epoch == Some(given)
+        {
+            return Ok(self.beside(Vec::new(), Outcome::AlreadyDone));
+        }
+        if let Some(ending) = self.plan.stage.ending() {
+            let state = self.plan.stage.state().as_str();
+            return Err(Refusal::Final {
+                verb,
+                state,
+                ending: ending.clone(),
+            });
+        }
+        if let Some(given) = given
+            && self
+                .plan
+                .stage
+                .holder()
+                .is_none_or(|holder| holder.epoch != given)
+        {
+            return Err(Refusal::Fenced {
+                given,
+                current: self.plan.epoch,
+            });
+        }
+        if self.plan.is_prepared() {
+            return Err(Refusal::PointOfNoReturn { verb });
+        }
+        let stage = self.plan.stage.to_string();
+        Err(Refusal::WrongState {
+            verb,
+            stage,
+            done,
+            helps: options(&self.plan),
+        })
+    }
+
+    /// The lease to store with a claim or a renewal.
+    pub fn put_lease(&mut self, owner: &str, epoch: Epoch, expires_at: Timestamp) {
+        let lease = Lease {
+            plan: self.plan.id,
+            owner: owner.to_owned(),
+            epoch,
+            expires_at,
+        };
+        self.rows.push(Row::PutLease(lease));
+    }
+
+    fn receipt(&self, outcome: Outcome) -> Receipt {
+        Receipt {
+            verb: self.request.command.verb(),
+            outcome,
+            plan: Some(self.plan.id),
+            version: Some(self.plan.version),
+            epoch: self.epoch,
+            changeset: self.changeset,
+            at: self.now,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Landing: from the stored intent to applied. Between the two only rolling forward, or a proven
+//! withdrawal.
+
+use crate::changeset::TreePath;
+use crate::command::LinkedPlan;
+use crate::decide::draft::Draft;
+use crate::decide::{create, gate, text};
+use crate::invariant::Gate;
+use crate::judgement::Judgement;
+use crate::plan::Origin;
+use crate::stage::{Constraint, ConstraintKind, Intent, Landing, RefMove};
+use crate::{Decision, Epoch, Event, Refusal, Stage};
+
+pub(super) fn prepare(
+    draft: Draft<'_>,
+    epoch: Epoch,
+    moves: &[RefMove],
+    judgement: &Judgement,
+) -> Result<Decision, Refusal> {
+    let Stage::Apply(Landing::Processing(_, None)) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    if draft.plan.has_targets() && draft.plan.valid_approval().is_none() {
+        return Err(Refusal::NeedsApproval);
+    }
+    if draft.plan.has_targets() && moves.is_empty() {
+        return Err(Refusal::EmptyResult);
+    }
+    match gate::pass(draft, Gate::Apply, judgement)? {
+        gate::Passage::Blocked(decision) => Ok(decision),
+        gate::Passage::Open(mut draft) => {
+            let intent = Intent {
+                moves: moves.to_vec(),
+                vouched: None,
+            };
+            draft.emit(Event::ApplyPrepared { epoch, intent });
+            Ok(draft.done())
+        }
+    }
+}
+
+/// Only the caller can know that no target ever had the change; it looks before it asks.
+pub(super) fn withdraw(mut draft: Draft<'_>, epoch: Epoch) -> Result<Decision, Refusal> {
+    let Stage::Apply(Landing::Processing(_, Some(_))) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    draft.emit(Event::ApplyWithdrawn { epoch });
+    Ok(draft.done())
+}
+
+pub(super) fn complete(
+    mut draft: Draft<'_>,
+    epoch: Epoch,
+    landed: &[String],
+    rest: Option<&LinkedPlan>,
+) -> Result<Decision, Refusal> {
+    let Stage::Apply(Landing::Processing(_, intent)) = &draft.plan.stage else {
+        return draft.not_now();
+    };
+    let intent = intent.clone();
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    match intent {
+        Some(intent) => check_landed(&intent, landed, rest)?,
+        // A plan that lands on nothing is prepared and landed in one.
+        None if !draft.plan.has_targets() => {
+            draft.emit(Event::ApplyPrepared {
+                epoch,
+                intent: Intent::default(),
+            });
+        }
+        None => return draft.not_now(),
+    }
+    if let Some(rest) = rest {
+        let goal = format!("Rest of: {}", draft.plan.goal.first_line());
+        let change = create::linked_plan(&draft, rest, goal.into(), Origin::RestOf(draft.plan.id));
+        draft.create(change);
+    }
+    draft.emit(Event::Landed { epoch });
+    Ok(draft.done())
+}
+
+pub(super) fn constrain(
+    mut draft: Draft<'_>,
+    epoch: Epoch,
+    kind: ConstraintKind,
+    message: &str,
+    paths: &[TreePath],
+    commits: &[String],
+) -> Result<Decision, Refusal> {
+    let Stage::Apply(Landing::Processing(_, None)) = draft.plan.stage else {
+        return draft.not_now();
+    };
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    let message = text::checked("message", message)?;
+    let constraint = Constraint {
+        kind,
+        message,
+        paths: paths.to_vec(),
+        commits: commits.to_vec(),
+        epoch,
+        at: draft.now,
+    };
+    draft.emit(Event::Constrained { constraint });
+    Ok(draft.done())
+}
+
+/// Every target was looked up and has the change, is left to another plan, or a person vouched.
+fn check_landed(
+    intent: &Intent,
+    landed: &[String],
+    rest: Option<&LinkedPlan>,
+) -> Result<(), Refusal> {
+    if intent.vouched.is_some() {
+        return Ok(());
+    }
+    let left: &[String] = rest
+        .map(|rest| rest.resources.as_slice())
+        .unwrap_or_default();
+    let missing: Vec<String> = intent
+        .moves
+        .iter()
+        .map(|step| &step.resource)
+        .filter(|resource| !landed.contains(resource) && !left.contains(resource))
+        .cloned()
+        .collect();
+    let nothing_landed = !intent.moves.is_empty() && landed.is_empty();
+    if missing.is_empty() && !nothing_landed {
+        return Ok(());
+    }
+    let all = intent
+        .moves
+        .iter()
+        .map(|step| step.resource.clone())
+        .collect();
+    Err(Refusal::NotLanded {
+        missing: if missing.is_empty() { all } else { missing },
+    })
+}

@@ -1,0 +1,88 @@
+//! Adding and removing rules.
+
+use crate::decide::Request;
+use crate::decide::action::receipt;
+use crate::invariant::{Rule, RuleDraft, RuleName, Scope};
+use crate::{Decision, Facts, Refusal, Row, Timestamp};
+
+pub(super) fn add(
+    facts: &Facts,
+    request: &Request,
+    now: Timestamp,
+    scope: &Scope,
+    draft: &RuleDraft,
+) -> Result<Decision, Refusal> {
+    require_subject(facts, scope)?;
+    if let Some(plan) = &facts.plan
+        && let Some(ending) = plan.stage.ending()
+    {
+        let state = plan.stage.state().as_str();
+        return Err(Refusal::Final {
+            verb: request.command.verb(),
+            state,
+            ending: ending.clone(),
+        });
+    }
+    if facts.rules.find(scope, &draft.name).is_some() {
+        return Err(Refusal::RuleExists {
+            scope: scope.clone(),
+            name: draft.name.clone(),
+        });
+    }
+    // A rule that a wider one overrules would be stored and never judged.
+    let overruling = |rule: &&Rule| {
+        rule.scope < *scope && rule.draft.name == draft.name && rule.draft.non_overridable
+    };
+    if let Some(rule) = facts.rules.rules.iter().find(overruling) {
+        return Err(Refusal::NonOverridable {
+            rule: rule.reference(),
+        });
+    }
+    let rule = Rule {
+        scope: scope.clone(),
+        revision: facts.rules.revision(scope) + 1,
+        draft: draft.clone(),
+        added_at: now,
+        added_by: request.caller.clone(),
+    };
+    Ok(Decision {
+        plans: Vec::new(),
+        rows: vec![Row::PutRule(rule)],
+        receipt: receipt(request, now),
+    })
+}
+
+pub(super) fn remove(
+    facts: &Facts,
+    request: &Request,
+    now: Timestamp,
+    scope: &Scope,
+    name: &RuleName,
+) -> Result<Decision, Refusal> {
+    if facts.rules.find(scope, name).is_none() {
+        return Err(Refusal::NoSuchRule {
+            scope: scope.clone(),
+            name: name.clone(),
+        });
+    }
+    let revision = facts.rules.revision(scope) + 1;
+    let row = Row::DropRule {
+        scope: scope.clone(),
+        name: name.clone(),
+        revision,
+    };
+    Ok(Decision {
+        plans: Vec::new(),
+        rows: vec![row],
+        receipt: receipt(request, now),
+    })
+}
+
+/// A rule for something that does not exist would never be judged.
+fn require_subject(facts: &Facts, scope: &Scope) -> Result<(), Refusal> {
+    match scope {
+        Scope::Action(name) if facts.action.is_none() => Err(Refusal::NoSuchAction(name.clone())),
+        Scope::Plan(id) if facts.plan.is_none() => Err(Refusal::NoSuchPlan(*id)),
+        Scope::Global | Scope::Action(_) | Scope::Plan(_) => Ok(()),
+    }
+}

@@ -1,0 +1,124 @@
+//! What a decision is made on, and what it is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::changeset::{Changeset, Entry, TreePath};
+use crate::invariant::{Rule, RuleBook, RuleName, Scope};
+use crate::judgement::{Evidence, Verdict};
+use crate::{
+    Action, ChangesetId, Epoch, Plan, PlanId, ReconciliationBlocked, Recorded, Timestamp, Verb,
+    Version,
+};
+
+/// The rows that were read for a decision, in one snapshot that holds to the commit.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The plan, if there is one.
+    pub plan: Option<Plan>,
+    /// Its lease, while somebody works.
+    pub lease: Option<Lease>,
+    /// The action.
+    pub action: Option<Action>,
+    /// The rules of the scopes that were asked for.
+    pub rules: RuleBook,
+    /// The plan's open changesets.
+    pub changesets: Vec<Changeset>,
+    /// Their entries, as far as they were asked for.
+    pub entries: Vec<(ChangesetId, Entry)>,
+}
+
+/// Until when a holder may go on unless it renews. A row of its own: a renewal is not an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The plan.
+    pub plan: PlanId,
+    /// The holder.
+    pub owner: String,
+    /// Its authority.
+    pub epoch: Epoch,
+    /// Expiry permits reclaim; authority is the epoch.
+    pub expires_at: Timestamp,
+}
+
+/// What is to be committed, all at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Plans that change or come to be.
+    pub plans: Vec<PlanChange>,
+    /// Other rows.
+    pub rows: Vec<Row>,
+    /// What the caller is told once it is committed.
+    pub receipt: Receipt,
+}
+
+/// One plan's step: its events, and what they make of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanChange {
+    /// The plan after the events.
+    pub plan: Plan,
+    /// The events, at least one.
+    pub events: Vec<Recorded>,
+}
+
+/// A row to be written beside the plan and its events.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Row {
+    /// Store or replace an action.
+    PutAction(Action),
+    /// Store a rule; its revision becomes its scope's.
+    PutRule(Rule),
+    /// Remove a rule.
+    DropRule {
+        /// Its scope.
+        scope: Scope,
+        /// Its name.
+        name: RuleName,
+        /// The scope's revision from now on.
+        revision: u64,
+    },
+    /// Store or extend a lease.
+    PutLease(Lease),
+    /// End a lease.
+    DropLease(PlanId),
+    /// Store or seal a changeset.
+    PutChangeset(Changeset),
+    /// Store or replace an entry.
+    PutEntry(ChangesetId, Entry),
+    /// Remove an entry: its changes cancelled out.
+    DropEntry(ChangesetId, TreePath),
+    /// Keep why a gate did not open; replaces the plan's last.
+    PutVerdict(Verdict),
+    /// Keep what a rule said of a result.
+    PutEvidence(Evidence),
+}
+
+/// What came of a command; remembered under its idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// What was asked.
+    pub verb: Verb,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The plan it was about or that came to be.
+    pub plan: Option<PlanId>,
+    /// Its version after the commit.
+    pub version: Option<Version>,
+    /// The authority that was given.
+    pub epoch: Option<Epoch>,
+    /// The changeset that was opened or written to.
+    pub changeset: Option<ChangesetId>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How a committed command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// The same caller had done it before; nothing changed.
+    AlreadyDone,
+    /// A gate did not open; the plan did not move, the verdict is stored beside it.
+    Blocked(ReconciliationBlocked),
+}

@@ -1,0 +1,339 @@
+//! Invariants: named rules with a scope, a check and the gates they are judged at.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Name, PlanId, Timestamp};
+
+/// Where a rule holds. The order is the order of precedence: later is narrower.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Scope {
+    /// Every plan.
+    Global,
+    /// Plans of an action.
+    Action(Name),
+    /// One plan.
+    Plan(PlanId),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global => f.write_str("global"),
+            Self::Action(name) => write!(f, "action:{}", name.full()),
+            Self::Plan(id) => write!(f, "plan:{id}"),
+        }
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> Self {
+        scope.to_string()
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        if given == "global" {
+            return Ok(Self::Global);
+        }
+        if let Some(name) = given.strip_prefix("action:") {
+            return Ok(Self::Action(
+                name.parse().map_err(|error| format!("{error}"))?,
+            ));
+        }
+        if let Some(id) = given.strip_prefix("plan:") {
+            return Ok(Self::Plan(id.parse().map_err(|error| format!("{error}"))?));
+        }
+        Err(format!(
+            "`{given}` is no scope: global, action:NAME or plan:ID"
+        ))
+    }
+}
+
+/// Where a plan is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Before strategize starts.
+    Strategize,
+    /// Before a strategy is executed.
+    Execute,
+    /// On the result of execute; decides about apply.
+    Result,
+    /// Before a result is applied.
+    Apply,
+}
+
+impl Gate {
+    /// Every gate, in the order of a plan's life.
+    pub const ALL: [Self; 4] = [Self::Strategize, Self::Execute, Self::Result, Self::Apply];
+
+    /// As it is typed and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strategize => "strategize",
+            Self::Execute => "execute",
+            Self::Result => "result",
+            Self::Apply => "apply",
+        }
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Gate {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|gate| gate.as_str() == given)
+            .ok_or_else(|| {
+                format!("`{given}` is no gate: use strategize, execute, result or apply")
+            })
+    }
+}
+
+/// The name of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RuleName(String);
+
+impl RuleName {
+    /// As it is stored and shown.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for RuleName {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        let ok = (1..=64).contains(&given.len())
+            && given
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b));
+        if ok {
+            Ok(Self(given.to_owned()))
+        } else {
+            Err("the name of a rule is 1 to 64 lower-case letters, digits, `-`, `_` and `.`".into())
+        }
+    }
+}
+
+/// How a rule is checked. More kinds will join; judging them is the engine's business.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// A CEL expression over plan, action and arguments that must be true.
+    Expr(String),
+}
+
+impl Check {
+    /// The check as a person wrote it.
+    pub fn source(&self) -> &str {
+        match self {
+            Self::Expr(source) => source,
+        }
+    }
+
+    /// The gates where this kind of check has a subject.
+    pub fn default_gates(&self) -> Vec<Gate> {
+        match self {
+            Self::Expr(_) => Gate::ALL.to_vec(),
+        }
+    }
+}
+
+/// A rule as it is written, before it belongs to a scope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleDraft {
+    /// Its name, unique in its scope.
+    pub name: RuleName,
+    /// What must hold.
+    pub check: Check,
+    /// Where it is judged.
+    pub at: Vec<Gate>,
+    /// A failure is told but does not block.
+    pub advisory: bool,
+    /// No narrower rule replaces it and nobody waives it.
+    pub non_overridable: bool,
+}
+
+/// A rule in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Where it holds.
+    pub scope: Scope,
+    /// The scope's revision at which it was added: names this wording of it.
+    pub revision: u64,
+    /// What it says.
+    pub draft: RuleDraft,
+    /// When it was added.
+    pub added_at: Timestamp,
+    /// By whom.
+    pub added_by: Caller,
+}
+
+impl Rule {
+    /// The reference to exactly this wording.
+    pub fn reference(&self) -> RuleRef {
+        RuleRef {
+            scope: self.scope.clone(),
+            name: self.draft.name.clone(),
+            revision: self.revision,
+        }
+    }
+}
+
+/// One wording of one rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RuleRef {
+    /// Its scope.
+    pub scope: Scope,
+    /// Its name.
+    pub name: RuleName,
+    /// Its revision.
+    pub revision: u64,
+}
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.scope)
+    }
+}
+
+/// The rules of some scopes, with the revision of each. A scope nobody wrote to is at revision 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleBook {
+    /// How often each scope was changed.
+    pub revisions: BTreeMap<Scope, u64>,
+    /// The rules in them.
+    pub rules: Vec<Rule>,
+}
+
+impl RuleBook {
+    /// The revision of a scope.
+    pub fn revision(&self, scope: &Scope) -> u64 {
+        self.revisions.get(scope).copied().unwrap_or(0)
+    }
+
+    /// A rule by its scope and name.
+    pub fn find(&self, scope: &Scope, name: &RuleName) -> Option<&Rule> {
+        self.rules
+            .iter()
+            .find(|rule| &rule.scope == scope && &rule.draft.name == name)
+    }
+
+    /// The rules in force, by name: a narrower rule replaces a wider one of the same name unless
+    /// the wider is non-overridable; all others hold together.
+    pub fn effective(&self) -> Vec<&Rule> {
+        let mut by_name: BTreeMap<&RuleName, &Rule> = BTreeMap::new();
+        let mut rules: Vec<&Rule> = self.rules.iter().collect();
+        rules.sort_by(|one, other| one.scope.cmp(&other.scope));
+        for rule in rules {
+            match by_name.get(&rule.draft.name) {
+                Some(wider) if wider.draft.non_overridable => {}
+                Some(_) | None => {
+                    by_name.insert(&rule.draft.name, rule);
+                }
+            }
+        }
+        by_name.into_values().collect()
+    }
+
+    /// The rules in force that are judged at one of these gates.
+    pub fn effective_at(&self, gates: &[Gate]) -> Vec<&Rule> {
+        let judged = |rule: &&Rule| rule.draft.at.iter().any(|gate| gates.contains(gate));
+        self.effective().into_iter().filter(judged).collect()
+    }
+}
+
+/// The scopes whose rules bear on a plan.
+pub fn scopes_of(plan: PlanId, action: Option<&Name>) -> Vec<Scope> {
+    let mut scopes = vec![Scope::Global];
+    scopes.extend(action.cloned().map(Scope::Action));
+    scopes.push(Scope::Plan(plan));
+    scopes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(scope: Scope, name: &str, source: &str, non_overridable: bool) -> Rule {
+        Rule {
+            scope,
+            revision: 1,
+            draft: RuleDraft {
+                name: name.parse().unwrap(),
+                check: Check::Expr(source.into()),
+                at: vec![Gate::Apply],
+                advisory: false,
+                non_overridable,
+            },
+            added_at: Timestamp(0),
+            added_by: Caller::Person("ada".into()),
+        }
+    }
+
+    #[test]
+    fn a_narrower_rule_replaces_a_wider_one_unless_that_is_non_overridable() {
+        let action = Scope::Action("tidy".parse().unwrap());
+        let plan = Scope::Plan(PlanId::from_parts(1, 1));
+        let book = RuleBook {
+            revisions: BTreeMap::new(),
+            rules: vec![
+                rule(plan, "a", "narrowest", false),
+                rule(action.clone(), "a", "narrower", false),
+                rule(Scope::Global, "a", "wide", false),
+                rule(Scope::Global, "b", "hard", true),
+                rule(action, "b", "refused", false),
+            ],
+        };
+        let shown: Vec<_> = book
+            .effective()
+            .iter()
+            .map(|rule| (rule.draft.name.as_str(), rule.draft.check.source()))
+            .collect();
+        assert_eq!(shown, [("a", "narrowest"), ("b", "hard")]);
+        assert!(book.effective_at(&[Gate::Strategize]).is_empty());
+    }
+
+    #[test]
+    fn scopes_read_back_what_they_show() {
+        for scope in [
+            Scope::Global,
+            Scope::Action("x/y".parse().unwrap()),
+            Scope::Plan(PlanId::from_parts(5, 6)),
+        ] {
+            assert_eq!(scope.to_string().parse::<Scope>().unwrap(), scope);
+        }
+    }
+}

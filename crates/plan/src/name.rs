@@ -1,0 +1,130 @@
+//! Names of actions, actors and projects: `[namespace/]name`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The namespace of a bare name; not shown to people.
+const LOCAL: &str = "local";
+
+/// Longest name, both parts and the slash together.
+const MAX_LENGTH: usize = 128;
+
+/// A name such as `tidy` (meaning `local/tidy`) or `acme/tidy`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(String);
+
+impl Name {
+    /// The name with its namespace, as it is stored.
+    pub fn full(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    /// As people write it: bare in the local namespace.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.strip_prefix("local/").unwrap_or(&self.0);
+        f.pad(shown)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a text is not a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not a name: {why}", shortened(.given))]
+pub struct NotAName {
+    given: String,
+    why: &'static str,
+}
+
+impl FromStr for Name {
+    type Err = NotAName;
+
+    fn from_str(given: &str) -> Result<Self, NotAName> {
+        let refuse = |why| {
+            Err(NotAName {
+                given: given.to_owned(),
+                why,
+            })
+        };
+        let (namespace, name) = given.split_once('/').unwrap_or((LOCAL, given));
+        for part in [namespace, name] {
+            if part.is_empty() {
+                return refuse("a part is empty");
+            }
+            if !part
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b))
+            {
+                return refuse(
+                    "use lower-case letters, digits, `-`, `_` and `.`, as in `tidy` or `acme/tidy`",
+                );
+            }
+            if !part.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+                return refuse("each part starts with a letter or a digit");
+            }
+        }
+        if namespace.len() + 1 + name.len() > MAX_LENGTH {
+            return refuse("it is longer than 128 characters");
+        }
+        Ok(Self(format!("{namespace}/{name}")))
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Bad input may be a megabyte; an error message is not.
+fn shortened(given: &str) -> String {
+    if given.chars().count() <= 60 {
+        return given.escape_debug().to_string();
+    }
+    let head: String = given.chars().take(57).collect();
+    format!("{}...", head.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_local_and_shown_bare() {
+        let name: Name = "tidy-up_2.0".parse().unwrap();
+        assert_eq!(
+            (name.full(), name.to_string().as_str()),
+            ("local/tidy-up_2.0", "tidy-up_2.0")
+        );
+        assert_eq!("local/tidy-up_2.0".parse::<Name>().unwrap(), name);
+        assert_eq!(
+            "acme/tidy".parse::<Name>().unwrap().to_string(),
+            "acme/tidy"
+        );
+    }
+
+    #[test]
+    fn odd_names_are_refused() {
+        let long = "x".repeat(200);
+        for bad in [
+            "", "/", "a/", "/a", "a/b/c", "Tidy", "ti dy", "-x", "..", "a\nb", "ü", "a\0", &long,
+        ] {
+            assert!(bad.parse::<Name>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The plan: everything the events add up to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::argument::ArgumentValue;
+use crate::invariant::RuleRef;
+use crate::profile::Step;
+use crate::stage::{Landing, ResultContent, Work};
+use crate::{
+    Actors, Caller, Digest, Epoch, Name, Phase, PlanId, Profile, Stage, Text, Timestamp, Verb,
+    Version,
+};
+
+/// A plan at one version. Built by [`crate::evolve`] only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its id.
+    pub id: PlanId,
+    /// The number of its events.
+    pub version: Version,
+    /// What it is for.
+    pub goal: Text,
+    /// The action it was made of.
+    pub action: Option<Name>,
+    /// The arguments given to that action.
+    pub arguments: BTreeMap<String, ArgumentValue>,
+    /// Who works on it.
+    pub actors: Actors,
+    /// Where it stops and asks.
+    pub profile: Profile,
+    /// Where that was said.
+    pub profile_source: ProfileSource,
+    /// It may write nothing.
+    pub read_only: bool,
+    /// The resources it works on.
+    pub resources: Vec<String>,
+    /// What it may use.
+    pub limits: Limits,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Phase and state.
+    pub stage: Stage,
+    /// The current fencing number.
+    pub epoch: Epoch,
+    /// How often the phase was tried since it was entered, from 1.
+    pub attempt: u32,
+    /// How often since a person last looked after it.
+    pub unattended_attempts: u32,
+    /// How often each phase was entered.
+    pub entries: BTreeMap<Phase, u32>,
+    /// How often it went back to strategize.
+    pub reversions: u32,
+    /// How often of those by itself.
+    pub automatic_reversions: u32,
+    /// A person asked for the phase it is in. Holds across answer, release and reclaim.
+    pub asked: bool,
+    /// How many decisions were recorded.
+    pub decisions: u32,
+    /// What execute left.
+    pub result: Option<ResultContent>,
+    /// The signature on that result.
+    pub approval: Option<Approval>,
+    /// Rules set aside for this plan.
+    pub waivers: Vec<Waiver>,
+    /// When and by whom each verb was last carried out.
+    pub done: BTreeMap<Verb, Done>,
+    /// When it came to be.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Where a plan's profile was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileSource {
+    /// By a flag of the command.
+    Flag,
+    /// By the action.
+    Action,
+    /// By the user's settings.
+    User,
+    /// Nowhere.
+    Default,
+}
+
+impl ProfileSource {
+    /// As it is shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Action => "action",
+            Self::User => "user",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// Hard limits of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Limits {
+    /// Tries of a phase before it waits for a person.
+    pub attempts: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { attempts: 3 }
+    }
+}
+
+/// Automatic reversions per plan.
+pub const MAX_AUTOMATIC_REVERSIONS: u32 = 3;
+
+/// Where a plan comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Somebody used an action or gave a goal.
+    Use,
+    /// It takes back what another landed.
+    UndoOf(PlanId),
+    /// It is what another could not land.
+    RestOf(PlanId),
+}
+
+/// A signature on a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// What exactly was signed.
+    pub content: Digest,
+    /// By whom.
+    pub by: Caller,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A rule set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiver {
+    /// Which wording of which rule.
+    pub rule: RuleRef,
+    /// By whom.
+    pub by: Caller,
+    /// Why.
+    pub reason: Text,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The last time a verb was carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// When.
+    pub at: Timestamp,
+    /// On whose word.
+    pub by: Caller,
+    /// Under which epoch, where the verb has one.
+    pub epoch: Option<Epoch>,
+}
+
+impl Plan {
+    /// The phase it is in.
+    pub fn phase(&self) -> Phase {
+        self.stage.phase()
+    }
+
+    /// The number of the current entry into its phase; with plan and phase, the run key.
+    pub fn entry(&self, phase: Phase) -> u32 {
+        self.entries.get(&phase).copied().unwrap_or(0)
+    }
+
+    /// Past the point of no return: a stored intent is neither landed nor withdrawn.
+    pub fn is_prepared(&self) -> bool {
+        self.stage.intent().is_some()
+    }
+
+    /// Does it land on anything? If not, its report is its result and needs no approval.
+    pub fn has_targets(&self) -> bool {
+        !self.resources.is_empty() && !self.read_only
+    }
+
+    /// May this step happen now, by the profile or because a person asks or asked?
+    pub fn may(&self, step: Step, caller: &Caller) -> bool {
+        caller.is_person() || self.asked || self.profile.goes(step)
+    }
+
+    /// A person has to do something before it goes on.
+    pub fn needs_person(&self) -> bool {
+        match &self.stage {
+            Stage::Strategize(work) => match work {
+                Work::Queued(_) => !self.asked && !self.profile.goes(Step::StartStrategize),
+                Work::Complete => !self.profile.goes(Step::StartExecute),
+                Work::AwaitingInput(_) | Work::Errored(_) => true,
+                Work::Processing(_) | Work::Cancelled(_) => false,
+            },
+            Stage::Execute(work) => match work {
+                Work::Complete => !self.lands_unasked(),
+                Work::AwaitingInput(_) | Work::Errored(_) => true,
+                Work::Queued(_) | Work::Processing(_) | Work::Cancelled(_) => false,
+            },
+            Stage::Apply(landing) => match landing {
+                Landing::AwaitingInput(..) | Landing::Errored(_) | Landing::Constrained(_) => true,
+                Landing::Queued(..)
+                | Landing::Processing(..)
+                | Landing::Applied(_)
+                | Landing::Cancelled(_) => false,
+            },
+        }
+    }
+
+    /// Will the engine take a finished result into apply by itself?
+    pub fn lands_unasked(&self) -> bool {
+        if self.has_targets() {
+            self.profile.goes(Step::Apply)
+        } else {
+            // Nothing lands, so there is nothing to review; only `manual` still asks.
+            self.profile != Profile::Manual
+        }
+    }
+
+    /// The signature, if it is on the result as it stands.
+    pub fn valid_approval(&self) -> Option<&Approval> {
+        let content = self.result.as_ref()?.digest();
+        self.approval
+            .as_ref()
+            .filter(|approval| approval.content == content)
+    }
+}

@@ -1,0 +1,272 @@
+//! Refusals: why a command was not carried out. Typed, with what a person needs to go on.
+//!
+//! Nothing is stored for a refusal. The words here are plain facts; hints and exit codes are added
+//! where people are spoken to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::argument::ArgumentProblem;
+use crate::changeset::{Changeset, Node};
+use crate::invariant::{Gate, RuleName, RuleRef, Scope};
+use crate::judgement::FailedRule;
+use crate::plan::Done;
+use crate::stage::{Ending, Holder};
+use crate::{Caller, ChangesetId, Epoch, Name, PlanId, Profile, Timestamp, Verb, Version};
+
+/// Why a command was not carried out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such plan.
+    #[error("there is no plan {0}")]
+    NoSuchPlan(PlanId),
+    /// There is no such action.
+    #[error("there is no action `{0}`")]
+    NoSuchAction(Name),
+    /// There is no such rule.
+    #[error("there is no rule `{name}` in scope {scope}")]
+    NoSuchRule {
+        /// Where it was looked for.
+        scope: Scope,
+        /// Its name.
+        name: RuleName,
+    },
+    /// No rule of that name bears on the plan.
+    #[error("no rule named `{name}` bears on plan {plan}")]
+    NoRuleOnPlan {
+        /// The plan.
+        plan: PlanId,
+        /// Its name.
+        name: RuleName,
+    },
+    /// There is no such changeset in this plan.
+    #[error("plan {plan} has no open changeset {changeset} of this holder")]
+    NoSuchChangeset {
+        /// The plan.
+        plan: PlanId,
+        /// Its id.
+        changeset: ChangesetId,
+    },
+    /// The plan is not at the version that was expected.
+    #[error("the plan is at version {actual}, not {expected}")]
+    VersionMismatch {
+        /// What was said.
+        expected: Version,
+        /// What is.
+        actual: Version,
+    },
+    /// The verb does nothing in the state the plan is in.
+    #[error("{}", wrong_state(.verb, .stage, .done.as_ref()))]
+    WrongState {
+        /// What was asked.
+        verb: Verb,
+        /// Where the plan stands.
+        stage: String,
+        /// When and by whom it had been done before.
+        done: Option<Done>,
+        /// What can be done instead.
+        helps: Vec<Verb>,
+    },
+    /// The plan ended.
+    #[error("the plan is {state} since {}, by {}", .ending.at, .ending.by)]
+    Final {
+        /// What was asked.
+        verb: Verb,
+        /// `applied` or `cancelled`.
+        state: &'static str,
+        /// How it ended.
+        ending: Ending,
+    },
+    /// Somebody else works on it.
+    #[error("{} works on it since {} (epoch {})", .holder.owner, .holder.since, .holder.epoch)]
+    Held {
+        /// Who.
+        holder: Holder,
+        /// Until when, unless renewed.
+        expires_at: Option<Timestamp>,
+    },
+    /// The caller's authority is over.
+    #[error("epoch {given} is over: the plan is at epoch {current}")]
+    Fenced {
+        /// The caller's.
+        given: Epoch,
+        /// The plan's.
+        current: Epoch,
+    },
+    /// Not before a moment.
+    #[error("it may not be claimed before {retry_at}")]
+    NotDue {
+        /// That moment.
+        retry_at: Timestamp,
+    },
+    /// The lease has not expired.
+    #[error("the lease of {} runs until {expires_at}", .holder.owner)]
+    LeaseRuns {
+        /// Who holds it.
+        holder: Holder,
+        /// Until when.
+        expires_at: Timestamp,
+    },
+    /// The question's deadline has not passed, or it has none.
+    #[error("the question may still be answered")]
+    QuestionOpen,
+    /// The profile wants a person for this.
+    #[error("profile {profile} asks a person before {verb}")]
+    NeedsPerson {
+        /// What was asked.
+        verb: Verb,
+        /// The plan's profile.
+        profile: Profile,
+    },
+    /// The result is not signed.
+    #[error("the result is not approved")]
+    NeedsApproval,
+    /// Only these answers make sense here.
+    #[error("the change landed and was removed again: answer `landed`, `again` or `drop`")]
+    NeedsFate,
+    /// The plan is past the point of no return.
+    #[error("the change is being landed: {verb} has to wait until that is finished or withdrawn")]
+    PointOfNoReturn {
+        /// What was asked.
+        verb: Verb,
+    },
+    /// The plan or the rules changed while they were judged; judge again.
+    #[error("the plan or its rules changed while they were judged")]
+    JudgementStale {
+        /// At which gate.
+        gate: Gate,
+    },
+    /// The plan went back by itself often enough.
+    #[error("the plan went back to strategize by itself {0} times already")]
+    ReversionLimit(u32),
+    /// The result of a plan that changes something is empty.
+    #[error("the result is empty: nothing was changed")]
+    EmptyResult,
+    /// A target does not show the change.
+    #[error("the change is not in {}", .missing.join(", "))]
+    NotLanded {
+        /// The resources without it.
+        missing: Vec<String>,
+    },
+    /// There is nothing to take back.
+    #[error("the plan changed nothing, so there is nothing to undo")]
+    NothingToUndo,
+    /// There is an action of that name.
+    #[error("action `{name}` exists since {at}, created by {by}")]
+    ActionExists {
+        /// Its name.
+        name: Name,
+        /// When it was created.
+        at: Timestamp,
+        /// By whom.
+        by: Caller,
+    },
+    /// The action was taken out of use.
+    #[error("action `{name}` was archived at {at} by {by}")]
+    ActionArchived {
+        /// Its name.
+        name: Name,
+        /// When.
+        at: Timestamp,
+        /// By whom.
+        by: Caller,
+    },
+    /// The action may be used once only, and was.
+    #[error("action `{name}` is not reusable, and plan {plan} was made of it")]
+    ActionUsedUp {
+        /// Its name.
+        name: Name,
+        /// The plan.
+        plan: PlanId,
+    },
+    /// Neither the action nor the settings say who works.
+    #[error("nothing says which actor works on the plan")]
+    NoActor,
+    /// Neither an action nor a goal was given.
+    #[error("a plan needs an action or a goal")]
+    NoGoal,
+    /// A text is empty, too long or holds a NUL.
+    #[error("the {what} {why}")]
+    BadText {
+        /// Which text.
+        what: &'static str,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Arguments that were given or declared are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Arguments(Vec<ArgumentProblem>),
+    /// A reported decision does not fit.
+    #[error("decision {number}: {why}")]
+    BadDecision {
+        /// Which, from 1 in the order they were given.
+        number: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// There is a rule of that name in the scope.
+    #[error("rule `{name}` exists in scope {scope}")]
+    RuleExists {
+        /// Where.
+        scope: Scope,
+        /// Its name.
+        name: RuleName,
+    },
+    /// The rule is non-overridable.
+    #[error("rule {rule} is non-overridable")]
+    NonOverridable {
+        /// Which.
+        rule: RuleRef,
+    },
+    /// Its unit of work has an open changeset.
+    #[error("node `{}` has an open changeset: {}", .open.node, .open.id)]
+    NodeHasOpenChangeset {
+        /// Which.
+        open: Changeset,
+    },
+    /// No changeset is open to record into.
+    #[error("{}", no_open_changeset(.node.as_ref()))]
+    NoOpenChangeset {
+        /// For this unit of work, if one was named.
+        node: Option<Node>,
+    },
+    /// Several are open and nothing says which is meant.
+    #[error("{} changesets are open; say which is meant", .open.len())]
+    AmbiguousChangeset {
+        /// Those.
+        open: Vec<Changeset>,
+    },
+    /// A read-only plan writes nothing.
+    #[error("the plan is read-only: it may not change {0}")]
+    ReadOnly(String),
+}
+
+/// A gate did not open. The plan's phase, state, version and timestamps are as before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{} {} at the {gate} gate of plan {plan}", .failed.len(), if .failed.len() == 1 { "rule fails" } else { "rules fail" })]
+pub struct ReconciliationBlocked {
+    /// The plan.
+    pub plan: PlanId,
+    /// The gate.
+    pub gate: Gate,
+    /// The rules that failed, with their evidence.
+    pub failed: Vec<FailedRule>,
+}
+
+fn wrong_state(verb: &Verb, stage: &str, done: Option<&Done>) -> String {
+    match done {
+        Some(done) => {
+            format!(
+                "{verb} was done at {} by {}; the plan is {stage}",
+                done.at, done.by
+            )
+        }
+        None => format!("{verb} is not possible while the plan is {stage}"),
+    }
+}
+
+fn no_open_changeset(node: Option<&Node>) -> String {
+    match node {
+        Some(node) => format!("node `{node}` has no open changeset"),
+        None => "no changeset is open".to_owned(),
+    }
+}

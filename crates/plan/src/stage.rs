@@ -1,0 +1,541 @@
+//! Where a plan stands: phase and state in one value, each state carrying what exists in it.
+//!
+//! The shape makes illegal pairs unwritable: only strategize and execute can be `complete`, only
+//! apply can be `constrained`, `applied` or hold an intent. When a lease expires is not here but in
+//! a row of its own, because a renewal is not an event.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::changeset::TreePath;
+use crate::{Caller, Digest, Epoch, Phase, Text, Timestamp};
+
+/// Phase and state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "phase", content = "state")]
+pub enum Stage {
+    /// Deciding what to do.
+    Strategize(Work),
+    /// Doing it.
+    Execute(Work),
+    /// Bringing it in.
+    Apply(Landing),
+}
+
+/// States of strategize and execute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// May be claimed.
+    Queued(Queued),
+    /// One holder works.
+    Processing(Holder),
+    /// A person must answer.
+    AwaitingInput(Question),
+    /// The result is in.
+    Complete,
+    /// Halted, recoverable.
+    Errored(Failure),
+    /// Final.
+    Cancelled(Ending),
+}
+
+/// States of apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Landing {
+    /// May be claimed; with an intent, only to resolve it.
+    Queued(Queued, Option<Intent>),
+    /// One holder works; with an intent, past the point of no return.
+    Processing(Holder, Option<Intent>),
+    /// A person must answer; with an intent, what became of the change.
+    AwaitingInput(Question, Option<Intent>),
+    /// Halted, recoverable, targets untouched.
+    Errored(Failure),
+    /// Cannot land as it is; recoverable, targets untouched.
+    Constrained(Constraint),
+    /// Final: every target has the change.
+    Applied(Ending),
+    /// Final.
+    Cancelled(Ending),
+}
+
+/// Waiting to be claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Since when.
+    pub since: Timestamp,
+    /// Not before, after an automatic retry.
+    pub retry_at: Option<Timestamp>,
+}
+
+impl Queued {
+    /// The moment from which it may be claimed.
+    pub fn due_at(&self) -> Timestamp {
+        self.retry_at.unwrap_or(self.since)
+    }
+}
+
+/// The one that works, as the events know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The name the holder gave itself.
+    pub owner: String,
+    /// Its authority.
+    pub epoch: Epoch,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// A question to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// What is asked.
+    pub text: Text,
+    /// By which epoch.
+    pub epoch: Epoch,
+    /// When.
+    pub asked_at: Timestamp,
+    /// Given up at this moment if nobody answered.
+    pub deadline: Option<Timestamp>,
+}
+
+/// Why work halted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What sort of failure.
+    pub category: Category,
+    /// What happened, for people.
+    pub message: Text,
+    /// Under which epoch.
+    pub epoch: Epoch,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Sorts of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Passing: network, overload; worth trying again.
+    Transient,
+    /// It took too long.
+    Timeout,
+    /// The agent itself failed.
+    Actor,
+    /// The strategy cannot work.
+    Strategy,
+    /// A tool, repository or file is not as needed.
+    Resource,
+    /// A limit on money, tokens, time or attempts was reached.
+    Budget,
+    /// Nobody answered in time.
+    Unanswered,
+    /// Its workers vanished too often.
+    Lost,
+    /// A defect of Planwright.
+    Internal,
+}
+
+impl Category {
+    /// Every category.
+    pub const ALL: [Self; 9] = [
+        Self::Transient,
+        Self::Timeout,
+        Self::Actor,
+        Self::Strategy,
+        Self::Resource,
+        Self::Budget,
+        Self::Unanswered,
+        Self::Lost,
+        Self::Internal,
+    ];
+
+    /// As it is typed and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Timeout => "timeout",
+            Self::Actor => "actor",
+            Self::Strategy => "strategy",
+            Self::Resource => "resource",
+            Self::Budget => "budget",
+            Self::Unanswered => "unanswered",
+            Self::Lost => "lost",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Is the same strategy worth another try without a person?
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::Transient | Self::Timeout)
+    }
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Category {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|category| category.as_str() == given)
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|category| category.as_str()).collect();
+                format!("`{given}` is no category: use one of {}", known.join(", "))
+            })
+    }
+}
+
+/// What is about to be done to the targets, stored before it is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// One move per resource; none for a plan without resources.
+    pub moves: Vec<RefMove>,
+    /// A person's word that the change landed although a target no longer shows it.
+    pub vouched: Option<Caller>,
+}
+
+/// One target's move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefMove {
+    /// The plan's resource.
+    pub resource: String,
+    /// The target.
+    #[serde(rename = "ref")]
+    pub target: String,
+    /// What it points to before.
+    pub old: String,
+    /// What it shall point to.
+    pub new: String,
+}
+
+/// Why a result cannot land as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constraint {
+    /// What sort of obstacle.
+    pub kind: ConstraintKind,
+    /// What happened, for people.
+    pub message: Text,
+    /// The paths concerned.
+    pub paths: Vec<TreePath>,
+    /// The commits concerned.
+    pub commits: Vec<String>,
+    /// Under which epoch.
+    pub epoch: Epoch,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Sorts of obstacle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConstraintKind {
+    /// Somebody else changed the same lines.
+    Conflict,
+    /// A rule fails on the merged tree.
+    Gate,
+    /// The person has local edits in affected paths.
+    LocalEdits,
+    /// A rebase, bisect or the like is in progress.
+    OperationInProgress,
+    /// What was approved is not what would land.
+    ApprovalVoid,
+}
+
+impl ConstraintKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Conflict,
+        Self::Gate,
+        Self::LocalEdits,
+        Self::OperationInProgress,
+        Self::ApprovalVoid,
+    ];
+
+    /// As it is typed and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Gate => "gate",
+            Self::LocalEdits => "local_edits",
+            Self::OperationInProgress => "operation_in_progress",
+            Self::ApprovalVoid => "approval_void",
+        }
+    }
+}
+
+impl FromStr for ConstraintKind {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == given)
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|kind| kind.as_str()).collect();
+                format!(
+                    "`{given}` is no kind of constraint: use one of {}",
+                    known.join(", ")
+                )
+            })
+    }
+}
+
+/// How a plan ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub by: Caller,
+    /// Why, where somebody said so.
+    pub reason: Option<Text>,
+}
+
+/// What a finished execute left: the content an approval signs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultContent {
+    /// The report of a plan that changes nothing, or a summary.
+    pub report: Option<Text>,
+    /// One per resource.
+    pub trees: Vec<ResultTree>,
+}
+
+impl ResultContent {
+    /// What an approval of this content signs.
+    pub fn digest(&self) -> Digest {
+        let parts = self.trees.iter().flat_map(|tree| {
+            [&tree.resource, &tree.target, &tree.base, &tree.tree].map(String::as_bytes)
+        });
+        Digest::of_parts(parts)
+    }
+}
+
+/// The result on one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultTree {
+    /// The plan's resource.
+    pub resource: String,
+    /// The ref it shall land on.
+    pub target: String,
+    /// The commit it starts from.
+    pub base: String,
+    /// The tree it ends in.
+    pub tree: String,
+}
+
+/// The names of states, as they are filtered for and shown to programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateName {
+    /// May be claimed.
+    Queued,
+    /// One holder works.
+    Processing,
+    /// A person must answer.
+    AwaitingInput,
+    /// The result is in.
+    Complete,
+    /// Halted, recoverable.
+    Errored,
+    /// Cannot land as it is.
+    Constrained,
+    /// Landed.
+    Applied,
+    /// Ended without landing.
+    Cancelled,
+}
+
+impl StateName {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Queued,
+        Self::Processing,
+        Self::AwaitingInput,
+        Self::Complete,
+        Self::Errored,
+        Self::Constrained,
+        Self::Applied,
+        Self::Cancelled,
+    ];
+
+    /// As it is stored and shown to programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Processing => "processing",
+            Self::AwaitingInput => "awaiting_input",
+            Self::Complete => "complete",
+            Self::Errored => "errored",
+            Self::Constrained => "constrained",
+            Self::Applied => "applied",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for StateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for StateName {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == given)
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|state| state.as_str()).collect();
+                format!("`{given}` is no state: use one of {}", known.join(", "))
+            })
+    }
+}
+
+impl Stage {
+    /// A freshly entered phase.
+    pub fn queued(phase: Phase, since: Timestamp) -> Self {
+        let queued = Queued {
+            since,
+            retry_at: None,
+        };
+        Self::requeued(phase, queued, None)
+    }
+
+    /// A phase waiting to be claimed; the intent only counts in apply.
+    pub fn requeued(phase: Phase, queued: Queued, intent: Option<Intent>) -> Self {
+        match phase {
+            Phase::Strategize => Self::Strategize(Work::Queued(queued)),
+            Phase::Execute => Self::Execute(Work::Queued(queued)),
+            Phase::Apply => Self::Apply(Landing::Queued(queued, intent)),
+        }
+    }
+
+    /// The phase.
+    pub fn phase(&self) -> Phase {
+        match self {
+            Self::Strategize(_) => Phase::Strategize,
+            Self::Execute(_) => Phase::Execute,
+            Self::Apply(_) => Phase::Apply,
+        }
+    }
+
+    /// The state, by name.
+    pub fn state(&self) -> StateName {
+        match self {
+            Self::Strategize(work) | Self::Execute(work) => match work {
+                Work::Queued(_) => StateName::Queued,
+                Work::Processing(_) => StateName::Processing,
+                Work::AwaitingInput(_) => StateName::AwaitingInput,
+                Work::Complete => StateName::Complete,
+                Work::Errored(_) => StateName::Errored,
+                Work::Cancelled(_) => StateName::Cancelled,
+            },
+            Self::Apply(landing) => match landing {
+                Landing::Queued(..) => StateName::Queued,
+                Landing::Processing(..) => StateName::Processing,
+                Landing::AwaitingInput(..) => StateName::AwaitingInput,
+                Landing::Errored(_) => StateName::Errored,
+                Landing::Constrained(_) => StateName::Constrained,
+                Landing::Applied(_) => StateName::Applied,
+                Landing::Cancelled(_) => StateName::Cancelled,
+            },
+        }
+    }
+
+    /// The holder, while somebody works.
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Strategize(Work::Processing(holder))
+            | Self::Execute(Work::Processing(holder))
+            | Self::Apply(Landing::Processing(holder, _)) => Some(holder),
+            Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// The waiting, while it may be claimed.
+    pub fn waiting(&self) -> Option<&Queued> {
+        match self {
+            Self::Strategize(Work::Queued(queued))
+            | Self::Execute(Work::Queued(queued))
+            | Self::Apply(Landing::Queued(queued, _)) => Some(queued),
+            Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// The question, while a person must answer.
+    pub fn question(&self) -> Option<&Question> {
+        match self {
+            Self::Strategize(Work::AwaitingInput(question))
+            | Self::Execute(Work::AwaitingInput(question))
+            | Self::Apply(Landing::AwaitingInput(question, _)) => Some(question),
+            Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// The failure, while halted by one.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Strategize(Work::Errored(failure))
+            | Self::Execute(Work::Errored(failure))
+            | Self::Apply(Landing::Errored(failure)) => Some(failure),
+            Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// The intent: set from prepare to landing or withdrawal, the point of no return.
+    pub fn intent(&self) -> Option<&Intent> {
+        match self {
+            Self::Apply(
+                Landing::Queued(_, intent)
+                | Landing::Processing(_, intent)
+                | Landing::AwaitingInput(_, intent),
+            ) => intent.as_ref(),
+            Self::Apply(
+                Landing::Errored(_)
+                | Landing::Constrained(_)
+                | Landing::Applied(_)
+                | Landing::Cancelled(_),
+            )
+            | Self::Strategize(_)
+            | Self::Execute(_) => None,
+        }
+    }
+
+    /// How it ended, once it did. Final is final.
+    pub fn ending(&self) -> Option<&Ending> {
+        match self {
+            Self::Strategize(Work::Cancelled(ending))
+            | Self::Execute(Work::Cancelled(ending))
+            | Self::Apply(Landing::Cancelled(ending) | Landing::Applied(ending)) => Some(ending),
+            Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// Nothing can happen to it any more.
+    pub fn is_final(&self) -> bool {
+        self.ending().is_some()
+    }
+}
+
+impl fmt::Display for Stage {
+    /// As in `execute/queued`; a stored intent shows as `, prepared`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prepared = if self.intent().is_some() {
+            ", prepared"
+        } else {
+            ""
+        };
+        f.pad(&format!("{}/{}{prepared}", self.phase(), self.state()))
+    }
+}

@@ -1,0 +1,123 @@
+//! The one write path.
+
+use plan::changeset::TreePath;
+use plan::invariant::Scope;
+use plan::{CommandId, Decision, Digest, Facts, Name, Plan, PlanId, Receipt, Refusal, Timestamp};
+
+use crate::StoreError;
+
+/// A pure decision on the rows that were read. May be run more than once, on fresher rows each
+/// time; gets `now` from the store.
+pub type DecideFn = Box<dyn FnMut(&Facts, Timestamp) -> Result<Decision, Refusal> + Send>;
+
+/// Reads, decides and commits as one.
+///
+/// # Crash contract
+///
+/// - When `commit` returns `Ok`, everything the decision said is durable and visible to every
+///   reader; power loss does not take it back.
+/// - When it returns [`CommitError::Refused`] or [`CommitError::Failed`], nothing was written and
+///   nothing will be.
+/// - When it returns [`CommitError::Unknown`], the outcome could not be learnt; submitting the same
+///   work again under the same [`Key`] is safe.
+/// - A crash at any point leaves all of the decision or none of it.
+pub trait Commit {
+    /// Carries out one submission.
+    fn commit(&self, submission: Submission) -> Result<Committed, CommitError>;
+}
+
+/// One piece of work for the write path.
+pub struct Submission {
+    /// Unique in the store; written with the work, so that a lost answer can be settled.
+    pub id: CommandId,
+    /// Makes repeating safe: the answer committed under a key is given again instead of deciding.
+    pub key: Option<Key>,
+    /// The rows the decision needs.
+    pub reads: Reads,
+    /// The decision.
+    pub decide: DecideFn,
+}
+
+/// An idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// What it is scoped to: the verb, and the plan if there is one.
+    pub scope: String,
+    /// What the caller chose.
+    pub key: String,
+    /// Digest of the arguments; the same key with others is a conflict.
+    pub fingerprint: Digest,
+}
+
+/// The rows a decision needs. They are held to the commit: nobody changes them in between.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// A plan, with its lease.
+    pub plan: Option<(PlanId, Access)>,
+    /// An action.
+    pub action: Option<(Name, Access)>,
+    /// Scopes of rules, each with its rules and revision.
+    ///
+    /// Whoever changes the rules of an action or a plan also reads that action or plan
+    /// exclusively, so that a scope without any row yet cannot appear unnoticed.
+    pub rules: Vec<(Scope, Access)>,
+    /// The plan's open changesets.
+    pub changesets: ChangesetReads,
+}
+
+/// How a row is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Others may read it too; nobody changes it.
+    Shared,
+    /// It may be changed by this decision.
+    Exclusive,
+}
+
+/// How much of a plan's open changesets is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ChangesetReads {
+    /// Nothing.
+    #[default]
+    None,
+    /// The changesets, and their entries at these paths.
+    EntriesAt(Vec<TreePath>),
+    /// The changesets and all their entries.
+    All,
+}
+
+/// What was committed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Committed {
+    /// What the decision answered; the remembered one if the key was known.
+    pub receipt: Receipt,
+    /// The plan as committed; `None` if the answer was remembered or no plan was concerned.
+    pub plan: Option<Plan>,
+    /// The answer is one committed earlier under the same key.
+    pub remembered: bool,
+}
+
+/// Why nothing was committed, or why that is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The decision was no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The key was used before, for something else.
+    #[error("idempotency key `{key}` was used before with other arguments")]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// The store failed; nothing was written.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+    /// The store failed while committing, and what became of it could not be learnt.
+    #[error("the store failed while committing, and whether it was committed could not be learnt: {source}")]
+    Unknown {
+        /// The submission.
+        id: CommandId,
+        /// What failed.
+        source: StoreError,
+    },
+}

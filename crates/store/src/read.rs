@@ -1,0 +1,97 @@
+//! Reading: always from the database, never from memory of an earlier read.
+
+use plan::changeset::{Changeset, Entry};
+use plan::facts::Lease;
+use plan::invariant::{RuleBook, Scope};
+use plan::judgement::{Evidence, Verdict};
+use plan::stage::StateName;
+use plan::{Action, Digest, Name, Phase, Plan, PlanId, Timestamp};
+
+use crate::StoreError;
+
+/// Reads of committed rows. Each call is one snapshot: what it returns was true at one moment.
+///
+/// Reading never writes: a store that does not exist yet reads as empty, and stays absent.
+pub trait Read {
+    /// One plan with what is stored beside it.
+    fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError>;
+
+    /// A page of plans, newest first, older than `after`.
+    fn plans(&self, filter: &PlanFilter, after: Option<PlanId>, limit: usize) -> Result<Vec<PlanRow>, StoreError>;
+
+    /// Ids that start or end with this fragment (upper case), at most `limit`.
+    fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+
+    /// Plans of a phase that may be claimed now, longest waiting first.
+    fn due(&self, phase: Phase, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+
+    /// Plans whose lease has expired, longest ago first.
+    fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+
+    /// Everything the rules are judged on, in one snapshot.
+    fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError>;
+
+    /// One action.
+    fn action(&self, name: &Name) -> Result<Option<Action>, StoreError>;
+
+    /// A page of actions by name, after `after`.
+    fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError>;
+
+    /// The rules of these scopes with their revisions; of all scopes if none is named.
+    fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError>;
+
+    /// All changesets of a plan, oldest first, each with its entries by path.
+    fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError>;
+
+    /// The store's clock.
+    fn now(&self) -> Result<Timestamp, StoreError>;
+}
+
+/// A plan with what is stored beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanRow {
+    /// The plan.
+    pub plan: Plan,
+    /// Hash of its last event.
+    pub head: Digest,
+    /// Its lease, while somebody works.
+    pub lease: Option<Lease>,
+    /// The last judgement that blocked it, of whatever version.
+    pub verdict: Option<Verdict>,
+}
+
+/// Which plans are listed. What is not said does not restrict.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanFilter {
+    /// In this phase.
+    pub phase: Option<Phase>,
+    /// In this state.
+    pub state: Option<StateName>,
+    /// Made of this action.
+    pub action: Option<Name>,
+    /// Waiting for a person.
+    pub needs_person: bool,
+}
+
+impl PlanFilter {
+    /// Does a plan pass? What the databases say in SQL.
+    pub fn matches(&self, plan: &Plan) -> bool {
+        self.phase.is_none_or(|phase| plan.phase() == phase)
+            && self.state.is_none_or(|state| plan.stage.state() == state)
+            && self.action.as_ref().is_none_or(|action| plan.action.as_ref() == Some(action))
+            && (!self.needs_person || plan.needs_person())
+    }
+}
+
+/// What the rules are judged on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The plan with what is stored beside it.
+    pub row: PlanRow,
+    /// The action it was made of.
+    pub action: Option<Action>,
+    /// The rules of its scopes.
+    pub rules: RuleBook,
+    /// What rules said of the result of its current entry into execute.
+    pub evidence: Vec<Evidence>,
+}
