@@ -24,14 +24,23 @@ impl Clock {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door everybody else is sent to")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
 fn system_now() -> Timestamp {
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since_epoch = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
 }
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Clock(given)" } else { "Clock(system)" })
+        f.write_str(if self.0.is_some() {
+            "Clock(given)"
+        } else {
+            "Clock(system)"
+        })
     }
 }

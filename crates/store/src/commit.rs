@@ -97,6 +97,24 @@ pub struct Committed {
     pub remembered: bool,
 }
 
+impl Committed {
+    /// What the caller is told once a decision is committed.
+    pub(crate) fn of(decision: &Decision, facts: &Facts) -> Self {
+        let about = decision.receipt.plan;
+        let changed = decision
+            .plans
+            .iter()
+            .map(|change| &change.plan)
+            .find(|plan| Some(plan.id) == about);
+        let plan = changed.or(facts.plan.as_ref()).cloned();
+        Self {
+            receipt: decision.receipt.clone(),
+            plan,
+            remembered: false,
+        }
+    }
+}
+
 /// Why nothing was committed, or why that is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -113,7 +131,9 @@ pub enum CommitError {
     #[error(transparent)]
     Failed(#[from] StoreError),
     /// The store failed while committing, and what became of it could not be learnt.
-    #[error("the store failed while committing, and whether it was committed could not be learnt: {source}")]
+    #[error(
+        "the store failed while committing, and whether it was committed could not be learnt: {source}"
+    )]
     Unknown {
         /// The submission.
         id: CommandId,

@@ -47,6 +47,10 @@ impl Faults {
 
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Faults(installed)" } else { "Faults(none)" })
+        f.write_str(if self.0.is_some() {
+            "Faults(installed)"
+        } else {
+            "Faults(none)"
+        })
     }
 }

@@ -21,7 +21,9 @@ mod columns;
 mod sync;
 
 pub use clock::Clock;
-pub use commit::{Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, Reads, Submission};
+pub use commit::{
+    Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, Reads, Submission,
+};
 pub use error::StoreError;
 pub use maintain::{Maintain, StoreInfo};
 pub use memory::MemoryStore;

@@ -17,7 +17,12 @@ pub trait Read {
     fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError>;
 
     /// A page of plans, newest first, older than `after`.
-    fn plans(&self, filter: &PlanFilter, after: Option<PlanId>, limit: usize) -> Result<Vec<PlanRow>, StoreError>;
+    fn plans(
+        &self,
+        filter: &PlanFilter,
+        after: Option<PlanId>,
+        limit: usize,
+    ) -> Result<Vec<PlanRow>, StoreError>;
 
     /// Ids that start or end with this fragment (upper case), at most `limit`.
     fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
@@ -78,7 +83,10 @@ impl PlanFilter {
     pub fn matches(&self, plan: &Plan) -> bool {
         self.phase.is_none_or(|phase| plan.phase() == phase)
             && self.state.is_none_or(|state| plan.stage.state() == state)
-            && self.action.as_ref().is_none_or(|action| plan.action.as_ref() == Some(action))
+            && self
+                .action
+                .as_ref()
+                .is_none_or(|action| plan.action.as_ref() == Some(action))
             && (!self.needs_person || plan.needs_person())
     }
 }

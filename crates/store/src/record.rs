@@ -79,7 +79,9 @@ fn take_texts(value: &mut Value, texts: &mut Map<String, Value>) {
                 fields.insert("$erased".to_owned(), digest.into());
                 return;
             }
-            fields.values_mut().for_each(|field| take_texts(field, texts));
+            fields
+                .values_mut()
+                .for_each(|field| take_texts(field, texts));
         }
         Value::Array(items) => items.iter_mut().for_each(|item| take_texts(item, texts)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -99,7 +101,9 @@ fn put_texts(value: &mut Value, texts: &BTreeMap<String, String>) {
                 fields.insert("$text".to_owned(), text.into());
                 return;
             }
-            fields.values_mut().for_each(|field| put_texts(field, texts));
+            fields
+                .values_mut()
+                .for_each(|field| put_texts(field, texts));
         }
         Value::Array(items) => items.iter_mut().for_each(|item| put_texts(item, texts)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -120,7 +124,12 @@ mod tests {
             at: Timestamp(4),
             by: Caller::Person("ada".into()),
             event: Event::Failed {
-                failure: Failure { category: Category::Actor, message, epoch: Epoch(1), at: Timestamp(4) },
+                failure: Failure {
+                    category: Category::Actor,
+                    message,
+                    epoch: Epoch(1),
+                    at: Timestamp(4),
+                },
             },
         }
     }
@@ -130,23 +139,35 @@ mod tests {
         let recorded = failed("the password is swordfish".into());
         let encoded = encode(&recorded, Digest::ZERO);
         assert!(!encoded.body.contains("swordfish"));
-        assert_eq!(decode(&encoded.body, encoded.texts.as_deref()).unwrap(), recorded);
+        assert_eq!(
+            decode(&encoded.body, encoded.texts.as_deref()).unwrap(),
+            recorded
+        );
         assert_eq!(chain(Digest::ZERO, &encoded.body), encoded.hash);
         let erased = decode(&encoded.body, None).unwrap();
-        assert_eq!(erased, failed(Text::Erased(Digest::of(b"the password is swordfish"))));
+        assert_eq!(
+            erased,
+            failed(Text::Erased(Digest::of(b"the password is swordfish")))
+        );
     }
 
     #[test]
     fn a_changed_text_counts_as_erased() {
         let encoded = encode(&failed("one".into()), Digest::ZERO);
         let forged = encoded.texts.unwrap().replace("one", "two");
-        assert_eq!(decode(&encoded.body, Some(&forged)).unwrap(), failed(Text::Erased(Digest::of(b"one"))));
+        assert_eq!(
+            decode(&encoded.body, Some(&forged)).unwrap(),
+            failed(Text::Erased(Digest::of(b"one")))
+        );
     }
 
     #[test]
     fn a_newer_format_is_refused() {
         let encoded = encode(&failed("x".into()), Digest::ZERO);
         let newer = encoded.body.replace("\"format\":1", "\"format\":9");
-        assert!(matches!(decode(&newer, None), Err(DecodeError::NewerFormat(9))));
+        assert!(matches!(
+            decode(&newer, None),
+            Err(DecodeError::NewerFormat(9))
+        ));
     }
 }

@@ -8,5 +8,7 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Locks, and goes on after a panic elsewhere: what these locks guard is whole between statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

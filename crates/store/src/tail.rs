@@ -16,7 +16,12 @@ use crate::StoreError;
 /// plan in their order. Nothing is ever inserted behind a cursor that was handed out.
 pub trait Tail {
     /// Events of one plan after a version, oldest first.
-    fn plan_events(&self, plan: PlanId, after: Version, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
+    fn plan_events(
+        &self,
+        plan: PlanId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Events of all plans after a cursor.
     fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError>;
@@ -77,7 +82,10 @@ impl FromStr for Cursor {
     fn from_str(given: &str) -> Result<Self, String> {
         let parse = || {
             let (major, minor) = given.split_once('.')?;
-            Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+            Some(Self {
+                major: major.parse().ok()?,
+                minor: minor.parse().ok()?,
+            })
         };
         parse().ok_or_else(|| format!("`{given}` is no cursor; take one from an earlier answer"))
     }

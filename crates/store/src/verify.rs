@@ -22,11 +22,16 @@ pub struct Verified {
 
 /// Checks the database's own files, then every plan.
 pub fn verify(store: &dyn Store) -> Result<Verified, StoreError> {
-    let mut verified = Verified { problems: store.check()?, ..Verified::default() };
+    let mut verified = Verified {
+        problems: store.check()?,
+        ..Verified::default()
+    };
     let mut after = None;
     loop {
         let page = store.plans(&PlanFilter::default(), after, PAGE)?;
-        let Some(last) = page.last() else { return Ok(verified) };
+        let Some(last) = page.last() else {
+            return Ok(verified);
+        };
         after = Some(last.plan.id);
         for row in &page {
             verified.plans += 1;
@@ -35,7 +40,11 @@ pub fn verify(store: &dyn Store) -> Result<Verified, StoreError> {
     }
 }
 
-fn verify_plan(store: &dyn Store, row: &PlanRow, verified: &mut Verified) -> Result<(), StoreError> {
+fn verify_plan(
+    store: &dyn Store,
+    row: &PlanRow,
+    verified: &mut Verified,
+) -> Result<(), StoreError> {
     let id: PlanId = row.plan.id;
     let mut plan = None;
     let mut head = Digest::ZERO;
@@ -54,7 +63,9 @@ fn verify_plan(store: &dyn Store, row: &PlanRow, verified: &mut Verified) -> Res
             version = version.next();
             head = chain(head, &stored.body);
             if head != stored.hash {
-                verified.problems.push(format!("plan {id}: the chain breaks at event {version}"));
+                verified
+                    .problems
+                    .push(format!("plan {id}: the chain breaks at event {version}"));
                 return Ok(());
             }
             match evolve(plan, &stored.recorded) {
@@ -67,7 +78,9 @@ fn verify_plan(store: &dyn Store, row: &PlanRow, verified: &mut Verified) -> Res
         }
     }
     if head != row.head || plan.as_ref() != Some(&row.plan) {
-        verified.problems.push(format!("plan {id}: its events do not add up to the stored plan"));
+        verified.problems.push(format!(
+            "plan {id}: its events do not add up to the stored plan"
+        ));
     }
     Ok(())
 }

@@ -1,0 +1,186 @@
+//! The tables of the memory store, as the databases have them.
+
+use std::collections::BTreeMap;
+
+use plan::changeset::{Changeset, Entry, TreePath};
+use plan::facts::{Lease, PlanChange};
+use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, Scope};
+use plan::judgement::{Evidence, Verdict};
+use plan::{Action, ChangesetId, Decision, Digest, Name, Plan, PlanId, Receipt, Row, Version};
+
+use crate::record::encode;
+use crate::{ChangesetReads, Cursor, PlanRow, StoredEvent};
+
+/// Everything that is stored.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// Each plan with the hash of its last event.
+    pub plans: BTreeMap<PlanId, (Plan, Digest)>,
+    /// The events of each plan, in order.
+    pub events: BTreeMap<PlanId, Vec<StoredEvent>>,
+    /// Whose event was committed when: the order across plans.
+    pub log: Vec<(PlanId, Version)>,
+    pub leases: BTreeMap<PlanId, Lease>,
+    pub verdicts: BTreeMap<PlanId, Verdict>,
+    pub evidence: BTreeMap<(PlanId, u32, RuleRef), Evidence>,
+    pub actions: BTreeMap<Name, Action>,
+    pub revisions: BTreeMap<Scope, u64>,
+    pub rules: BTreeMap<(Scope, RuleName), Rule>,
+    pub changesets: BTreeMap<ChangesetId, Changeset>,
+    pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, Entry>>,
+    /// Answers by idempotency key, each with the digest of the arguments.
+    pub keys: BTreeMap<(String, String), (Digest, Receipt)>,
+    /// How often something was committed.
+    pub commits: u64,
+}
+
+impl Tables {
+    pub fn plan_row(&self, id: PlanId) -> Option<PlanRow> {
+        let (plan, head) = self.plans.get(&id)?;
+        Some(PlanRow {
+            plan: plan.clone(),
+            head: *head,
+            lease: self.leases.get(&id).cloned(),
+            verdict: self.verdicts.get(&id).cloned(),
+        })
+    }
+
+    pub fn event(&self, plan: PlanId, version: Version) -> Option<StoredEvent> {
+        let index = usize::try_from(version.0).ok()?.checked_sub(1)?;
+        self.events.get(&plan)?.get(index).cloned()
+    }
+
+    /// The rules of these scopes; of all if none is named.
+    pub fn rules(&self, scopes: &[Scope]) -> RuleBook {
+        let wanted = |scope: &Scope| scopes.is_empty() || scopes.contains(scope);
+        RuleBook {
+            revisions: self
+                .revisions
+                .iter()
+                .filter(|(scope, _)| wanted(scope))
+                .map(|(s, r)| (s.clone(), *r))
+                .collect(),
+            rules: self
+                .rules
+                .values()
+                .filter(|rule| wanted(&rule.scope))
+                .cloned()
+                .collect(),
+        }
+    }
+
+    pub fn entries_of(&self, changeset: ChangesetId) -> Vec<Entry> {
+        self.entries
+            .get(&changeset)
+            .map(|entries| entries.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    pub fn open_changesets(
+        &self,
+        plan: Option<PlanId>,
+        reads: &ChangesetReads,
+    ) -> (Vec<Changeset>, Vec<(ChangesetId, Entry)>) {
+        let wanted: Box<dyn Fn(&TreePath) -> bool> = match reads {
+            ChangesetReads::None => return (Vec::new(), Vec::new()),
+            ChangesetReads::EntriesAt(paths) => Box::new(|path| paths.contains(path)),
+            ChangesetReads::All => Box::new(|_| true),
+        };
+        let open =
+            |changeset: &&Changeset| Some(changeset.plan) == plan && changeset.seal.is_none();
+        let changesets: Vec<Changeset> = self.changesets.values().filter(open).cloned().collect();
+        let entries = changesets
+            .iter()
+            .flat_map(|changeset| {
+                self.entries_of(changeset.id)
+                    .into_iter()
+                    .map(|entry| (changeset.id, entry))
+            })
+            .filter(|(_, entry)| wanted(&entry.path))
+            .collect();
+        (changesets, entries)
+    }
+
+    /// Writes a decision. Infallible, so that it is written whole.
+    pub fn write(&mut self, decision: Decision) {
+        for change in decision.plans {
+            self.write_plan(change);
+        }
+        for row in decision.rows {
+            self.write_row(row);
+        }
+        self.commits += 1;
+    }
+
+    fn write_plan(&mut self, change: PlanChange) {
+        let mut head = self
+            .plans
+            .get(&change.plan.id)
+            .map_or(Digest::ZERO, |(_, head)| *head);
+        for recorded in change.events {
+            let encoded = encode(&recorded, head);
+            head = encoded.hash;
+            self.log.push((recorded.plan, recorded.version));
+            let cursor = Cursor {
+                major: 0,
+                minor: self.log.len() as u64,
+            };
+            self.events
+                .entry(recorded.plan)
+                .or_default()
+                .push(StoredEvent {
+                    cursor: Some(cursor),
+                    recorded,
+                    body: encoded.body,
+                    hash: encoded.hash,
+                });
+        }
+        self.plans.insert(change.plan.id, (change.plan, head));
+    }
+
+    fn write_row(&mut self, row: Row) {
+        match row {
+            Row::PutAction(action) => {
+                self.actions.insert(action.name().clone(), action);
+            }
+            Row::PutRule(rule) => {
+                self.revisions.insert(rule.scope.clone(), rule.revision);
+                self.rules
+                    .insert((rule.scope.clone(), rule.draft.name.clone()), rule);
+            }
+            Row::DropRule {
+                scope,
+                name,
+                revision,
+            } => {
+                self.revisions.insert(scope.clone(), revision);
+                self.rules.remove(&(scope, name));
+            }
+            Row::PutLease(lease) => {
+                self.leases.insert(lease.plan, lease);
+            }
+            Row::DropLease(plan) => {
+                self.leases.remove(&plan);
+            }
+            Row::PutChangeset(changeset) => {
+                self.changesets.insert(changeset.id, changeset);
+            }
+            Row::PutEntry(changeset, entry) => {
+                self.entries
+                    .entry(changeset)
+                    .or_default()
+                    .insert(entry.path.clone(), entry);
+            }
+            Row::DropEntry(changeset, path) => {
+                self.entries.entry(changeset).or_default().remove(&path);
+            }
+            Row::PutVerdict(verdict) => {
+                self.verdicts.insert(verdict.plan, verdict);
+            }
+            Row::PutEvidence(evidence) => {
+                let key = (evidence.plan, evidence.entry, evidence.verdict.rule.clone());
+                self.evidence.insert(key, evidence);
+            }
+        }
+    }
+}
