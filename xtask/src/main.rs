@@ -1,1 +1,61 @@
-fn main() {}
+//! `cargo xtask`: set-up, tests and checks of this workspace, each as one command that works from a clean
+//! clone. This file only reads the command line; each task is a module of its own.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a developer's tool starts programs and reads its environment; it is not part of the product"
+)]
+#![expect(
+    clippy::print_stderr,
+    reason = "what it says is for the developer at the terminal"
+)]
+
+mod cargo;
+mod child;
+mod ci;
+mod postgres;
+mod signals;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+fn main() -> ExitCode {
+    match Xtask::parse().task.run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Set-up, tests and checks of the Planwright workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Test(test::Arguments),
+    Ci(ci::Arguments),
+    Postgres(postgres::Arguments),
+    #[command(hide = true)]
+    PostgresGuard(postgres::GuardArguments),
+}
+
+impl Task {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Test(arguments) => test::run(&arguments),
+            Self::Ci(arguments) => ci::run(&arguments),
+            Self::Postgres(arguments) => postgres::run(&arguments),
+            Self::PostgresGuard(arguments) => postgres::guard(&arguments),
+        }
+    }
+}

@@ -1,1 +1,3 @@
+//! The `planwright` binary.
+
 fn main() {}

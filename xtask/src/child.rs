@@ -1,0 +1,103 @@
+//! Runs one program to its end, and ends it when we are asked to stop.
+
+use std::io::{self, IsTerminal};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::signals::Signals;
+
+/// Runs `command` and waits for it. When a signal arrives meanwhile, the program and what it started are ended
+/// first; `signals` still knows about it afterwards.
+pub fn run(command: &mut Command, signals: &Signals) -> io::Result<ExitStatus> {
+    let group = Group::for_this_terminal();
+    if let Group::Own = group {
+        command.process_group(0);
+    }
+    let mut child = command.spawn()?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        match (signals.received(), group) {
+            // The terminal sent Ctrl-C to the program too. It decides what that means: a shell goes on.
+            (Some(Signal::INT), Group::Shared) | (None, _) => thread::sleep(POLL),
+            (Some(signal), _) => return end(&mut child, group, signal),
+        }
+    }
+}
+
+/// The exit code with which a shell would report `status`.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Which process group a child belongs to.
+#[derive(Clone, Copy)]
+enum Group {
+    /// Ours: at a terminal, so that the program may read from it and hears Ctrl-C.
+    Shared,
+    /// Its own: without a terminal, so that a signal sent only to us can be passed on to everything the
+    /// program started (the test binaries below cargo), and to nothing else.
+    Own,
+}
+
+impl Group {
+    fn for_this_terminal() -> Self {
+        if io::stdin().is_terminal() {
+            Self::Shared
+        } else {
+            Self::Own
+        }
+    }
+}
+
+fn end(child: &mut Child, group: Group, signal: Signal) -> io::Result<ExitStatus> {
+    send(child, group, signal);
+    let deadline = Instant::now() + PATIENCE;
+    let mut status = None;
+    while status.is_none() && Instant::now() < deadline {
+        thread::sleep(POLL);
+        status = child.try_wait()?;
+    }
+    // Whatever of the group outlived its leader ends with it.
+    if status.is_none() || matches!(group, Group::Own) {
+        send(child, group, Signal::KILL);
+    }
+    match status {
+        Some(status) => Ok(status),
+        None => child.wait(),
+    }
+}
+
+/// A process that is gone already needs no signal, hence no error.
+fn send(child: &Child, group: Group, signal: Signal) {
+    let pid = Pid::from_child(child);
+    let _gone = match group {
+        Group::Shared => kill_process(pid, signal),
+        Group::Own => kill_process_group(pid, signal),
+    };
+}
+
+const POLL: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        let code = |raw| format!("{:?}", exit_code(ExitStatus::from_raw(raw)));
+        let expected = |code: u8| format!("{:?}", ExitCode::from(code));
+        assert_eq!(code(0), expected(0));
+        assert_eq!(code(3 << 8), expected(3));
+        assert_eq!(code(15), expected(143));
+    }
+}

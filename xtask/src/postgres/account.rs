@@ -1,0 +1,90 @@
+//! The user the server runs as. PostgreSQL refuses to run as root, which is what one is in most containers.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// The user the server runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// Whoever runs us.
+    Ours,
+    /// An unprivileged user of this system, since we are root.
+    Other { user: u32, group: u32 },
+}
+
+impl Account {
+    /// Our own account, unless that is root's.
+    pub fn choose() -> anyhow::Result<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(Self::Ours);
+        }
+        let users = fs::read_to_string("/etc/passwd").context("could not read /etc/passwd")?;
+        match unprivileged(&users) {
+            Some(account) => Ok(account),
+            None => bail!(
+                "PostgreSQL does not run as root, and there is neither a user postgres nor nobody here"
+            ),
+        }
+    }
+
+    /// Lets `command` run as this user.
+    pub fn apply(self, command: &mut Command) {
+        if let Self::Other { user, group } = self {
+            command.uid(user).gid(group);
+        }
+    }
+
+    /// Gives `path` to this user.
+    pub fn own(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Ours => Ok(()),
+            Self::Other { user, group } => chown(path, Some(user), Some(group)),
+        }
+    }
+}
+
+/// Looks for a fitting user in the text of `/etc/passwd`.
+fn unprivileged(users: &str) -> Option<Account> {
+    ["postgres", "nobody"]
+        .iter()
+        .find_map(|name| users.lines().find_map(|line| named(name, line)))
+}
+
+fn named(name: &str, line: &str) -> Option<Account> {
+    let mut fields = line.split(':');
+    if fields.next()? != name {
+        return None;
+    }
+    let user = fields.nth(1)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    (user != 0).then_some(Account::Other { user, group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(users: &str, expected: Option<(u32, u32)>) {
+        let expected = expected.map(|(user, group)| Account::Other { user, group });
+        assert_eq!(unprivileged(users), expected);
+    }
+
+    #[test]
+    fn postgres_is_preferred_to_nobody_and_root_is_never_chosen() {
+        let root = "root:x:0:0:root:/root:/bin/bash\n";
+        let nobody = "nobody:x:65534:65533:nobody:/nonexistent:/usr/sbin/nologin\n";
+        let postgres = "postgres:x:101:104:PostgreSQL:/var/lib/postgresql:/bin/bash\n";
+        check(&[root, nobody, postgres].concat(), Some((101, 104)));
+        check(&[root, nobody].concat(), Some((65534, 65533)));
+        check(root, None);
+        check("postgres:x:0:0::/:/bin/sh\n", None);
+        check("nobody:*\n", None);
+    }
+}

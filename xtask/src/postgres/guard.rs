@@ -1,0 +1,35 @@
+//! The process that owns the server and outlives us by as long as stopping it takes.
+//!
+//! Nothing we do ourselves can clean up after SIGKILL, and asking the kernel to signal the server when its
+//! parent dies takes unsafe code between fork and exec, exists on Linux only and is lost on changing the
+//! user. So the server is the child of this small process, which reads from a pipe that we hold open and
+//! never write to. However we end, the kernel closes the pipe; the guard then stops the server and removes
+//! its directory. That one way serves success, failure, panic, Ctrl-C and SIGKILL alike.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::Durability;
+use super::server::Server;
+use crate::signals::Signals;
+
+/// Own a PostgreSQL server until standard input ends.
+#[derive(clap::Args)]
+pub struct Arguments {
+    programs: PathBuf,
+    durability: Durability,
+}
+
+/// Starts a server, prints its URL, and stops it when standard input ends.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    // Caught and never looked at: the end of the input is the only thing that ends the guard.
+    let _ignored = Signals::catch()?;
+    let server = Server::start(&arguments.programs, arguments.durability)?;
+    // Fails if whoever started us is gone already; the server is then stopped on the way out.
+    writeln!(io::stdout(), "{}", server.url()).context("whoever asked for the server is gone")?;
+    io::copy(&mut io::stdin(), &mut io::sink())?;
+    Ok(ExitCode::SUCCESS)
+}

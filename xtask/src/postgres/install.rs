@@ -1,0 +1,210 @@
+//! Asks the system's package manager for PostgreSQL, where that needs nobody at the keyboard.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::child;
+use crate::signals::Signals;
+
+/// Installs PostgreSQL's server programs, or says what a person would have to type.
+pub fn install(signals: &Signals) -> anyhow::Result<()> {
+    let Some(manager) = PackageManager::ALL
+        .into_iter()
+        .find(|manager| is_in_path(manager.program()))
+    else {
+        bail!(
+            "PostgreSQL's server programs (initdb, postgres, pg_ctl) were not found, and neither was a \
+             package manager we know: install PostgreSQL and put its bin directory into PATH"
+        );
+    };
+    let Some(commands) = manager.commands(Rights::of_this_process()) else {
+        bail!(
+            "PostgreSQL's server programs (initdb, postgres, pg_ctl) were not found, and installing them \
+             takes rights we do not have. Run this:\n  {}",
+            manager.advice()
+        );
+    };
+    if manager == PackageManager::AptGet {
+        eprintln!(
+            "note: Debian's package also makes a cluster of its own, `main`, which we do not use"
+        );
+    }
+    for words in commands {
+        eprintln!("PostgreSQL was not found; running: {}", words.join(" "));
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).envs(NEVER_ASK.split_once('='));
+        let status = child::run(&mut command, signals)
+            .with_context(|| format!("could not run {}", words[0]))?;
+        if !status.success() {
+            bail!(
+                "installing PostgreSQL failed. Once this succeeds, try again:\n  {}",
+                manager.advice()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Keeps Debian's packages from asking questions; it means nothing to the others.
+const NEVER_ASK: &str = "DEBIAN_FRONTEND=noninteractive";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PackageManager {
+    AptGet,
+    Dnf,
+    Apk,
+    Pacman,
+    Brew,
+}
+
+/// What this process may do to the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rights {
+    Root,
+    /// `sudo` asks for no password.
+    Sudo,
+    User,
+}
+
+impl Rights {
+    fn of_this_process() -> Self {
+        if rustix::process::geteuid().is_root() {
+            return Self::Root;
+        }
+        let mut sudo = Command::new("sudo");
+        sudo.args(["-n", "true"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        match sudo.status() {
+            Ok(status) if status.success() => Self::Sudo,
+            _ => Self::User,
+        }
+    }
+}
+
+impl PackageManager {
+    const ALL: [Self; 5] = [Self::AptGet, Self::Dnf, Self::Apk, Self::Pacman, Self::Brew];
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::AptGet => "apt-get",
+            Self::Dnf => "dnf",
+            Self::Apk => "apk",
+            Self::Pacman => "pacman",
+            Self::Brew => "brew",
+        }
+    }
+
+    /// What installs the server, in order; `None` if these rights do not allow it.
+    fn commands(self, rights: Rights) -> Option<Vec<Vec<&'static str>>> {
+        let prefix: &[&str] = match (self, rights) {
+            // Homebrew installs for its user and refuses to run as root.
+            (Self::Brew, Rights::Root) => return None,
+            (Self::Brew, Rights::Sudo | Rights::User) | (_, Rights::Root) => &[],
+            // sudo does not pass our environment on.
+            (_, Rights::Sudo) => &["sudo", "-n", "env", NEVER_ASK],
+            (_, Rights::User) => return None,
+        };
+        Some(
+            self.plain_commands()
+                .iter()
+                .map(|command| [prefix, command].concat())
+                .collect(),
+        )
+    }
+
+    /// What a person has to type.
+    fn advice(self) -> String {
+        let prefix = if self == Self::Brew { "" } else { "sudo " };
+        let lines: Vec<String> = self
+            .plain_commands()
+            .iter()
+            .map(|command| format!("{prefix}{}", command.join(" ")))
+            .collect();
+        lines.join(" && ")
+    }
+
+    fn plain_commands(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::AptGet => &[
+                &["apt-get", "update"],
+                &[
+                    "apt-get",
+                    "install",
+                    "-y",
+                    "--no-install-recommends",
+                    "postgresql",
+                ],
+            ],
+            Self::Dnf => &[&[
+                "dnf",
+                "install",
+                "-y",
+                "postgresql-server",
+                "postgresql-contrib",
+            ]],
+            Self::Apk => &[&["apk", "add", "postgresql"]],
+            Self::Pacman => &[&["pacman", "-Sy", "--noconfirm", "--needed", "postgresql"]],
+            Self::Brew => &[&["brew", "install", "postgresql@17"]],
+        }
+    }
+}
+
+fn is_in_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(manager: PackageManager, rights: Rights, expected: Option<&[&str]>) {
+        let commands = manager.commands(rights);
+        let lines: Option<Vec<String>> =
+            commands.map(|commands| commands.iter().map(|words| words.join(" ")).collect());
+        let expected = expected.map(|lines| {
+            lines
+                .iter()
+                .map(|&line| line.to_owned())
+                .collect::<Vec<String>>()
+        });
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn commands_fit_the_rights() {
+        check(
+            PackageManager::AptGet,
+            Rights::Root,
+            Some(&[
+                "apt-get update",
+                "apt-get install -y --no-install-recommends postgresql",
+            ]),
+        );
+        check(
+            PackageManager::Apk,
+            Rights::Sudo,
+            Some(&["sudo -n env DEBIAN_FRONTEND=noninteractive apk add postgresql"]),
+        );
+        check(PackageManager::Dnf, Rights::User, None);
+        check(
+            PackageManager::Brew,
+            Rights::User,
+            Some(&["brew install postgresql@17"]),
+        );
+        check(PackageManager::Brew, Rights::Root, None);
+    }
+
+    #[test]
+    fn advice_can_be_pasted() {
+        assert_eq!(
+            PackageManager::AptGet.advice(),
+            "sudo apt-get update && sudo apt-get install -y --no-install-recommends postgresql"
+        );
+        assert_eq!(PackageManager::Brew.advice(), "brew install postgresql@17");
+    }
+}

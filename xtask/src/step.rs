@@ -1,0 +1,142 @@
+//! A named cargo invocation, and the summary of several.
+//!
+//! A failing step does not stop the ones after it: one run shows everything that is broken.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::signals::{self, Signals};
+use crate::{cargo, child};
+
+/// One line of a table of cargo invocations.
+pub struct Step {
+    /// What the summary calls it.
+    pub name: &'static str,
+    /// What cargo is called with.
+    pub arguments: &'static [&'static str],
+    /// Variables this step needs in its environment.
+    pub environment: &'static [(&'static str, &'static str)],
+}
+
+/// How the steps run so far ended.
+pub struct Report<'a> {
+    signals: &'a Signals,
+    outcomes: Vec<Outcome>,
+}
+
+impl<'a> Report<'a> {
+    /// Nothing has run yet. After a signal arrived in `signals`, nothing more will.
+    pub fn new(signals: &'a Signals) -> Self {
+        Self {
+            signals,
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// Runs `step` with `arguments` after its own and with `environment` besides its own.
+    pub fn run(
+        &mut self,
+        step: &Step,
+        arguments: &[String],
+        environment: &[(&str, OsString)],
+    ) -> anyhow::Result<()> {
+        if self.signals.received().is_some() {
+            return Ok(());
+        }
+        let mut command = cargo::cargo();
+        command.args(step.arguments).args(arguments);
+        command.envs(step.environment.iter().copied());
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let shown: Vec<_> = command
+            .get_args()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        eprintln!("\n── {}: cargo {}", step.name, shown.join(" "));
+
+        let start = Instant::now();
+        let status = child::run(&mut command, self.signals).context("could not run cargo")?;
+        self.outcomes.push(Outcome {
+            name: step.name,
+            passed: status.success(),
+            duration: start.elapsed(),
+        });
+        Ok(())
+    }
+
+    /// Prints the summary and says how the process shall end.
+    pub fn finish(&self) -> ExitCode {
+        eprintln!("\n{self}");
+        if let Some(signal) = self.signals.received() {
+            eprintln!("interrupted");
+            return signals::exit_code(signal);
+        }
+        if self.outcomes.iter().all(|outcome| outcome.passed) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self
+            .outcomes
+            .iter()
+            .map(|outcome| outcome.name.len())
+            .max()
+            .unwrap_or(0);
+        write!(f, "summary:")?;
+        for outcome in &self.outcomes {
+            let verdict = if outcome.passed { "ok" } else { "FAILED" };
+            let seconds = outcome.duration.as_secs_f64();
+            write!(
+                f,
+                "\n  {:width$}  {verdict:6}  {seconds:7.1} s",
+                outcome.name
+            )?;
+        }
+        Ok(())
+    }
+}
+
+struct Outcome {
+    name: &'static str,
+    passed: bool,
+    duration: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(name: &'static str, passed: bool, milliseconds: u64) -> Outcome {
+        Outcome {
+            name,
+            passed,
+            duration: Duration::from_millis(milliseconds),
+        }
+    }
+
+    #[test]
+    fn the_summary_names_every_step() {
+        let signals = Signals::catch().unwrap();
+        let mut report = Report::new(&signals);
+        report.outcomes.push(outcome("format", true, 420));
+        report
+            .outcomes
+            .push(outcome("interleavings", false, 61_250));
+        assert_eq!(
+            report.to_string(),
+            "summary:\n  format         ok          0.4 s\n  interleavings  FAILED     61.2 s"
+        );
+        assert_eq!(
+            format!("{:?}", report.finish()),
+            format!("{:?}", ExitCode::FAILURE)
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! `cargo xtask test`: brings a PostgreSQL server up and runs every test there is.
+
+use std::process::ExitCode;
+
+use crate::postgres::{Cluster, Durability, ServerPrograms};
+use crate::signals::Signals;
+use crate::step::{Report, Step};
+
+/// The invocations that together run every test.
+const TESTS: &[Step] = &[
+    Step {
+        name: "tests",
+        arguments: &["test", "--workspace", "--no-fail-fast"],
+        environment: &[],
+    },
+    // Explored by a scheduler that takes the place of the operating system's, hence a build of their own.
+    Step {
+        name: "interleavings",
+        arguments: &[
+            "test",
+            "--package=planwright-store",
+            "--package=planwright-lifecycle",
+            "--features=planwright-store/shuttle,planwright-lifecycle/shuttle",
+            "--test=interleavings",
+        ],
+        environment: &[],
+    },
+];
+
+/// Set up what the tests need, PostgreSQL included, and run every test.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Run only the tests whose name contains one of these.
+    #[arg(long, num_args = 1.., value_name = "NAME")]
+    filter: Vec<String>,
+
+    /// Passed to the first `cargo test`.
+    #[arg(last = true, value_name = "ARGUMENT")]
+    cargo_arguments: Vec<String>,
+}
+
+/// Runs the tests; the exit code says whether all of them passed.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let signals = Signals::catch()?;
+    let programs = ServerPrograms::find_or_install(&signals)?;
+    let mut report = Report::new(&signals);
+    run_all(&programs, arguments, &mut report)?;
+    Ok(report.finish())
+}
+
+/// Runs every test without a filter, as part of a longer run.
+pub fn run_unfiltered(programs: &ServerPrograms, report: &mut Report<'_>) -> anyhow::Result<()> {
+    run_all(
+        programs,
+        &Arguments {
+            filter: Vec::new(),
+            cargo_arguments: Vec::new(),
+        },
+        report,
+    )
+}
+
+fn run_all(
+    programs: &ServerPrograms,
+    arguments: &Arguments,
+    report: &mut Report<'_>,
+) -> anyhow::Result<()> {
+    let cluster = Cluster::start(programs, Durability::Throwaway)?;
+    let environment = cluster.environment();
+    for (index, step) in TESTS.iter().enumerate() {
+        let cargo_arguments = if index == 0 {
+            arguments.cargo_arguments.as_slice()
+        } else {
+            &[]
+        };
+        report.run(
+            step,
+            &with_filter(cargo_arguments, &arguments.filter),
+            &environment,
+        )?;
+    }
+    Ok(())
+}
+
+/// `cargo test` hands what follows its first `--` to the test binaries; that is where a filter belongs.
+fn with_filter(cargo_arguments: &[String], filter: &[String]) -> Vec<String> {
+    let mut all = cargo_arguments.to_vec();
+    if !filter.is_empty() {
+        if !all.iter().any(|argument| argument == "--") {
+            all.push("--".to_owned());
+        }
+        all.extend_from_slice(filter);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cargo_arguments: &str, filter: &str, expected: &str) {
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            with_filter(&words(cargo_arguments), &words(filter)),
+            words(expected)
+        );
+    }
+
+    #[test]
+    fn a_filter_goes_to_the_test_binaries() {
+        check("", "", "");
+        check("--test it", "", "--test it");
+        check("", "lease", "-- lease");
+        check("--test it", "lease crash", "--test it -- lease crash");
+        check(
+            "--test it -- --nocapture",
+            "lease",
+            "--test it -- --nocapture lease",
+        );
+    }
+}
