@@ -1,1 +1,75 @@
-//! placeholder
+//! Planwright's engine: load, decide, commit.
+//!
+//! [`Lifecycle`] offers the operations of a plan's life on any store. It holds no plan, no action
+//! and no rule: each operation decides on rows read inside the transaction that commits it, so
+//! nothing here can be stale. There is one write path, `submit.rs`.
+//!
+//! Deliberately absent: SQL, printing, the environment, and any `if` about states that the `plan`
+//! crate could answer.
+
+mod call;
+mod claim;
+mod context;
+mod error;
+mod events;
+mod handle;
+mod ids;
+mod judge;
+mod operations;
+mod reading;
+mod submit;
+mod why;
+
+pub use call::Call;
+pub use claim::Claim;
+pub use context::{ChangesetHandle, ExecutionContext};
+pub use error::{Error, ExprProblem};
+pub use events::Events;
+pub use handle::HandleError;
+pub use judge::expr::check as check_expr;
+pub use operations::{Done, UseRequest};
+pub use submit::reads_for;
+pub use why::Why;
+
+use std::sync::Arc;
+
+use ids::Ids;
+use store::{Clock, Store};
+
+/// The operations of a plan's life, on one store. Cheap to clone; share it between threads.
+#[derive(Clone)]
+pub struct Lifecycle {
+    store: Arc<dyn Store>,
+    ids: Ids,
+}
+
+impl Lifecycle {
+    /// The engine on this store.
+    pub fn open(store: impl Store + 'static) -> Self {
+        Self::on(Arc::new(store))
+    }
+
+    /// The engine on a store that is shared with others.
+    pub fn on(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            ids: Ids::system(),
+        }
+    }
+
+    /// With ids from this clock and these random numbers, for tests that want the same each time.
+    #[must_use]
+    pub fn with_ids(
+        mut self,
+        clock: Clock,
+        random: impl Fn() -> u128 + Send + Sync + 'static,
+    ) -> Self {
+        self.ids = Ids::new(clock, random);
+        self
+    }
+
+    /// The store underneath, for upkeep.
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+}

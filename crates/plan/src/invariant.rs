@@ -92,6 +92,17 @@ impl Gate {
             Self::Apply => "apply",
         }
     }
+
+    /// The gates whose rules are judged here: the result's bear on apply too, where a failing one
+    /// blocks.
+    pub fn judged_with(self) -> &'static [Self] {
+        match self {
+            Self::Strategize => &[Self::Strategize],
+            Self::Execute => &[Self::Execute],
+            Self::Result => &[Self::Result],
+            Self::Apply => &[Self::Result, Self::Apply],
+        }
+    }
 }
 
 impl fmt::Display for Gate {

@@ -20,7 +20,7 @@ pub struct PlanColumns {
     pub action: Option<String>,
     /// It waits for a person.
     pub needs_person: bool,
-    /// From when it may be claimed; `None` unless it is queued.
+    /// From when a worker may claim it; `None` unless it is queued and nobody has to be asked.
     pub due_at: Option<Timestamp>,
     /// The whole plan, encoded.
     pub body: String,
@@ -38,8 +38,14 @@ impl PlanColumns {
             state: plan.stage.state().as_str(),
             action: plan.action.as_ref().map(|name| name.full().to_owned()),
             needs_person: plan.needs_person(),
-            due_at: plan.stage.waiting().map(plan::stage::Queued::due_at),
+            due_at: due_at(plan),
             body: serde_json::to_string(plan).expect("BUG: a plan always encodes"),
         }
     }
+}
+
+/// From when a worker may claim a plan.
+pub fn due_at(plan: &Plan) -> Option<Timestamp> {
+    let queued = plan.stage.waiting().filter(|_| !plan.needs_person())?;
+    Some(queued.due_at())
 }

@@ -27,7 +27,7 @@ pub use commit::{
 pub use error::StoreError;
 pub use maintain::{Maintain, StoreInfo};
 pub use memory::MemoryStore;
-pub use read::{PlanFilter, PlanRow, Read, Snapshot};
+pub use read::{Due, PlanFilter, PlanRow, Read, Snapshot};
 pub use tail::{Cursor, EventPage, StoredEvent, Tail};
 
 /// Everything the engine needs of a store.

@@ -27,8 +27,9 @@ pub trait Read {
     /// Ids that start or end with this fragment (upper case), at most `limit`.
     fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
-    /// Plans of a phase that may be claimed now, longest waiting first.
-    fn due(&self, phase: Phase, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+    /// Plans of a phase that may be claimed now without a person, longest waiting first, behind
+    /// `after`.
+    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Plans whose lease has expired, longest ago first.
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
@@ -50,6 +51,15 @@ pub trait Read {
 
     /// The store's clock.
     fn now(&self) -> Result<Timestamp, StoreError>;
+}
+
+/// A plan that may be claimed. Ordered as it is to be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due {
+    /// Since when.
+    pub due_at: Timestamp,
+    /// Which.
+    pub plan: PlanId,
 }
 
 /// A plan with what is stored beside it.

@@ -69,7 +69,7 @@ pub(super) fn complete_execute(
     }
     gate::check_fresh(draft.facts, &draft.plan, Gate::Result, judgement)?;
     // Only that every rule was judged matters here; what they said decides about apply.
-    gate::blocked_by(&draft.plan, draft.facts, Gate::Result, judgement)?;
+    gate::blocked_by(&draft.plan, &draft.facts.rules, Gate::Result, judgement)?;
     changeset::seal_all(&mut draft);
     let entry = draft.plan.entry(Phase::Execute);
     for verdict in &judgement.verdicts {

@@ -3,7 +3,7 @@
 use crate::decide::draft::Draft;
 use crate::decide::text;
 use crate::facts::Facts;
-use crate::invariant::{Gate, RuleName, Scope};
+use crate::invariant::{Gate, RuleBook, RuleName, Scope};
 use crate::judgement::{Counts, FailedRule, Judgement, RuleOutcome, Verdict};
 use crate::{Decision, Event, Outcome, Plan, ReconciliationBlocked, Refusal, Row};
 
@@ -21,7 +21,7 @@ pub(super) fn pass<'a>(
     judgement: &Judgement,
 ) -> Result<Passage<'a>, Refusal> {
     check_fresh(draft.facts, &draft.plan, gate, judgement)?;
-    let (counts, failed) = blocked_by(&draft.plan, draft.facts, gate, judgement)?;
+    let (counts, failed) = blocked_by(&draft.plan, &draft.facts.rules, gate, judgement)?;
     if failed.is_empty() {
         draft.emit(Event::GateHeld { gate, counts });
         return Ok(Passage::Open(Box::new(draft)));
@@ -68,13 +68,13 @@ pub(super) fn check_fresh(
 /// A rule in force that the judgement does not mention makes it stale: no rule is passed over.
 pub fn blocked_by(
     plan: &Plan,
-    facts: &Facts,
+    rules: &RuleBook,
     gate: Gate,
     judgement: &Judgement,
 ) -> Result<(Counts, Vec<FailedRule>), Refusal> {
     let mut counts = Counts::default();
     let mut failed = Vec::new();
-    for rule in facts.rules.effective_at(judged_at(gate)) {
+    for rule in rules.effective_at(gate.judged_with()) {
         let reference = rule.reference();
         let verdict = judgement
             .verdicts
@@ -127,14 +127,4 @@ pub(super) fn waive(
         reason,
     });
     Ok(draft.done())
-}
-
-/// The rules judged at a gate: the result's bear on apply too, where a failing one blocks.
-fn judged_at(gate: Gate) -> &'static [Gate] {
-    match gate {
-        Gate::Strategize => &[Gate::Strategize],
-        Gate::Execute => &[Gate::Execute],
-        Gate::Result => &[Gate::Result],
-        Gate::Apply => &[Gate::Result, Gate::Apply],
-    }
 }

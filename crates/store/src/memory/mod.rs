@@ -15,11 +15,12 @@ use plan::facts::Outcome;
 use plan::invariant::{RuleBook, Scope};
 use plan::{Action, Facts, Name, Phase, PlanId, Timestamp, Version};
 
+use crate::columns::due_at;
 use crate::fault::{Fault, FaultPoint, Faults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
-    Clock, Commit, CommitError, Committed, Cursor, EventPage, Maintain, PlanFilter, PlanRow, Read,
-    Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission, Tail,
+    Clock, Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow,
+    Read, Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission, Tail,
 };
 use tables::Tables;
 
@@ -136,18 +137,24 @@ impl Read for MemoryStore {
             .collect())
     }
 
-    fn due(&self, phase: Phase, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
         let now = self.clock.now();
         let tables = lock(&self.tables);
-        let mut due: Vec<(Timestamp, PlanId)> = tables
+        let mut due: Vec<Due> = tables
             .plans
             .values()
             .filter(|(plan, _)| plan.phase() == phase)
-            .filter_map(|(plan, _)| Some((plan.stage.waiting()?.due_at(), plan.id)))
-            .filter(|(due_at, _)| *due_at <= now)
+            .filter_map(|(plan, _)| {
+                Some(Due {
+                    due_at: due_at(plan)?,
+                    plan: plan.id,
+                })
+            })
+            .filter(|due| due.due_at <= now && after.is_none_or(|after| *due > after))
             .collect();
         due.sort_unstable();
-        Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
+        due.truncate(limit);
+        Ok(due)
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {

@@ -1,0 +1,123 @@
+//! A claim: the right to work on a plan's phase, as a value. Nobody handles epochs by hand.
+
+use plan::decision::ReportedDecision;
+use plan::stage::{Category, ResultContent};
+use plan::{Caller, Epoch, Phase, Plan, Span};
+
+use crate::{Call, Done, Error, ExecutionContext, Lifecycle};
+
+/// The right to work on a phase. Handing in a result, failing, asking or releasing consumes it.
+///
+/// Dropping it does none of these: the lease runs out and the plan is reclaimed, which counts as an
+/// attempt. A worker that panics on a plan must not get it back for ever.
+#[must_use = "a claim that is dropped blocks the plan until its lease expires"]
+pub struct Claim {
+    lifecycle: Lifecycle,
+    done: Done,
+    phase: Phase,
+    epoch: Epoch,
+    caller: Caller,
+}
+
+impl Claim {
+    pub(crate) fn new(lifecycle: Lifecycle, done: Done, call: &Call) -> Self {
+        let epoch = done
+            .receipt
+            .epoch
+            .expect("BUG: a claim's receipt has its epoch");
+        Self {
+            lifecycle,
+            phase: done.plan.phase(),
+            epoch,
+            caller: call.caller.clone(),
+            done,
+        }
+    }
+
+    /// The plan as it was claimed.
+    pub fn plan(&self) -> &Plan {
+        &self.done.plan
+    }
+
+    /// What was answered.
+    pub fn done(&self) -> &Done {
+        &self.done
+    }
+
+    /// The authority.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The phase that was claimed.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Where changes are recorded while executing.
+    pub fn context(&self) -> ExecutionContext {
+        ExecutionContext::new(
+            self.lifecycle.clone(),
+            self.done.plan.id,
+            self.epoch,
+            self.call(),
+        )
+    }
+
+    /// Keeps the lease.
+    pub fn renew(&self, lease: Span) -> Result<(), Error> {
+        self.lifecycle
+            .renew(self.done.plan.id, self.epoch, lease, &self.call())
+            .map(drop)
+    }
+
+    /// Hands in the strategy.
+    pub fn complete_strategize(self, decisions: Vec<ReportedDecision>) -> Result<Done, Error> {
+        self.lifecycle
+            .complete_strategize(self.done.plan.id, self.epoch, decisions, &self.call())
+    }
+
+    /// Hands in the result.
+    pub fn complete_execute(self, result: &ResultContent) -> Result<Done, Error> {
+        self.lifecycle
+            .complete_execute(self.done.plan.id, self.epoch, result, &self.call())
+    }
+
+    /// Records that everything landed.
+    pub fn complete_apply(self, landed: Vec<String>) -> Result<Done, Error> {
+        self.lifecycle
+            .complete_apply(self.done.plan.id, self.epoch, landed, None, &self.call())
+    }
+
+    /// Ends the work with an error.
+    pub fn fail(self, category: Category, message: &str) -> Result<Done, Error> {
+        self.lifecycle.fail(
+            self.done.plan.id,
+            self.epoch,
+            category,
+            message,
+            &self.call(),
+        )
+    }
+
+    /// Asks a person.
+    pub fn ask(self, question: &str, patience: Option<Span>) -> Result<Done, Error> {
+        self.lifecycle.ask(
+            self.done.plan.id,
+            self.epoch,
+            question,
+            patience,
+            &self.call(),
+        )
+    }
+
+    /// Gives the phase back, as on a clean shutdown.
+    pub fn release(self) -> Result<Done, Error> {
+        self.lifecycle
+            .release(self.done.plan.id, self.epoch, &self.call())
+    }
+
+    fn call(&self) -> Call {
+        Call::by(self.caller.clone())
+    }
+}

@@ -1,0 +1,46 @@
+//! What an operation can fail with.
+
+use plan::{ReconciliationBlocked, Refusal};
+use store::{CommitError, StoreError};
+
+/// Why an operation was not carried out, or why that is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not possible as things are.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A gate did not open; the plan is as it was, and why is stored beside it.
+    #[error(transparent)]
+    Blocked(ReconciliationBlocked),
+    /// The idempotency key was used before, for something else.
+    #[error("idempotency key `{key}` was used before with other arguments")]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// An expression is no rule.
+    #[error(transparent)]
+    Expr(#[from] ExprProblem),
+    /// The store failed; nothing was written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store failed while committing; repeat under the same key.
+    #[error("whether it was done could not be learnt: {0}")]
+    Unknown(StoreError),
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Refused(refusal) => Self::Refused(refusal),
+            CommitError::KeyReused { key } => Self::KeyReused { key },
+            CommitError::Failed(error) => Self::Store(error),
+            CommitError::Unknown { id: _, source } => Self::Unknown(source),
+        }
+    }
+}
+
+/// Why a text is not an expression that can be judged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the expression cannot be used: {0}")]
+pub struct ExprProblem(pub String);

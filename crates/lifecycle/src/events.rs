@@ -1,0 +1,50 @@
+//! Following the log of all plans.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use store::{Cursor, StoredEvent};
+
+use crate::{Error, Lifecycle};
+
+/// Events are read in pages of this size.
+const PAGE: usize = 256;
+
+/// Events of all plans from a place in the log on, each exactly once.
+pub struct Events {
+    lifecycle: Lifecycle,
+    cursor: Cursor,
+    read: VecDeque<StoredEvent>,
+}
+
+impl Lifecycle {
+    /// Events after a cursor; [`Cursor::START`] for all there ever were.
+    pub fn events(&self, after: Cursor) -> Events {
+        Events {
+            lifecycle: self.clone(),
+            cursor: after,
+            read: VecDeque::new(),
+        }
+    }
+}
+
+impl Events {
+    /// The next event that is there already.
+    pub fn next_ready(&mut self) -> Result<Option<StoredEvent>, Error> {
+        if self.read.is_empty() {
+            let page = self.lifecycle.store.events(&self.cursor, PAGE)?;
+            self.cursor = page.next;
+            self.read = page.events.into();
+        }
+        Ok(self.read.pop_front())
+    }
+
+    /// The next event, waiting for one up to `timeout`.
+    pub fn next_within(&mut self, timeout: Duration) -> Result<Option<StoredEvent>, Error> {
+        if let Some(event) = self.next_ready()? {
+            return Ok(Some(event));
+        }
+        self.lifecycle.store.wait(timeout)?;
+        self.next_ready()
+    }
+}

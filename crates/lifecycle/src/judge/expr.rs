@@ -1,0 +1,271 @@
+//! Rules of kind `expr`: a CEL expression over `plan`, `action` and `arguments` that must be true.
+//!
+//! CEL always ends, but not always soon. So the source is short, loops nest at most twice over
+//! lists that are themselves bounded, and judging has a deadline after which the rule fails.
+
+use std::collections::HashMap;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::{Context, ExecutionError, Program, Value};
+use plan::argument::ArgumentValue;
+use plan::judgement::RuleOutcome;
+use plan::{Action, Plan};
+use store::Snapshot;
+
+use crate::ExprProblem;
+
+/// Longest source.
+const MAX_BYTES: usize = 4096;
+/// Deepest loop in a loop.
+const MAX_LOOPS: u32 = 2;
+/// After this long the rule has failed.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// The names an expression can use.
+const VARIABLES: [&str; 3] = ["plan", "action", "arguments"];
+
+/// Can this source be judged? Found out when a rule is added, not when it first matters.
+pub fn check(source: &str) -> Result<(), ExprProblem> {
+    let program = compile(source)?;
+    let mut walk = Walk {
+        bound: VARIABLES.map(str::to_owned).to_vec(),
+        deepest: 0,
+        depth: 0,
+        unknown: None,
+    };
+    walk.visit(program.expression());
+    if let Some(unknown) = walk.unknown {
+        return Err(ExprProblem(format!(
+            "`{unknown}` is unknown; use {}",
+            VARIABLES.join(", ")
+        )));
+    }
+    if walk.deepest > MAX_LOOPS {
+        return Err(ExprProblem(format!(
+            "loops nest {} deep; at most {MAX_LOOPS} are allowed",
+            walk.deepest
+        )));
+    }
+    Ok(())
+}
+
+/// What the expression says about a plan.
+pub(super) fn judge(source: &str, snapshot: &Snapshot) -> RuleOutcome {
+    let variables = variables(&snapshot.row.plan, snapshot.action.as_ref());
+    let source = source.to_owned();
+    let (answer, answered) = mpsc::channel();
+    let judging = std::thread::Builder::new()
+        .name("expr".to_owned())
+        .spawn(move || {
+            // Nobody may be listening any more; that is the deadline's doing.
+            let _ = answer.send(evaluate(&source, variables));
+        });
+    let failed = |why: String| RuleOutcome::Failed(why);
+    match judging {
+        Err(error) => failed(format!("it could not be judged: {error}")),
+        Ok(_) => match answered.recv_timeout(DEADLINE) {
+            Ok(outcome) => outcome,
+            Err(_) => failed(format!(
+                "judging it took longer than {} seconds",
+                DEADLINE.as_secs()
+            )),
+        },
+    }
+}
+
+fn evaluate(source: &str, variables: HashMap<&'static str, Value>) -> RuleOutcome {
+    let program = match compile(source) {
+        Ok(program) => program,
+        Err(problem) => return RuleOutcome::Failed(problem.to_string()),
+    };
+    let mut context = Context::default();
+    for (name, value) in variables {
+        context.add_variable_from_value(name, value);
+    }
+    match program.execute(&context) {
+        Ok(Value::Bool(true)) => RuleOutcome::Held,
+        Ok(Value::Bool(false)) => RuleOutcome::Failed("it is false".to_owned()),
+        Ok(other) => RuleOutcome::Failed(format!("it is {}, not true or false", kind_of(&other))),
+        Err(ExecutionError::NoSuchKey(key)) => RuleOutcome::Failed(format!("there is no `{key}`")),
+        Err(error) => RuleOutcome::Failed(format!("it could not be judged: {error}")),
+    }
+}
+
+fn compile(source: &str) -> Result<Program, ExprProblem> {
+    if source.trim().is_empty() {
+        return Err(ExprProblem("it is empty".to_owned()));
+    }
+    if source.len() > MAX_BYTES {
+        return Err(ExprProblem(format!("it is longer than {MAX_BYTES} bytes")));
+    }
+    Program::compile(source).map_err(|errors| ExprProblem(errors.to_string()))
+}
+
+fn variables(plan: &Plan, action: Option<&Action>) -> HashMap<&'static str, Value> {
+    let text = |text: &str| Value::from(text.to_owned());
+    let number = |number: u32| Value::Int(i64::from(number));
+    let plan_fields = HashMap::from([
+        ("id", text(&plan.id.to_string())),
+        ("goal", text(plan.goal.as_str())),
+        (
+            "action",
+            text(
+                &plan
+                    .action
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            ),
+        ),
+        ("phase", text(plan.phase().as_str())),
+        ("state", text(plan.stage.state().as_str())),
+        ("attempt", number(plan.attempt)),
+        (
+            "version",
+            Value::Int(i64::try_from(plan.version.0).unwrap_or(i64::MAX)),
+        ),
+        ("reversions", number(plan.reversions)),
+        ("profile", text(plan.profile.as_str())),
+        ("read_only", Value::Bool(plan.read_only)),
+        ("strategy_actor", text(&plan.actors.strategy.to_string())),
+        ("execution_actor", text(&plan.actors.execution.to_string())),
+    ]);
+    let action_fields: HashMap<&str, Value> = match action {
+        None => HashMap::new(),
+        Some(action) => HashMap::from([
+            ("name", text(&action.name().to_string())),
+            ("description", text(&action.definition.description)),
+            ("read_only", Value::Bool(action.definition.read_only)),
+            ("reusable", Value::Bool(action.definition.reusable)),
+        ]),
+    };
+    let arguments: HashMap<String, Value> = plan
+        .arguments
+        .iter()
+        .map(|(name, value)| (name.clone(), argument(value)))
+        .collect();
+    HashMap::from([
+        ("plan", Value::from(plan_fields)),
+        ("action", Value::from(action_fields)),
+        ("arguments", Value::from(arguments)),
+    ])
+}
+
+fn argument(value: &ArgumentValue) -> Value {
+    match value {
+        ArgumentValue::String(text) => Value::from(text.as_str().to_owned()),
+        ArgumentValue::Integer(number) => Value::Int(*number),
+        ArgumentValue::Float(number) => Value::Float(*number),
+        ArgumentValue::Boolean(value) => Value::Bool(*value),
+        ArgumentValue::List(items) => Value::from(
+            items
+                .iter()
+                .map(|item| Value::from(item.as_str().to_owned()))
+                .collect::<Vec<_>>(),
+        ),
+    }
+}
+
+fn kind_of(value: &Value) -> String {
+    format!("{:?}", value.type_of()).to_lowercase()
+}
+
+/// Looks for unknown names and deep loops.
+struct Walk {
+    /// Names that mean something here; loops add theirs.
+    bound: Vec<String>,
+    depth: u32,
+    deepest: u32,
+    unknown: Option<String>,
+}
+
+impl Walk {
+    fn visit(&mut self, node: &IdedExpr) {
+        match &node.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                if !self.bound.contains(name) {
+                    self.unknown.get_or_insert_with(|| name.clone());
+                }
+            }
+            Expr::Call(call) => {
+                call.target.iter().for_each(|target| self.visit(target));
+                call.args.iter().for_each(|argument| self.visit(argument));
+            }
+            Expr::List(list) => list.elements.iter().for_each(|element| self.visit(element)),
+            Expr::Map(map) => map
+                .entries
+                .iter()
+                .for_each(|entry| self.visit_entry(&entry.expr)),
+            Expr::Struct(fields) => fields
+                .entries
+                .iter()
+                .for_each(|entry| self.visit_entry(&entry.expr)),
+            Expr::Select(select) => self.visit(&select.operand),
+            Expr::Comprehension(loops) => {
+                self.visit(&loops.iter_range);
+                self.visit(&loops.accu_init);
+                let outside = self.bound.len();
+                self.bound
+                    .extend([loops.iter_var.clone(), loops.accu_var.clone()]);
+                self.bound.extend(loops.iter_var2.clone());
+                self.depth += 1;
+                self.deepest = self.deepest.max(self.depth);
+                self.visit(&loops.loop_cond);
+                self.visit(&loops.loop_step);
+                self.visit(&loops.result);
+                self.depth -= 1;
+                self.bound.truncate(outside);
+            }
+        }
+    }
+
+    fn visit_entry(&mut self, entry: &EntryExpr) {
+        match entry {
+            EntryExpr::StructField(field) => self.visit(&field.value),
+            EntryExpr::MapEntry(entry) => {
+                self.visit(&entry.key);
+                self.visit(&entry.value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_judged_is_refused_when_it_is_added() {
+        let endless = "arguments.l.all(a, arguments.l.all(b, arguments.l.all(c, a + b == c)))";
+        let long = format!("plan.goal != '{}'", "x".repeat(5000));
+        let deep = format!("{}true{}", "(".repeat(5000), ")".repeat(5000));
+        for bad in [
+            "",
+            "plan.",
+            "1 +",
+            "goal == 'x'",
+            "plan.goal == other",
+            endless,
+            &long,
+            &deep,
+        ] {
+            assert!(check(bad).is_err(), "{}", &bad[..bad.len().min(80)]);
+        }
+    }
+
+    #[test]
+    fn ordinary_rules_are_accepted() {
+        for good in [
+            "true",
+            "plan.attempt <= 3",
+            "!has(arguments.path) || arguments.path.startsWith('docs/')",
+            "arguments.files.all(f, f.endsWith('.md'))",
+            "arguments.files.exists(f, ['a', 'b'].exists(g, f == g))",
+            "size(plan.goal) < 200 && action.name == 'tidy'",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+    }
+}

@@ -1,0 +1,548 @@
+//! The operations of a plan's life, named as in the reference.
+
+use plan::action::ActionDefinition;
+use plan::changeset::{Entry, Node, TreePath};
+use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
+use plan::decision::ReportedDecision;
+use plan::invariant::{Check, Gate, RuleDraft, RuleName, Scope};
+use plan::plan::{Limits, ProfileSource};
+use plan::stage::{Category, ConstraintKind, RefMove, ResultContent};
+use plan::{
+    Action, Actors, ChangesetId, Command, Epoch, Name, Outcome, Phase, Plan, PlanId, Profile,
+    Receipt, Refusal, Span,
+};
+use store::Committed;
+
+use crate::judge::expr;
+use crate::submit::Subject;
+use crate::{Call, Claim, Error, Lifecycle};
+
+/// What an operation on a plan came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// The plan after it; read anew if the answer was remembered.
+    pub plan: Plan,
+    /// What was answered.
+    pub receipt: Receipt,
+    /// The answer had been given before: under the same key, or to the same holder.
+    pub repeated: bool,
+}
+
+/// What a plan is made of.
+#[derive(Debug, Clone, Default)]
+pub struct UseRequest {
+    /// The action to use.
+    pub action: Option<Name>,
+    /// What it is for; the action's description if not said.
+    pub goal: Option<String>,
+    /// Arguments as `name`, `value`.
+    pub arguments: Vec<(String, String)>,
+    /// Who works, unless the action says so.
+    pub fallback_actors: Option<Actors>,
+    /// The profile, whatever the action says.
+    pub profile: Option<Profile>,
+    /// The profile, unless the action says so.
+    pub fallback_profile: Option<Profile>,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+impl Lifecycle {
+    /// Stores a new action.
+    pub fn create_action(
+        &self,
+        definition: ActionDefinition,
+        call: &Call,
+    ) -> Result<Action, Error> {
+        for rule in &definition.invariants {
+            check_rule(rule)?;
+        }
+        let name = definition.name.clone();
+        self.submit(Command::CreateAction(definition), &Subject::default(), call)?;
+        self.get_action(&name)
+    }
+
+    /// Takes an action out of use; its plans go on.
+    pub fn archive_action(&self, name: &Name, call: &Call) -> Result<Action, Error> {
+        self.submit(
+            Command::ArchiveAction(name.clone()),
+            &Subject::default(),
+            call,
+        )?;
+        self.get_action(name)
+    }
+
+    /// Adds a rule to a scope.
+    pub fn add_rule(&self, scope: Scope, draft: RuleDraft, call: &Call) -> Result<(), Error> {
+        check_rule(&draft)?;
+        let subject = self.subject_of_scope(&scope)?;
+        self.submit(Command::AddRule { scope, draft }, &subject, call)?;
+        Ok(())
+    }
+
+    /// Removes a rule from its scope.
+    pub fn remove_rule(&self, scope: Scope, name: RuleName, call: &Call) -> Result<(), Error> {
+        let subject = self.subject_of_scope(&scope)?;
+        self.submit(Command::RemoveRule { scope, name }, &subject, call)?;
+        Ok(())
+    }
+
+    /// Makes a plan.
+    pub fn use_action(&self, request: UseRequest, call: &Call) -> Result<Done, Error> {
+        let new = NewPlan {
+            id: self.ids.plan(),
+            action: request.action,
+            goal: request.goal,
+            arguments: request.arguments,
+            fallback_actors: request.fallback_actors,
+            profile: request
+                .profile
+                .map(|profile| (profile, ProfileSource::Flag)),
+            fallback_profile: request.fallback_profile,
+            limits: request.limits,
+            resources: Vec::new(),
+        };
+        let committed = self.submit(Command::Use(new), &Subject::default(), call)?;
+        self.done(committed)
+    }
+
+    /// Claims the strategize phase.
+    pub fn start_strategize(
+        &self,
+        plan: PlanId,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Claim, Error> {
+        let owner = owner.to_owned();
+        let committed =
+            self.submit_judged(plan, Gate::Strategize, call, |judgement| Command::Start {
+                phase: Phase::Strategize,
+                owner: owner.clone(),
+                lease,
+                judgement: Some(judgement),
+            })?;
+        self.claimed(committed, call)
+    }
+
+    /// Hands in the strategy.
+    pub fn complete_strategize(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        decisions: Vec<ReportedDecision>,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(plan, Command::CompleteStrategize { epoch, decisions }, call)
+    }
+
+    /// Moves a finished strategy into execute.
+    pub fn execute_plan(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        let committed = self.submit_judged(plan, Gate::Execute, call, |judgement| {
+            Command::ExecutePlan { judgement }
+        })?;
+        self.done(committed)
+    }
+
+    /// Claims the execute phase.
+    pub fn start_execute(
+        &self,
+        plan: PlanId,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Claim, Error> {
+        self.start(plan, Phase::Execute, owner, lease, call)
+    }
+
+    /// Opens a changeset for a unit of work.
+    pub fn open_changeset(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        node: Node,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::OpenChangeset {
+                epoch,
+                id: self.ids.changeset(),
+                node,
+            },
+            call,
+        )
+    }
+
+    /// Records one change where it belongs.
+    pub fn record_change(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        into: Into,
+        entry: Entry,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(plan, Command::RecordChange { epoch, into, entry }, call)
+    }
+
+    /// Closes a changeset for good.
+    pub fn seal_changeset(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        changeset: ChangesetId,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(plan, Command::SealChangeset { epoch, changeset }, call)
+    }
+
+    /// Hands in the result.
+    pub fn complete_execute(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        result: &ResultContent,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let committed = self.submit_judged(plan, Gate::Result, call, |judgement| {
+            Command::CompleteExecute {
+                epoch,
+                result: result.clone(),
+                judgement,
+            }
+        })?;
+        self.done(committed)
+    }
+
+    /// Signs the result; lands nothing by itself.
+    pub fn approve(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        self.run(plan, Command::Approve, call)
+    }
+
+    /// Moves a finished result into apply.
+    pub fn apply_plan(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        let committed = self.submit_judged(plan, Gate::Apply, call, |judgement| {
+            Command::ApplyPlan { judgement }
+        })?;
+        self.done(committed)
+    }
+
+    /// Claims the apply phase.
+    pub fn start_apply(
+        &self,
+        plan: PlanId,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Claim, Error> {
+        self.start(plan, Phase::Apply, owner, lease, call)
+    }
+
+    /// Stores what is about to be done to the targets: the point of no return.
+    pub fn prepare_apply(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        moves: &[RefMove],
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let committed =
+            self.submit_judged(plan, Gate::Apply, call, |judgement| Command::PrepareApply {
+                epoch,
+                moves: moves.to_vec(),
+                judgement,
+            })?;
+        self.done(committed)
+    }
+
+    /// Takes that back, nothing having been done.
+    pub fn withdraw_apply(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
+        self.run(plan, Command::WithdrawApply { epoch }, call)
+    }
+
+    /// Records that everything landed: `landed` are the resources that were looked up and have it.
+    pub fn complete_apply(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        landed: Vec<String>,
+        rest: Option<LinkedPlan>,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::CompleteApply {
+                epoch,
+                landed,
+                rest,
+            },
+            call,
+        )
+    }
+
+    /// Records that it cannot land as it is.
+    pub fn constrain(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        kind: ConstraintKind,
+        message: &str,
+        paths: Vec<TreePath>,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let message = message.to_owned();
+        self.run(
+            plan,
+            Command::Constrain {
+                epoch,
+                kind,
+                message,
+                paths,
+                commits: Vec::new(),
+            },
+            call,
+        )
+    }
+
+    /// Keeps a lease.
+    pub fn renew(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(plan, Command::Renew { epoch, lease }, call)
+    }
+
+    /// Gives a lease back.
+    pub fn release(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
+        self.run(plan, Command::Release { epoch }, call)
+    }
+
+    /// Takes an expired lease.
+    pub fn reclaim(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Reclaim {
+                grounds: Grounds::Expired,
+            },
+            call,
+        )
+    }
+
+    /// Takes every lease that has expired, at most `limit`. What somebody else reclaimed or renewed
+    /// in the meantime is left alone.
+    pub fn reclaim_expired(&self, limit: usize, call: &Call) -> Result<Vec<Plan>, Error> {
+        let mut reclaimed = Vec::new();
+        for plan in self.store.expired(limit)? {
+            match self.reclaim(plan, &call.follow_up()) {
+                Ok(done) => reclaimed.push(done.plan),
+                Err(Error::Refused(
+                    Refusal::LeaseRuns { .. } | Refusal::WrongState { .. } | Refusal::Final { .. },
+                )) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(reclaimed)
+    }
+
+    /// Ends work with an error.
+    pub fn fail(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        category: Category,
+        message: &str,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Fail {
+                epoch,
+                category,
+                message: message.to_owned(),
+            },
+            call,
+        )
+    }
+
+    /// Asks a person, and ends the lease.
+    pub fn ask(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        question: &str,
+        patience: Option<Span>,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Ask {
+                epoch,
+                question: question.to_owned(),
+                patience,
+            },
+            call,
+        )
+    }
+
+    /// Answers the question.
+    pub fn answer(&self, plan: PlanId, text: &str, call: &Call) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Answer {
+                text: text.to_owned(),
+            },
+            call,
+        )
+    }
+
+    /// Gives up on a question whose deadline has passed.
+    pub fn expire_question(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        self.run(plan, Command::ExpireQuestion, call)
+    }
+
+    /// Tries the phase again.
+    pub fn retry(
+        &self,
+        plan: PlanId,
+        fresh: bool,
+        limits: Option<Limits>,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(plan, Command::Retry { fresh, limits }, call)
+    }
+
+    /// Sends the work back with feedback.
+    pub fn revise(
+        &self,
+        plan: PlanId,
+        feedback: &str,
+        dropped: Vec<TreePath>,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Revise {
+                feedback: feedback.to_owned(),
+                dropped,
+            },
+            call,
+        )
+    }
+
+    /// Goes back to strategize.
+    pub fn revert(&self, plan: PlanId, reason: &str, call: &Call) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Revert {
+                reason: reason.to_owned(),
+            },
+            call,
+        )
+    }
+
+    /// Sets a rule aside for this plan.
+    pub fn waive(
+        &self,
+        plan: PlanId,
+        rule: RuleName,
+        reason: &str,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let subject = self.subject(plan)?;
+        let committed = self.submit(
+            Command::Waive {
+                rule,
+                reason: reason.to_owned(),
+            },
+            &subject,
+            call,
+        )?;
+        self.done(committed)
+    }
+
+    /// Ends the plan without landing.
+    pub fn cancel(&self, plan: PlanId, reason: Option<&str>, call: &Call) -> Result<Done, Error> {
+        self.run(
+            plan,
+            Command::Cancel {
+                reason: reason.map(str::to_owned),
+            },
+            call,
+        )
+    }
+
+    fn start(
+        &self,
+        plan: PlanId,
+        phase: Phase,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Claim, Error> {
+        let command = Command::Start {
+            phase,
+            owner: owner.to_owned(),
+            lease,
+            judgement: None,
+        };
+        let committed = self.submit(command, &about(plan), call)?;
+        self.claimed(committed, call)
+    }
+
+    fn run(&self, plan: PlanId, command: Command, call: &Call) -> Result<Done, Error> {
+        let committed = self.submit(command, &about(plan), call)?;
+        self.done(committed)
+    }
+
+    fn done(&self, committed: Committed) -> Result<Done, Error> {
+        let repeated = committed.remembered || committed.receipt.outcome == Outcome::AlreadyDone;
+        let plan = match committed.plan {
+            Some(plan) => plan,
+            None => {
+                let id = committed
+                    .receipt
+                    .plan
+                    .expect("BUG: a receipt of an operation on a plan names it");
+                self.get_plan(id)?.plan
+            }
+        };
+        Ok(Done {
+            plan,
+            receipt: committed.receipt,
+            repeated,
+        })
+    }
+
+    fn claimed(&self, committed: Committed, call: &Call) -> Result<Claim, Error> {
+        Ok(Claim::new(self.clone(), self.done(committed)?, call))
+    }
+
+    fn subject_of_scope(&self, scope: &Scope) -> Result<Subject, Error> {
+        match scope {
+            Scope::Global | Scope::Action(_) => Ok(Subject::default()),
+            Scope::Plan(id) => self.subject(*id),
+        }
+    }
+}
+
+fn about(plan: PlanId) -> Subject {
+    Subject {
+        plan: Some(plan),
+        action: None,
+    }
+}
+
+fn check_rule(draft: &RuleDraft) -> Result<(), Error> {
+    match &draft.check {
+        Check::Expr(source) => expr::check(source).map_err(|problem| {
+            Error::Expr(crate::ExprProblem(format!(
+                "rule `{}`: {}",
+                draft.name, problem.0
+            )))
+        }),
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading: each call asks the store anew.
+
+use plan::changeset::{Changeset, Entry};
+use plan::decision::DecisionNode;
+use plan::invariant::{RuleBook, Scope, scopes_of};
+use plan::{Action, Event, Name, Phase, Plan, PlanId, Recorded, Refusal, Span, Version, evolve};
+use store::{Due, PlanFilter, PlanRow};
+
+use crate::{Call, Claim, Error, Lifecycle};
+
+/// Events of one plan are read in pages of this size.
+const PAGE: usize = 500;
+
+impl Lifecycle {
+    /// One plan with its lease and verdict.
+    pub fn get_plan(&self, id: PlanId) -> Result<PlanRow, Error> {
+        Ok(self.store.plan(id)?.ok_or(Refusal::NoSuchPlan(id))?)
+    }
+
+    /// A page of plans, newest first, older than `after`.
+    pub fn list_plans(
+        &self,
+        filter: &PlanFilter,
+        after: Option<PlanId>,
+        limit: usize,
+    ) -> Result<Vec<PlanRow>, Error> {
+        Ok(self.store.plans(filter, after, limit)?)
+    }
+
+    /// One action.
+    pub fn get_action(&self, name: &Name) -> Result<Action, Error> {
+        Ok(self
+            .store
+            .action(name)?
+            .ok_or_else(|| Refusal::NoSuchAction(name.clone()))?)
+    }
+
+    /// A page of actions by name.
+    pub fn list_actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, Error> {
+        Ok(self.store.actions(after, limit)?)
+    }
+
+    /// The rules of all scopes.
+    pub fn list_rules(&self) -> Result<RuleBook, Error> {
+        Ok(self.store.rules(&[])?)
+    }
+
+    /// The rules of the scopes that bear on a plan.
+    pub fn rules_of(&self, plan: &Plan) -> Result<RuleBook, Error> {
+        let scopes: Vec<Scope> = scopes_of(plan.id, plan.action.as_ref());
+        Ok(self.store.rules(&scopes)?)
+    }
+
+    /// The changesets of a plan with their entries.
+    pub fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, Error> {
+        self.get_plan(plan)?;
+        Ok(self.store.changesets(plan)?)
+    }
+
+    /// All events of a plan, in order.
+    pub fn history(&self, plan: PlanId) -> Result<Vec<Recorded>, Error> {
+        self.get_plan(plan)?;
+        let mut history: Vec<Recorded> = Vec::new();
+        loop {
+            let after = history.last().map_or(Version(0), |last| last.version);
+            let page = self.store.plan_events(plan, after, PAGE)?;
+            if page.is_empty() {
+                return Ok(history);
+            }
+            history.extend(page.into_iter().map(|stored| stored.recorded));
+        }
+    }
+
+    /// The plan as it was at a version.
+    pub fn plan_at(&self, plan: PlanId, version: Version) -> Result<Option<Plan>, Error> {
+        let mut past = None;
+        for recorded in self
+            .history(plan)?
+            .iter()
+            .take_while(|recorded| recorded.version <= version)
+        {
+            past = Some(
+                evolve(past, recorded).map_err(|misfit| store::StoreError::Corrupt {
+                    place: format!("plan {plan}"),
+                    why: misfit.to_string(),
+                })?,
+            );
+        }
+        Ok(past)
+    }
+
+    /// The decision tree, in the order of its numbers.
+    pub fn decisions(&self, plan: PlanId) -> Result<Vec<DecisionNode>, Error> {
+        let mut nodes = Vec::new();
+        for recorded in self.history(plan)? {
+            if let Event::DecisionsRecorded { decisions } = recorded.event {
+                nodes.extend(decisions);
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Claims the plan of a phase that waited longest, if any is due. Of several callers each gets
+    /// another one, or none.
+    pub fn claim(
+        &self,
+        phase: Phase,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Option<Claim>, Error> {
+        const CANDIDATES: usize = 32;
+        let mut after = None;
+        loop {
+            let due = self.store.due(phase, after, CANDIDATES)?;
+            let Some(last) = due.last().copied() else {
+                return Ok(None);
+            };
+            for Due { plan, .. } in due {
+                let claim = match phase {
+                    Phase::Strategize => self.start_strategize(plan, owner, lease, call),
+                    Phase::Execute => self.start_execute(plan, owner, lease, call),
+                    Phase::Apply => self.start_apply(plan, owner, lease, call),
+                };
+                match claim {
+                    Ok(claim) => return Ok(Some(claim)),
+                    // Somebody was faster, or a gate holds it: try the next.
+                    Err(Error::Refused(_) | Error::Blocked(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            after = Some(last);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The only write path of the product: a command becomes a submission, its decision a commit.
+
+use plan::invariant::{Scope, scopes_of};
+use plan::{Command, Digest, Name, Outcome, Phase, PlanId, Refusal, Request, decide};
+use serde_json::{Value, json};
+use store::{Access, ChangesetReads, Committed, Key, Reads, Submission};
+
+use crate::{Call, Error, Lifecycle};
+
+/// What a command is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Subject {
+    /// The plan.
+    pub plan: Option<PlanId>,
+    /// The action that plan was made of. Frozen at use, so it may be known from an earlier read.
+    pub action: Option<Name>,
+}
+
+impl Lifecycle {
+    /// Decides and commits one command.
+    pub(crate) fn submit(
+        &self,
+        command: Command,
+        subject: &Subject,
+        call: &Call,
+    ) -> Result<Committed, Error> {
+        let key = call.key.as_ref().map(|key| Key {
+            scope: key_scope(&command, subject.plan),
+            key: key.clone(),
+            fingerprint: fingerprint(&command, call),
+        });
+        let reads = reads_for(&command, subject.plan, subject.action.as_ref());
+        let request = Request {
+            command,
+            plan: subject.plan,
+            caller: call.caller.clone(),
+            if_version: call.if_version,
+        };
+        let committed = self.store.commit(Submission {
+            id: self.ids.command(),
+            key,
+            reads,
+            decide: Box::new(move |facts, now| decide(facts, &request, now)),
+        })?;
+        match committed.receipt.outcome {
+            Outcome::Blocked(blocked) => Err(Error::Blocked(blocked)),
+            Outcome::Done | Outcome::AlreadyDone => Ok(committed),
+        }
+    }
+
+    /// The plan a command is about, with what never changes about it.
+    pub(crate) fn subject(&self, plan: PlanId) -> Result<Subject, Error> {
+        let row = self.store.plan(plan)?.ok_or(Refusal::NoSuchPlan(plan))?;
+        Ok(Subject {
+            plan: Some(plan),
+            action: row.plan.action,
+        })
+    }
+}
+
+/// The rows a command is decided on, and how each is held.
+pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>) -> Reads {
+    let own_plan = |access| plan.map(|id| (id, access));
+    let rules_of_plan = || {
+        let scopes = plan.map(|id| scopes_of(id, action)).unwrap_or_default();
+        scopes
+            .into_iter()
+            .map(|scope| (scope, Access::Shared))
+            .collect()
+    };
+    let exclusive = Reads {
+        plan: own_plan(Access::Exclusive),
+        ..Reads::default()
+    };
+    let gated = |changesets| Reads {
+        // Held so that its rules cannot change unnoticed between judging and committing.
+        action: action.map(|name| (name.clone(), Access::Shared)),
+        rules: rules_of_plan(),
+        changesets,
+        ..exclusive.clone()
+    };
+    match command {
+        Command::CreateAction(definition) => Reads {
+            action: Some((definition.name.clone(), Access::Exclusive)),
+            rules: vec![(Scope::Action(definition.name.clone()), Access::Exclusive)],
+            ..Reads::default()
+        },
+        Command::ArchiveAction(name) => Reads {
+            action: Some((name.clone(), Access::Exclusive)),
+            ..Reads::default()
+        },
+        Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => {
+            rule_reads(scope, action)
+        }
+        Command::Use(new) => Reads {
+            action: new.action.clone().map(|name| (name, Access::Exclusive)),
+            ..Reads::default()
+        },
+        Command::Start {
+            phase: Phase::Strategize,
+            ..
+        }
+        | Command::ExecutePlan { .. }
+        | Command::ApplyPlan { .. }
+        | Command::PrepareApply { .. }
+        | Command::Waive { .. } => gated(ChangesetReads::None),
+        Command::CompleteExecute { .. } => gated(ChangesetReads::All),
+        Command::Start {
+            phase: Phase::Execute,
+            ..
+        }
+        | Command::SealChangeset { .. } => Reads {
+            changesets: ChangesetReads::All,
+            ..exclusive
+        },
+        Command::OpenChangeset { .. } => Reads {
+            changesets: ChangesetReads::EntriesAt(Vec::new()),
+            ..exclusive
+        },
+        Command::RecordChange { entry, .. } => Reads {
+            // Recorders of one plan do not wait for each other; whoever moves the plan waits for
+            // them, and they for it.
+            plan: own_plan(Access::Shared),
+            changesets: ChangesetReads::EntriesAt(vec![entry.path.clone()]),
+            ..Reads::default()
+        },
+        Command::Start {
+            phase: Phase::Apply,
+            ..
+        }
+        | Command::CompleteStrategize { .. }
+        | Command::Approve
+        | Command::WithdrawApply { .. }
+        | Command::CompleteApply { .. }
+        | Command::Constrain { .. }
+        | Command::Renew { .. }
+        | Command::Release { .. }
+        | Command::Reclaim { .. }
+        | Command::Fail { .. }
+        | Command::Ask { .. }
+        | Command::Answer { .. }
+        | Command::ExpireQuestion
+        | Command::Retry { .. }
+        | Command::Revise { .. }
+        | Command::Revert { .. }
+        | Command::Cancel { .. }
+        | Command::Undo(_) => exclusive,
+    }
+}
+
+/// Whoever changes the rules of a scope holds what the scope belongs to, and sees wider rules.
+fn rule_reads(scope: &Scope, action: Option<&Name>) -> Reads {
+    let wider = |scope: Scope| (scope, Access::Shared);
+    let own = (scope.clone(), Access::Exclusive);
+    match scope {
+        Scope::Global => Reads {
+            rules: vec![own],
+            ..Reads::default()
+        },
+        Scope::Action(name) => Reads {
+            action: Some((name.clone(), Access::Exclusive)),
+            rules: vec![wider(Scope::Global), own],
+            ..Reads::default()
+        },
+        Scope::Plan(id) => {
+            let mut rules = vec![wider(Scope::Global)];
+            rules.extend(action.cloned().map(Scope::Action).map(wider));
+            rules.push(own);
+            Reads {
+                plan: Some((*id, Access::Exclusive)),
+                action: action.map(|name| (name.clone(), Access::Shared)),
+                rules,
+                ..Reads::default()
+            }
+        }
+    }
+}
+
+fn key_scope(command: &Command, plan: Option<PlanId>) -> String {
+    match plan {
+        Some(plan) => format!("{} {plan}", command.verb()),
+        None => command.verb().to_string(),
+    }
+}
+
+/// Digest of what the caller said; new ids and judgements, which differ each time, are left out.
+fn fingerprint(command: &Command, call: &Call) -> Digest {
+    let said: Value = match command {
+        Command::CreateAction(definition) => json!(definition),
+        Command::ArchiveAction(name) => json!(name),
+        Command::AddRule { scope, draft } => json!([scope, draft]),
+        Command::RemoveRule { scope, name } => json!([scope, name]),
+        Command::Use(new) => json!([
+            new.action,
+            new.goal,
+            new.arguments,
+            new.fallback_actors,
+            new.profile,
+            new.fallback_profile,
+            new.limits,
+            new.resources
+        ]),
+        Command::Start {
+            phase,
+            owner,
+            lease,
+            judgement: _,
+        } => json!([phase, owner, lease]),
+        Command::CompleteStrategize { epoch, decisions } => json!([epoch, decisions]),
+        Command::OpenChangeset { epoch, id: _, node } => json!([epoch, node]),
+        Command::RecordChange { epoch, into, entry } => json!([epoch, format!("{into:?}"), entry]),
+        Command::SealChangeset { epoch, changeset } => json!([epoch, changeset]),
+        Command::CompleteExecute {
+            epoch,
+            result,
+            judgement: _,
+        } => json!([epoch, result]),
+        Command::PrepareApply {
+            epoch,
+            moves,
+            judgement: _,
+        } => json!([epoch, moves]),
+        Command::CompleteApply {
+            epoch,
+            landed,
+            rest,
+        } => {
+            json!([
+                epoch,
+                landed,
+                rest.as_ref().map(|rest| (&rest.resources, &rest.result))
+            ])
+        }
+        Command::Constrain {
+            epoch,
+            kind,
+            message,
+            paths,
+            commits,
+        } => {
+            json!([epoch, kind, message, paths, commits])
+        }
+        Command::Renew { epoch, lease } => json!([epoch, lease]),
+        Command::WithdrawApply { epoch } | Command::Release { epoch } => json!(epoch),
+        Command::Reclaim { grounds } => json!(format!("{grounds:?}")),
+        Command::Fail {
+            epoch,
+            category,
+            message,
+        } => json!([epoch, category, message]),
+        Command::Ask {
+            epoch,
+            question,
+            patience,
+        } => json!([epoch, question, patience]),
+        Command::Answer { text } => json!(text),
+        Command::Retry { fresh, limits } => json!([fresh, limits]),
+        Command::Revise { feedback, dropped } => json!([feedback, dropped]),
+        Command::Revert { reason } => json!(reason),
+        Command::Waive { rule, reason } => json!([rule, reason]),
+        Command::Cancel { reason } => json!(reason),
+        Command::Undo(linked) => json!([linked.resources, linked.result]),
+        Command::ExecutePlan { judgement: _ }
+        | Command::ApplyPlan { judgement: _ }
+        | Command::Approve
+        | Command::ExpireQuestion => Value::Null,
+    };
+    Digest::of(
+        json!([command.verb(), call.if_version, said])
+            .to_string()
+            .as_bytes(),
+    )
+}
