@@ -77,7 +77,7 @@ pub enum Refusal {
         ending: Ending,
     },
     /// Somebody else works on it.
-    #[error("{} works on it since {} (epoch {})", .holder.owner, .holder.since, .holder.epoch)]
+    #[error("it is held by {} since {} (epoch {})", .holder.owner, .holder.since, .holder.epoch)]
     Held {
         /// Who.
         holder: Holder,
@@ -85,7 +85,7 @@ pub enum Refusal {
         expires_at: Option<Timestamp>,
     },
     /// The caller's authority is over.
-    #[error("epoch {given} is over: the plan is at epoch {current}")]
+    #[error("{}", fenced(*.given, *.current))]
     Fenced {
         /// The caller's.
         given: Epoch,
@@ -269,4 +269,11 @@ fn no_open_changeset(node: Option<&Node>) -> String {
         Some(node) => format!("node `{node}` has no open changeset"),
         None => "no changeset is open".to_owned(),
     }
+}
+
+fn fenced(given: Epoch, current: Epoch) -> String {
+    if given == current {
+        return format!("the work under epoch {given} has ended");
+    }
+    format!("epoch {given} is over: the plan is at epoch {current}")
 }

@@ -12,8 +12,10 @@ pub mod error;
 pub mod fault;
 pub mod maintain;
 pub mod memory;
+pub mod postgres;
 pub mod read;
 pub mod record;
+pub mod sqlite;
 pub mod tail;
 pub mod verify;
 
@@ -27,7 +29,9 @@ pub use commit::{
 pub use error::StoreError;
 pub use maintain::{Maintain, StoreInfo};
 pub use memory::MemoryStore;
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use read::{Due, PlanFilter, PlanRow, Read, Snapshot};
+pub use sqlite::{SqliteOptions, SqliteStore};
 pub use tail::{Cursor, EventPage, StoredEvent, Tail};
 
 /// Everything the engine needs of a store.

@@ -1,0 +1,146 @@
+//! Where the server is: the connection string, and what of it may be shown.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use super::trouble::{chain, unusable};
+use crate::StoreError;
+
+/// A parsed connection string.
+pub(super) struct Address {
+    /// For the driver. Holds the password; its `Debug` does not show it.
+    pub config: Config,
+    /// For people: no password, no options.
+    pub place: String,
+}
+
+/// How long one server may take to accept a connection, unless the connection string says so.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Address {
+    /// Reads `postgres://user:password@host:port/database?…` or `host=… dbname=…`.
+    pub fn parse(url: &str) -> Result<Self, StoreError> {
+        // What PostgreSQL's own programs call these is what we do for `require`.
+        let strict = url.replace("sslmode=verify-full", "sslmode=require");
+        let strict = strict.replace("sslmode=verify-ca", "sslmode=require");
+        let mut config: Config = match strict.parse() {
+            Ok(config) => config,
+            Err(error) => return Err(unusable(&without_password(url), chain(&error))),
+        };
+        let place = place(&config);
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(unusable(&place, "the address names no host".to_owned()));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("planwright");
+        }
+        // A server whose machine vanished sends nothing, not even an end. The system has to notice.
+        config
+            .keepalives_idle(Duration::from_secs(30))
+            .keepalives_interval(Duration::from_secs(10))
+            .keepalives_retries(3)
+            .tcp_user_timeout(Duration::from_secs(30));
+        Ok(Self { config, place })
+    }
+
+    /// Must the connection be encrypted, and the server prove who it is?
+    pub fn needs_tls(&self) -> bool {
+        // A mode the driver learns later counts as insisting until somebody looks at it here.
+        !matches!(
+            self.config.get_ssl_mode(),
+            SslMode::Disable | SslMode::Prefer
+        )
+    }
+}
+
+/// The address as a URL without password and options.
+fn place(config: &Config) -> String {
+    let mut text = String::from("postgres://");
+    if let Some(user) = config.get_user() {
+        let _ = write!(text, "{user}@");
+    }
+    let ports = config.get_ports();
+    let names = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let names: Vec<String> = if config.get_hosts().is_empty() {
+        config
+            .get_hostaddrs()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    } else {
+        names.collect()
+    };
+    for (index, name) in names.iter().enumerate() {
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let comma = if index > 0 { "," } else { "" };
+        let _ = write!(text, "{comma}{name}:{port}");
+    }
+    if let Some(database) = config.get_dbname() {
+        let _ = write!(text, "/{database}");
+    }
+    text
+}
+
+/// A connection string that cannot be parsed, with everything left out that could be a password.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return "the connection string".to_owned();
+    };
+    // Up to the last `@`: a password may hold one that was not escaped.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+    format!("{scheme}://{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_shows_no_password() {
+        let check = |url: &str, expected: &str| {
+            let address = Address::parse(url).unwrap();
+            assert_eq!(address.place, expected);
+            assert!(!format!("{:?}", address.config).contains("swordfish"));
+        };
+        check(
+            "postgres://ada:swordfish@db.example:5433/plans?sslmode=disable&application_name=x",
+            "postgres://ada@db.example:5433/plans",
+        );
+        check(
+            "host=db.example user=ada password=swordfish dbname=plans",
+            "postgres://ada@db.example:5432/plans",
+        );
+        check(
+            "postgresql://ada:swordfish@one:1,two:2/plans",
+            "postgres://ada@one:1,two:2/plans",
+        );
+    }
+
+    #[test]
+    fn a_string_that_cannot_be_read_shows_no_password_either() {
+        for url in [
+            "postgres://ada:swordfish@db.example/plans?unheard=of",
+            "postgres://ada:sword@fish@db.example:port/plans",
+            "postgres://db.example:port/plans?password=swordfish",
+            "host=db.example password=swordfish port=x",
+            "postgres:///plans?password=swordfish",
+        ] {
+            let Err(error) = Address::parse(url) else {
+                panic!("{url} was taken")
+            };
+            let shown = format!("{error} {error:?}");
+            assert!(matches!(error, StoreError::Unusable { .. }), "{shown}");
+            assert!(!shown.contains("sword"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Rows ↔ domain. What does not decode is damage, and said to be.
+
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use plan::changeset::Entry;
+use plan::facts::Lease;
+use plan::invariant::{Rule, RuleBook};
+use plan::{ChangesetId, Digest, Plan, PlanId, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use super::trouble::corrupt;
+use crate::record::decode;
+use crate::{Cursor, PlanRow, StoreError, StoredEvent};
+
+/// Reads the columns of one row.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<'a> {
+    row: &'a Row,
+    place: &'a str,
+}
+
+impl<'a> Columns<'a> {
+    /// The columns of a row of the store at `place`.
+    pub fn of(row: &'a Row, place: &'a str) -> Self {
+        Self { row, place }
+    }
+
+    /// A column as it is.
+    pub fn get<T: FromSql<'a>>(self, index: usize) -> Result<T, StoreError> {
+        self.row
+            .try_get(index)
+            .map_err(|error| corrupt(self.place, error))
+    }
+
+    /// A column that is the JSON of a value.
+    pub fn json<T: DeserializeOwned>(self, index: usize) -> Result<T, StoreError> {
+        serde_json::from_str(self.get(index)?).map_err(|error| corrupt(self.place, error))
+    }
+
+    /// A column that is the text of an id or a name.
+    pub fn parsed<T: FromStr<Err: std::fmt::Display>>(self, index: usize) -> Result<T, StoreError> {
+        let text: &str = self.get(index)?;
+        text.parse().map_err(|error| corrupt(self.place, error))
+    }
+
+    /// A column that counts.
+    pub fn count(self, index: usize) -> Result<u64, StoreError> {
+        let number: i64 = self.get(index)?;
+        u64::try_from(number).map_err(|error| corrupt(self.place, error))
+    }
+
+    /// A column that is a digest.
+    pub fn digest(self, index: usize) -> Result<Digest, StoreError> {
+        self.optional_digest(index)?
+            .ok_or_else(|| corrupt(self.place, "a digest is missing"))
+    }
+
+    /// A column that is a digest or NULL.
+    pub fn optional_digest(self, index: usize) -> Result<Option<Digest>, StoreError> {
+        let bytes: Option<&[u8]> = self.get(index)?;
+        let read = |bytes| {
+            Digest::from_bytes(bytes)
+                .ok_or_else(|| corrupt(self.place, "a digest has another length"))
+        };
+        bytes.map(read).transpose()
+    }
+
+    /// A column that is a moment of the server's clock.
+    pub fn moment(self, index: usize) -> Result<Timestamp, StoreError> {
+        let moment: SystemTime = self.get(index)?;
+        let since = moment.duration_since(UNIX_EPOCH);
+        let micros = since
+            .ok()
+            .and_then(|since| i64::try_from(since.as_micros()).ok());
+        micros
+            .map(Timestamp)
+            .ok_or_else(|| corrupt(self.place, "the server's clock shows no moment of ours"))
+    }
+
+    /// Three columns that are the owner, epoch and expiry of a plan's lease, or NULL.
+    pub fn lease(self, first: usize, plan: PlanId) -> Result<Option<Lease>, StoreError> {
+        let Some(owner) = self.get::<Option<String>>(first)? else {
+            return Ok(None);
+        };
+        Ok(Some(Lease {
+            plan,
+            owner,
+            epoch: plan::Epoch(self.count(first + 1)?),
+            expires_at: Timestamp(self.get(first + 2)?),
+        }))
+    }
+}
+
+/// A plan with what is stored beside it.
+pub(super) fn plan_row(row: Columns<'_>) -> Result<PlanRow, StoreError> {
+    let plan: Plan = row.json(1)?;
+    let verdict = match row.get::<Option<&str>>(5)? {
+        Some(_) => Some(row.json(5)?),
+        None => None,
+    };
+    Ok(PlanRow {
+        head: row.digest(0)?,
+        lease: row.lease(2, plan.id)?,
+        verdict,
+        plan,
+    })
+}
+
+/// The rules and revisions of some scopes. A revision of 0 is the same as none.
+pub(super) fn rule_book<'a>(
+    revisions: impl Iterator<Item = Columns<'a>>,
+    rules: impl Iterator<Item = Columns<'a>>,
+) -> Result<RuleBook, StoreError> {
+    let mut book = RuleBook::default();
+    for row in revisions {
+        let revision = row.count(1)?;
+        if revision > 0 {
+            book.revisions.insert(row.parsed(0)?, revision);
+        }
+    }
+    book.rules = rules
+        .map(|row| row.json::<Rule>(0))
+        .collect::<Result<_, _>>()?;
+    // Scopes sort by how narrow they are, which their texts do not.
+    book.rules.sort_by(|one, other| {
+        (&one.scope, &one.draft.name).cmp(&(&other.scope, &other.draft.name))
+    });
+    Ok(book)
+}
+
+/// An entry with the changeset it belongs to.
+pub(super) fn entry(row: Columns<'_>) -> Result<(ChangesetId, Entry), StoreError> {
+    Ok((row.parsed(0)?, row.json(1)?))
+}
+
+/// An event of the log.
+pub(super) fn event(row: Columns<'_>) -> Result<StoredEvent, StoreError> {
+    let body: String = row.get(2)?;
+    let recorded = decode(&body, row.get(3)?).map_err(|error| corrupt(row.place, error))?;
+    Ok(StoredEvent {
+        cursor: Some(cursor(row)?),
+        recorded,
+        body,
+        hash: row.digest(4)?,
+    })
+}
+
+/// Two columns that are a place in the log.
+pub(super) fn cursor(row: Columns<'_>) -> Result<Cursor, StoreError> {
+    Ok(Cursor {
+        major: row.count(0)?,
+        minor: row.count(1)?,
+    })
+}
+
+/// A value as its JSON.
+pub(super) fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("BUG: what is stored always encodes")
+}
+
+/// A count as the database has it.
+pub(super) fn number(count: u64) -> i64 {
+    i64::try_from(count).expect("BUG: nothing is counted to 2^63")
+}

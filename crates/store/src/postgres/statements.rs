@@ -1,0 +1,328 @@
+//! Every statement this store sends with parameters. `check` prepares each of [`ALL`], and a test
+//! runs that on a real, migrated database, so a misspelt column is found before anybody runs into
+//! it.
+//!
+//! Table names are bare: the search path of every connection is the store's schema and nothing
+//! else.
+
+/// Defines the statements and the list of all of them, so that none can be left out of it.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:literal;)*) => {
+        $($(#[$doc])* pub(super) const $name: &str = $sql;)*
+
+        /// Every statement, by name.
+        pub(super) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+statements! {
+    /// Waits for its turn at something that is named by a number, and keeps it to the end of the
+    /// transaction. Those who wait are served in their order.
+    TAKE_TURN = "SELECT pg_advisory_xact_lock($1)";
+
+    /// Takes the plan for a change.
+    LOCK_PLAN_EXCLUSIVE = "SELECT head, body FROM plans WHERE plan_id = $1 FOR UPDATE";
+
+    /// Takes the plan so that nobody changes it.
+    LOCK_PLAN_SHARED = "SELECT head, body FROM plans WHERE plan_id = $1 FOR SHARE";
+
+    /// Takes an action for a change.
+    LOCK_ACTION_EXCLUSIVE = "SELECT body FROM actions WHERE name = $1 FOR UPDATE";
+
+    /// Takes an action so that nobody changes it.
+    LOCK_ACTION_SHARED = "SELECT body FROM actions WHERE name = $1 FOR SHARE";
+
+    /// Takes a scope of rules for a change.
+    LOCK_SCOPE_EXCLUSIVE = "SELECT scope, revision FROM rule_scopes WHERE scope = $1 FOR UPDATE";
+
+    /// Takes scopes of rules, in their order, so that nobody changes them.
+    LOCK_SCOPES_SHARED = "SELECT scope, revision FROM rule_scopes WHERE scope = ANY($1) ORDER BY scope FOR SHARE";
+
+    /// The plan's open changesets. The plan's lock guards them: nobody seals one without it.
+    OPEN_CHANGESETS = "SELECT body FROM changesets WHERE plan_id = $1 AND NOT sealed ORDER BY changeset_id";
+
+    /// Takes the entries of the plan's open changesets at some paths, given by their digests.
+    LOCK_ENTRIES_AT = "\
+        SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
+        WHERE c.plan_id = $1 AND NOT c.sealed AND e.path_digest = ANY($2) \
+        ORDER BY e.changeset_id, e.path FOR UPDATE OF e";
+
+    /// Takes all entries of the plan's open changesets.
+    LOCK_ENTRIES = "\
+        SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
+        WHERE c.plan_id = $1 AND NOT c.sealed ORDER BY e.changeset_id, e.path FOR UPDATE OF e";
+
+    /// What is read last, when every lock is held: the schema, the clock, the plan's lease, and the
+    /// answer remembered under a key.
+    ///
+    /// The lease must not be joined to the locked plan: a statement that waited for a row lock sees the
+    /// newest version of that row, but everything else as it was before it waited.
+    FACTS = "\
+        SELECT v.version, v.system, v.xid_base, clock_timestamp(), \
+               l.owner, l.epoch, l.expires_at, c.fingerprint, c.receipt \
+        FROM schema_version v \
+        LEFT JOIN leases l ON l.plan_id = $1 \
+        LEFT JOIN commands c ON c.key_scope = $2 AND c.key = $3";
+
+    /// A new plan.
+    INSERT_PLAN = "\
+        INSERT INTO plans (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+    /// A plan's next version. COMMIT travels behind this statement without waiting for its answer, so
+    /// the statement itself must fail when the version is not the one that was decided on: the column
+    /// takes no NULL. A plan that is not there at all makes the events fail.
+    UPDATE_PLAN = "\
+        UPDATE plans SET version = CASE version WHEN $2 THEN $3::bigint END, phase = $4, state = $5, \
+                         needs_person = $6, due_at = $7, head = $8, body = $9 \
+        WHERE plan_id = $1";
+
+    /// An event, under the transaction that writes it.
+    INSERT_EVENT = "\
+        INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
+        VALUES ($1 + pg_current_xact_id()::text::bigint, $2, $3, $4, $5, $6, $7)";
+
+    /// A lease, new or extended.
+    PUT_LEASE = "\
+        INSERT INTO leases (plan_id, owner, epoch, expires_at) VALUES ($1, $2, $3, $4) \
+        ON CONFLICT (plan_id) DO UPDATE \
+        SET owner = excluded.owner, epoch = excluded.epoch, expires_at = excluded.expires_at";
+
+    /// The end of a lease.
+    DROP_LEASE = "DELETE FROM leases WHERE plan_id = $1";
+
+    /// A verdict, new or instead of the last.
+    PUT_VERDICT = "\
+        INSERT INTO verdicts (plan_id, body) VALUES ($1, $2) \
+        ON CONFLICT (plan_id) DO UPDATE SET body = excluded.body";
+
+    /// What a rule said of a result.
+    PUT_EVIDENCE = "\
+        INSERT INTO evidence (plan_id, entry, scope, name, revision, body) VALUES ($1, $2, $3, $4, $5, $6) \
+        ON CONFLICT (plan_id, entry, scope, name, revision) DO UPDATE SET body = excluded.body";
+
+    /// An action nobody had when this was decided. Fails if somebody was faster, so that it is decided
+    /// again.
+    INSERT_ACTION = "INSERT INTO actions (name, body) VALUES ($1, $2)";
+
+    /// An action that was read.
+    UPDATE_ACTION = "UPDATE actions SET body = $2 WHERE name = $1";
+
+    /// The revision of a scope.
+    PUT_SCOPE = "\
+        INSERT INTO rule_scopes (scope, revision) VALUES ($1, $2) \
+        ON CONFLICT (scope) DO UPDATE SET revision = excluded.revision";
+
+    /// A rule.
+    PUT_RULE = "\
+        INSERT INTO rules (scope, name, body) VALUES ($1, $2, $3) \
+        ON CONFLICT (scope, name) DO UPDATE SET body = excluded.body";
+
+    /// The end of a rule.
+    DROP_RULE = "DELETE FROM rules WHERE scope = $1 AND name = $2";
+
+    /// A new changeset.
+    INSERT_CHANGESET = "\
+        INSERT INTO changesets (changeset_id, plan_id, epoch, node, sealed, body) \
+        VALUES ($1, $2, $3, $4, $5, $6)";
+
+    /// A changeset that was read.
+    UPDATE_CHANGESET = "UPDATE changesets SET sealed = $2, body = $3 WHERE changeset_id = $1";
+
+    /// An entry nobody had when this was decided. Fails if somebody was faster.
+    INSERT_ENTRY = "INSERT INTO entries (changeset_id, path, body) VALUES ($1, $2, $3)";
+
+    /// An entry that was read.
+    UPDATE_ENTRY = "UPDATE entries SET body = $3 WHERE changeset_id = $1 AND path_digest = $2";
+
+    /// The end of an entry.
+    DROP_ENTRY = "DELETE FROM entries WHERE changeset_id = $1 AND path_digest = $2";
+
+    /// A submission that is committed with its work.
+    INSERT_COMMAND = "\
+        INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt) \
+        VALUES ($1, true, $2, $3, $4, $5)";
+
+    /// A submission whose COMMIT was not answered, declared never to have happened. Waits for the
+    /// transaction that carries it, if that still runs; changes nothing if it committed.
+    ABORT_COMMAND = "\
+        INSERT INTO commands (command_id, committed) VALUES ($1, false) \
+        ON CONFLICT (command_id) DO NOTHING";
+
+    /// What became of a submission.
+    COMMAND = "SELECT committed FROM commands WHERE command_id = $1";
+
+    /// Is there a store in this schema?
+    SCHEMA_EXISTS = "SELECT to_regclass('schema_version') IS NOT NULL";
+
+    /// The first row of a new store. $1 is the identity of the server.
+    INSERT_SCHEMA = "INSERT INTO schema_version (version, system, xid_base) VALUES (0, $1, 0)";
+
+    /// The schema, as every read checks it.
+    SCHEMA = "SELECT version FROM schema_version";
+
+    /// A plan with what is stored beside it.
+    PLAN = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
+        WHERE p.plan_id = $1";
+
+    /// A page of plans, newest first.
+    PLANS = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
+        WHERE p.plan_id < $1 ORDER BY p.plan_id DESC LIMIT $2";
+
+    /// A page of the plans in some phases and states, given pair by pair: a page of each pair from the
+    /// index, of which the newest are taken.
+    PLANS_BY_STATE = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        FROM unnest($3::text[], $4::text[]) AS pair (phase, state) \
+        CROSS JOIN LATERAL ( \
+            SELECT plan_id, head, body FROM plans \
+            WHERE phase = pair.phase AND state = pair.state AND plan_id < $1 \
+            ORDER BY plan_id DESC LIMIT $2 \
+        ) p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
+        ORDER BY p.plan_id DESC LIMIT $2";
+
+    /// A page of the plans of an action, in these phases and states where they are given.
+    PLANS_BY_ACTION = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
+        WHERE p.action = $3 AND p.plan_id < $1 \
+          AND ($4::text IS NULL OR p.phase = $4) AND ($5::text IS NULL OR p.state = $5) \
+        ORDER BY p.plan_id DESC LIMIT $2";
+
+    /// A page of the plans that wait for a person, of this action, phase and state where given.
+    PLANS_NEEDING_A_PERSON = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
+        WHERE p.needs_person AND p.plan_id < $1 AND ($3::text IS NULL OR p.action = $3) \
+          AND ($4::text IS NULL OR p.phase = $4) AND ($5::text IS NULL OR p.state = $5) \
+        ORDER BY p.plan_id DESC LIMIT $2";
+
+    /// Ids that start with $1 or, backwards, with $2. `~` sorts behind every character of an id.
+    PLANS_LIKE = "\
+        SELECT plan_id FROM ( \
+            (SELECT plan_id FROM plans WHERE plan_id >= $1 AND plan_id < $1 || '~' ORDER BY plan_id LIMIT $3) \
+            UNION \
+            (SELECT plan_id FROM plans WHERE id_reversed >= $2 AND id_reversed < $2 || '~' ORDER BY id_reversed LIMIT $3) \
+        ) found ORDER BY plan_id LIMIT $3";
+
+    /// Plans that may be claimed. The moment of the statement, not of each row: only then the index
+    /// bounds the search.
+    DUE = "\
+        SELECT due_at, plan_id FROM plans \
+        WHERE phase = $1 AND due_at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint \
+          AND (due_at, plan_id) > ($2, $3) \
+        ORDER BY due_at, plan_id LIMIT $4";
+
+    /// Plans whose lease has expired.
+    EXPIRED = "\
+        SELECT plan_id FROM leases \
+        WHERE expires_at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint \
+        ORDER BY expires_at, plan_id LIMIT $1";
+
+    /// What rules said of a plan's result.
+    EVIDENCE = "SELECT body FROM evidence WHERE plan_id = $1 AND entry = $2";
+
+    /// An action.
+    ACTION = "SELECT body FROM actions WHERE name = $1";
+
+    /// A page of actions.
+    ACTIONS = "SELECT body FROM actions WHERE name > $1 ORDER BY name LIMIT $2";
+
+    /// The revisions of scopes.
+    SCOPES_OF = "SELECT scope, revision FROM rule_scopes WHERE scope = ANY($1)";
+
+    /// The revisions of all scopes.
+    SCOPES = "SELECT scope, revision FROM rule_scopes";
+
+    /// The rules of scopes.
+    RULES_OF = "SELECT body FROM rules WHERE scope = ANY($1)";
+
+    /// All rules.
+    RULES = "SELECT body FROM rules";
+
+    /// All changesets of a plan.
+    CHANGESETS = "SELECT body FROM changesets WHERE plan_id = $1 ORDER BY changeset_id";
+
+    /// The entries of all changesets of a plan.
+    ENTRIES = "\
+        SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
+        WHERE c.plan_id = $1 ORDER BY e.changeset_id, e.path";
+
+    /// The server's clock.
+    NOW = "SELECT clock_timestamp()";
+
+    /// Events of one plan.
+    PLAN_EVENTS = "\
+        SELECT xid, position, body, texts, hash FROM events \
+        WHERE plan_id = $1 AND version > $2 ORDER BY version LIMIT $3";
+
+    /// Events of all plans that nothing can be inserted before any more (see `tail.rs`). $3 is the
+    /// identity of the server.
+    EVENTS = "\
+        SELECT xid, position, body, texts, hash FROM events \
+        WHERE (xid, position) > ($1, $2) AND xid < ( \
+            SELECT CASE system WHEN $3 THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
+                   ELSE 9223372036854775807 END FROM schema_version) \
+        ORDER BY xid, position LIMIT $4";
+
+    /// The last of the events that can be read now.
+    LATEST_EVENT = "\
+        SELECT xid, position FROM events WHERE xid < ( \
+            SELECT CASE system WHEN $1 THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
+                   ELSE 9223372036854775807 END FROM schema_version) \
+        ORDER BY xid DESC, position DESC LIMIT 1";
+
+    /// Are there events that cannot be read yet, because a transaction older than theirs still runs?
+    EVENTS_HELD_BACK = "\
+        SELECT EXISTS (SELECT FROM events WHERE xid >= ( \
+            SELECT CASE system WHEN $1 THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
+                   ELSE 9223372036854775807 END FROM schema_version))";
+
+    /// Counts transactions on from where another server left off.
+    ADOPT = "\
+        UPDATE schema_version \
+        SET system = $1, xid_base = greatest(xid_base, (SELECT coalesce(max(xid), 0) FROM events)) \
+        WHERE system <> $1";
+
+    /// Sets the schema's version.
+    SET_SCHEMA = "UPDATE schema_version SET version = $1";
+
+    /// Plans whose events do not reach their version, or reach further.
+    CHECK_VERSIONS = "\
+        SELECT p.plan_id, p.version, count(e.version), coalesce(max(e.version), 0) \
+        FROM plans p LEFT JOIN events e USING (plan_id) GROUP BY p.plan_id, p.version \
+        HAVING count(e.version) <> p.version OR coalesce(max(e.version), 0) <> p.version LIMIT $1";
+
+    /// Plans that cannot be found by the end of their id.
+    CHECK_REVERSED = "SELECT plan_id FROM plans WHERE id_reversed <> reverse(plan_id) LIMIT $1";
+
+    /// Rows that hang in the air. The foreign keys forbid it, unless somebody switched them off.
+    CHECK_ORPHANS = "\
+        SELECT kind, id FROM ( \
+            SELECT 'event', plan_id FROM events WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = events.plan_id) \
+            UNION ALL \
+            SELECT 'lease', plan_id FROM leases WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = leases.plan_id) \
+            UNION ALL \
+            SELECT 'verdict', plan_id FROM verdicts WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = verdicts.plan_id) \
+            UNION ALL \
+            SELECT 'evidence', plan_id FROM evidence WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = evidence.plan_id) \
+            UNION ALL \
+            SELECT 'changeset', changeset_id FROM changesets WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = changesets.plan_id) \
+            UNION ALL \
+            SELECT 'entry', changeset_id FROM entries WHERE NOT EXISTS (SELECT FROM changesets c WHERE c.changeset_id = entries.changeset_id) \
+            UNION ALL \
+            SELECT 'rule', scope || ' ' || name FROM rules WHERE NOT EXISTS (SELECT FROM rule_scopes s WHERE s.scope = rules.scope) \
+        ) orphans (kind, id) LIMIT $1";
+
+    /// Indexes and constraints that are there but not in force. $1 is the schema.
+    CHECK_VALIDITY = "\
+        SELECT 'index', c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+        WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1::text) AND NOT i.indisvalid \
+        UNION ALL \
+        SELECT 'constraint', conname::text FROM pg_constraint \
+        WHERE connamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1::text) AND NOT convalidated";
+}

@@ -1,0 +1,106 @@
+//! Tailing the log.
+//!
+//! A sequence would not do. It numbers events when they are written, not when they are committed:
+//! whoever reads up to number 8 while the transaction that took 7 still runs, and goes on from 8,
+//! never sees 7. So an event's place is its transaction and its position within that, and only those
+//! transactions are read that every transaction before them has ended: older than the oldest that
+//! still runs. Whatever commits later gets a later number, so nothing is ever inserted behind a
+//! cursor. The events of one plan are in their order because a commit waits for its turn at the plan
+//! before it gets its number (`TAKE_TURN`).
+//!
+//! The price: a transaction that writes and does not end, in whatever database of the server, holds
+//! everybody's log back. The server ends ours when they sit idle; `wait` looks more often meanwhile.
+//!
+//! Servers count their transactions independently. A store that was dumped and restored elsewhere
+//! would find its old events in the future, and put new ones before them. So the number in the table
+//! has a base added: 0 where the store was made; where it was moved to, the largest number it brought
+//! along. The first write on a new server sets it (`ADOPT`); servers are told apart by the identity
+//! they got when their cluster was made. Until then, everything in the table is old and readable.
+
+use std::time::Duration;
+
+use plan::{PlanId, Version};
+
+use super::PostgresStore;
+use super::pipeline::values;
+use super::rows::{Columns, cursor, event, number};
+use super::statements::{EVENTS, EVENTS_HELD_BACK, LATEST_EVENT, PLAN_EVENTS};
+use crate::{Cursor, EventPage, StoreError, StoredEvent, Tail};
+
+impl Tail for PostgresStore {
+    fn plan_events(
+        &self,
+        plan: PlanId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let after = i64::try_from(after.0).unwrap_or(i64::MAX);
+        let rows = self
+            .shared
+            .read(|_| vec![(PLAN_EVENTS, values![plan.to_string(), after, page(limit)])])?;
+        let Some([events]) = rows.as_deref() else {
+            return Ok(Vec::new());
+        };
+        let place = self.shared.place();
+        events
+            .iter()
+            .map(|row| event(Columns::of(row, place)))
+            .collect()
+    }
+
+    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
+        let (Ok(major), Ok(minor)) = (i64::try_from(after.major), i64::try_from(after.minor))
+        else {
+            return Ok(EventPage {
+                events: Vec::new(),
+                next: after.clone(),
+            });
+        };
+        let rows = self.shared.read(|connection| {
+            let system = connection.system;
+            vec![
+                (EVENTS, values![major, minor, system, page(limit)]),
+                (EVENTS_HELD_BACK, values![system]),
+            ]
+        })?;
+        let place = self.shared.place();
+        let mut events = Vec::new();
+        if let Some([found, held_back]) = rows.as_deref() {
+            events = found
+                .iter()
+                .map(|row| event(Columns::of(row, place)))
+                .collect::<Result<Vec<_>, _>>()?;
+            if let Some(row) = held_back.first() {
+                self.shared
+                    .hint
+                    .set_held_back(Columns::of(row, place).get(0)?);
+            }
+        }
+        let next = events.last().and_then(|last| last.cursor.clone());
+        Ok(EventPage {
+            events,
+            next: next.unwrap_or_else(|| after.clone()),
+        })
+    }
+
+    fn latest(&self) -> Result<Cursor, StoreError> {
+        let rows = self
+            .shared
+            .read(|connection| vec![(LATEST_EVENT, values![connection.system])])?;
+        match rows.as_deref() {
+            Some([rows]) if !rows.is_empty() => cursor(Columns::of(&rows[0], self.shared.place())),
+            _ => Ok(Cursor::START),
+        }
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
+        self.listener.start();
+        self.shared.hint.wait(timeout);
+        Ok(())
+    }
+}
+
+/// A page's size, within reason.
+pub(super) fn page(limit: usize) -> i64 {
+    number(limit.clamp(1, 1000) as u64)
+}

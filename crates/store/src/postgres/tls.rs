@@ -1,0 +1,107 @@
+//! Encryption on the way to the server, by `sslmode` of the address:
+//!
+//! - `disable`: never.
+//! - `prefer` (the default): if the server offers it. Promises nothing, as with PostgreSQL's own
+//!   programs, and therefore checks no certificate: refusing an unknown one would only drive people
+//!   to `disable`.
+//! - `require`: always, and only with a certificate for that host from an authority we trust. Never
+//!   falls back to less.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::address::Address;
+use super::trouble::{chain, unusable};
+use crate::StoreError;
+
+/// How connections to this address are encrypted. `authorities` is a PEM file of those to trust
+/// instead of the system's.
+pub(super) fn connector(
+    address: &Address,
+    authorities: Option<&Path>,
+) -> Result<MakeRustlsConnect, StoreError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(&address.place, chain(&error)))?;
+    let config = if address.needs_tls() {
+        builder.with_root_certificates(trusted(address, authorities)?)
+    } else {
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+    };
+    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
+}
+
+fn trusted(address: &Address, authorities: Option<&Path>) -> Result<RootCertStore, StoreError> {
+    let mut roots = RootCertStore::empty();
+    let certificates = match authorities {
+        Some(file) => CertificateDer::pem_file_iter(file)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| unusable(&address.place, format!("{}: {error}", file.display())))?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    roots.add_parsable_certificates(certificates);
+    if roots.is_empty() {
+        let why = "its certificate cannot be checked: no certificate authority is known here";
+        return Err(unusable(&address.place, why.to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Takes any certificate: for `prefer`, where the alternative is no encryption at all.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,198 @@
+//! Who leads and who is carried along: with real threads, or with a model checker's
+//! (`cargo test -p planwright-store --features shuttle group`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::*;
+
+#[cfg(feature = "shuttle")]
+use shuttle::thread;
+#[cfg(not(feature = "shuttle"))]
+use std::thread;
+
+/// Doubles numbers; notes the batches. Panics on [`POISON`], before it answers anybody.
+#[derive(Default)]
+struct Doubler {
+    turn: Mutex<Vec<Vec<u64>>>,
+    upkeep: bool,
+}
+
+const POISON: u64 = 13;
+
+impl Carrier for Doubler {
+    type Work = u64;
+    type Answer = u64;
+    type Turn<'a> = crate::sync::MutexGuard<'a, Vec<Vec<u64>>>;
+
+    fn take_turn(&self) -> Self::Turn<'_> {
+        lock(&self.turn)
+    }
+
+    fn carry_out(&self, turn: &mut Self::Turn<'_>, jobs: &mut [Job<u64, u64>]) {
+        turn.push(jobs.iter().map(|job| job.work).collect());
+        assert!(!jobs.iter().any(|job| job.work == POISON), "poisoned batch");
+        for job in jobs {
+            job.answer = Some(job.work * 2);
+        }
+    }
+
+    fn upkeep_is_due(&self, _turn: &Self::Turn<'_>) -> bool {
+        self.upkeep
+    }
+
+    fn upkeep(&self, _turn: &mut Self::Turn<'_>) {}
+}
+
+/// Each of these threads submits its numbers one after the other.
+fn submit_all(doubler: Doubler, threads: &[Vec<u64>]) -> (Vec<Vec<u64>>, u64) {
+    let shared = Arc::new((Group::<u64, u64>::default(), doubler));
+    let handles: Vec<_> = threads
+        .iter()
+        .cloned()
+        .map(|numbers| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (group, doubler) = &*shared;
+                let mut abandoned = 0;
+                for number in numbers {
+                    match catch_unwind(AssertUnwindSafe(|| group.submit(doubler, number))) {
+                        Ok(Ok(answer)) => assert_eq!(answer, number * 2),
+                        Ok(Err(Abandoned)) | Err(_) => abandoned += 1,
+                    }
+                }
+                abandoned
+            })
+        })
+        .collect();
+    let abandoned = handles
+        .into_iter()
+        .map(|handle| handle.join().unwrap())
+        .sum();
+    let line = lock(&shared.0.0);
+    assert!(!line.led && line.waiting.is_empty(), "nobody is left over");
+    drop(line);
+    let batches = lock(&shared.1.turn).clone();
+    (batches, abandoned)
+}
+
+fn everybody_is_answered_once_with_its_own(upkeep: bool) {
+    let doubler = Doubler {
+        upkeep,
+        ..Doubler::default()
+    };
+    let threads = [vec![1, 2], vec![3, 4], vec![5]];
+    let (batches, abandoned) = submit_all(doubler, &threads);
+    assert_eq!(abandoned, 0);
+    let mut carried: Vec<u64> = batches.concat();
+    carried.sort_unstable();
+    assert_eq!(carried, [1, 2, 3, 4, 5], "each exactly once: {batches:?}");
+}
+
+#[cfg(feature = "shuttle")]
+mod explored {
+    use super::*;
+
+    const SCHEDULES: usize = 20_000;
+
+    #[test]
+    fn every_order_answers_everybody_once() {
+        shuttle::check_random(|| everybody_is_answered_once_with_its_own(false), SCHEDULES);
+        shuttle::check_pct(
+            || everybody_is_answered_once_with_its_own(false),
+            SCHEDULES,
+            3,
+        );
+    }
+
+    #[test]
+    fn every_order_answers_everybody_once_with_upkeep() {
+        shuttle::check_random(|| everybody_is_answered_once_with_its_own(true), SCHEDULES);
+    }
+
+    #[test]
+    fn every_order_of_two_short_callers() {
+        shuttle::check_dfs(
+            || {
+                submit_all(Doubler::default(), &[vec![1], vec![2]]);
+            },
+            None,
+        );
+    }
+}
+
+#[cfg(not(feature = "shuttle"))]
+mod with_threads {
+    use super::*;
+
+    #[test]
+    fn a_lone_caller_leads_its_own_batch() {
+        let (batches, _) = submit_all(Doubler::default(), &[vec![1, 2, 3]]);
+        assert_eq!(batches, [[1], [2], [3]]);
+    }
+
+    #[test]
+    fn everybody_is_answered_once() {
+        for upkeep in [false, true] {
+            everybody_is_answered_once_with_its_own(upkeep);
+        }
+    }
+
+    #[test]
+    fn those_that_wait_are_one_batch_in_order_and_at_most_64() {
+        let shared = Arc::new((Group::<u64, u64>::default(), Doubler::default()));
+        // The first leader is kept from its turn while a hundred others come.
+        let held = lock(&shared.1.turn);
+        let mut handles = Vec::new();
+        for number in 100..201 {
+            let others = Arc::clone(&shared);
+            handles.push(thread::spawn(move || others.0.submit(&others.1, number)));
+            let arrived = || {
+                let line = lock(&shared.0.0);
+                line.led && line.waiting.len() as u64 == number - 100
+            };
+            while !arrived() {
+                thread::yield_now();
+            }
+        }
+        drop(held);
+        for handle in handles {
+            handle.join().unwrap().unwrap();
+        }
+        let batches = lock(&shared.1.turn).clone();
+        assert_eq!(
+            batches,
+            [
+                (100..164).collect::<Vec<_>>(),
+                (164..201).collect::<Vec<_>>()
+            ]
+        );
+    }
+
+    #[test]
+    fn a_leader_that_panics_leaves_nobody_waiting() {
+        let threads: Vec<Vec<u64>> = (0..8)
+            .map(|thread| {
+                (0..50)
+                    .map(|step| {
+                        if step % 10 == 3 && thread % 3 == 0 {
+                            POISON
+                        } else {
+                            100 + step
+                        }
+                    })
+                    .collect()
+            })
+            .collect();
+        let (batches, abandoned) = submit_all(Doubler::default(), &threads);
+        let poisoned: usize = batches
+            .iter()
+            .filter(|batch| batch.contains(&POISON))
+            .map(Vec::len)
+            .sum();
+        assert_eq!(
+            abandoned as usize, poisoned,
+            "only the poisoned batches are lost"
+        );
+        assert!(poisoned >= 15);
+    }
+}

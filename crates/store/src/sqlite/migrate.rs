@@ -1,0 +1,131 @@
+//! The schema: which one a file has, and how it is brought up to ours.
+//!
+//! Forward only, numbered, the same numbers and titles as in the other databases. The number of the
+//! last one is in `user_version`; who we are, in `application_id`.
+
+use rusqlite::Connection;
+
+use super::statements as sql;
+use super::wrong::Wrong;
+
+/// "PLWR": tells our files from those of others.
+pub(super) const APPLICATION_ID: i32 = 0x504c_5752;
+
+/// One step of the schema.
+pub(super) struct Migration {
+    /// Counted from 1.
+    pub number: u32,
+    /// The same in every database.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "compared between databases, by tests")
+    )]
+    pub title: &'static str,
+    /// What it does.
+    pub sql: &'static str,
+}
+
+/// All of them, in order.
+pub(super) const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    title: "plans",
+    sql: include_str!("migrations/0001_plans.sql"),
+}];
+
+/// The schema these migrations lead to.
+pub(super) fn known(migrations: &[Migration]) -> u32 {
+    migrations.last().map_or(0, |last| last.number)
+}
+
+/// The schema of the file within the current transaction; `None` if it is blank. Refuses the files
+/// of others.
+pub(super) fn schema_of(connection: &Connection) -> Result<Option<u32>, Wrong> {
+    let application: i32 = number(connection, sql::APPLICATION_ID)?;
+    let schema: u32 = number(connection, sql::SCHEMA_VERSION)?;
+    if application == APPLICATION_ID {
+        return Ok(Some(schema));
+    }
+    let objects: i64 = number(connection, sql::OBJECTS)?;
+    if application == 0 && schema == 0 && objects == 0 {
+        return Ok(None);
+    }
+    Err(Wrong::NotAStore)
+}
+
+/// Is the schema the one we know?
+pub(super) fn require(found: u32, known: u32) -> Result<(), Wrong> {
+    match found.cmp(&known) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less => Err(Wrong::OlderSchema { found, known }),
+        std::cmp::Ordering::Greater => Err(Wrong::NewerSchema { found, known }),
+    }
+}
+
+/// Brings the file up to the last of these migrations in one transaction. Looks again inside of it:
+/// another process may have been faster. Returns the schema before; 0 if the file was blank.
+pub(super) fn run(connection: &mut Connection, migrations: &[Migration]) -> Result<u32, Wrong> {
+    let known = known(migrations);
+    let transaction =
+        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let before = schema_of(&transaction)?.unwrap_or(0);
+    if before > known {
+        return require(before, known).map(|()| before);
+    }
+    for migration in migrations.iter().filter(|next| next.number > before) {
+        transaction.execute_batch(migration.sql)?;
+    }
+    if before < known {
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", known)?;
+    }
+    transaction.commit()?;
+    Ok(before)
+}
+
+/// The one number a statement gives.
+pub(super) fn number<T: rusqlite::types::FromSql>(
+    connection: &Connection,
+    statement: &str,
+) -> Result<T, Wrong> {
+    let mut statement = connection.prepare_cached(statement)?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps() {
+        let numbers: Vec<u32> = MIGRATIONS
+            .iter()
+            .map(|migration| migration.number)
+            .collect();
+        assert_eq!(numbers, (1..=known(MIGRATIONS)).collect::<Vec<_>>());
+        assert_eq!(MIGRATIONS[0].title, "plans");
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_schema_as_it_was() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let broken = [Migration {
+            number: 1,
+            title: "broken",
+            sql: "CREATE TABLE one (x); CREATE TABLE one (x);",
+        }];
+        assert!(run(&mut connection, &broken).is_err());
+        assert_eq!(schema_of(&connection), Ok(None));
+        assert_eq!(run(&mut connection, MIGRATIONS), Ok(0));
+        assert_eq!(run(&mut connection, MIGRATIONS), Ok(1));
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
+        assert_eq!(run(&mut connection, MIGRATIONS), Err(Wrong::NotAStore));
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.pragma_update(None, "application_id", 7).unwrap();
+        assert_eq!(run(&mut connection, MIGRATIONS), Err(Wrong::NotAStore));
+    }
+}

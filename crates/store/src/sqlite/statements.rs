@@ -1,0 +1,207 @@
+//! Every SQL statement of this backend, by name. A test prepares each of them on a migrated
+//! database, and looks at how those that must be bounded by an index are carried out.
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
+        $($(#[$doc])* pub(super) const $name: &str = $sql;)*
+
+        /// All of them, with their names.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+statements! {
+    // Transactions.
+    BEGIN_WRITE = "BEGIN IMMEDIATE";
+    BEGIN_READ = "BEGIN DEFERRED";
+    COMMIT = "COMMIT";
+    ROLLBACK = "ROLLBACK";
+
+    // What the file is.
+    APPLICATION_ID = "PRAGMA application_id";
+    SCHEMA_VERSION = "PRAGMA user_version";
+    DATA_VERSION = "PRAGMA data_version";
+    OBJECTS = "SELECT count(*) FROM sqlite_schema";
+
+    // What a decision is made on.
+    COMMAND_BY_KEY =
+        "SELECT fingerprint, receipt FROM commands WHERE key_scope = ?1 AND key = ?2";
+    PLAN_WITH_LEASE =
+        "SELECT p.body, p.head, l.owner, l.epoch, l.expires_at
+         FROM plans p LEFT JOIN leases l ON l.plan_id = p.plan_id
+         WHERE p.plan_id = ?1";
+    PLAN_HEAD = "SELECT head FROM plans WHERE plan_id = ?1";
+    ACTION = "SELECT body FROM actions WHERE name = ?1";
+    SCOPE_REVISION = "SELECT revision FROM rule_scopes WHERE scope = ?1";
+    RULES_OF_SCOPE = "SELECT body FROM rules WHERE scope = ?1 ORDER BY name";
+    OPEN_CHANGESETS =
+        "SELECT body FROM changesets INDEXED BY changesets_open
+         WHERE plan_id = ?1 AND sealed = 0 ORDER BY changeset_id";
+    ENTRY = "SELECT body FROM entries WHERE changeset_id = ?1 AND path = ?2";
+    ENTRIES = "SELECT body FROM entries WHERE changeset_id = ?1 ORDER BY path";
+
+    // What a decision writes.
+    INSERT_PLAN =
+        "INSERT INTO plans
+         (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    /// The id and the action of a plan never change; left alone, their indexes are not touched.
+    UPDATE_PLAN =
+        "UPDATE plans SET version = ?3, phase = ?4, state = ?5, needs_person = ?6, due_at = ?7,
+         head = ?8, body = ?9 WHERE plan_id = ?1 AND version = ?2";
+    INSERT_EVENT =
+        "INSERT INTO events (plan_id, version, body, texts, hash) VALUES (?1, ?2, ?3, ?4, ?5)";
+    PUT_LEASE =
+        "INSERT INTO leases (plan_id, owner, epoch, expires_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (plan_id) DO UPDATE
+         SET owner = excluded.owner, epoch = excluded.epoch, expires_at = excluded.expires_at";
+    DROP_LEASE = "DELETE FROM leases WHERE plan_id = ?1";
+    PUT_VERDICT =
+        "INSERT INTO verdicts (plan_id, body) VALUES (?1, ?2)
+         ON CONFLICT (plan_id) DO UPDATE SET body = excluded.body";
+    PUT_EVIDENCE =
+        "INSERT INTO evidence (plan_id, entry, scope, name, revision, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (plan_id, entry, scope, name, revision) DO UPDATE SET body = excluded.body";
+    PUT_ACTION =
+        "INSERT INTO actions (name, body) VALUES (?1, ?2)
+         ON CONFLICT (name) DO UPDATE SET body = excluded.body";
+    PUT_SCOPE_REVISION =
+        "INSERT INTO rule_scopes (scope, revision) VALUES (?1, ?2)
+         ON CONFLICT (scope) DO UPDATE SET revision = excluded.revision";
+    PUT_RULE =
+        "INSERT INTO rules (scope, name, body) VALUES (?1, ?2, ?3)
+         ON CONFLICT (scope, name) DO UPDATE SET body = excluded.body";
+    DROP_RULE = "DELETE FROM rules WHERE scope = ?1 AND name = ?2";
+    PUT_CHANGESET =
+        "INSERT INTO changesets (changeset_id, plan_id, epoch, node, sealed, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (changeset_id) DO UPDATE SET sealed = excluded.sealed, body = excluded.body";
+    PUT_ENTRY =
+        "INSERT INTO entries (changeset_id, path, body) VALUES (?1, ?2, ?3)
+         ON CONFLICT (changeset_id, path) DO UPDATE SET body = excluded.body";
+    DROP_ENTRY = "DELETE FROM entries WHERE changeset_id = ?1 AND path = ?2";
+    INSERT_COMMAND =
+        "INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt)
+         VALUES (?1, 1, ?2, ?3, ?4, ?5)";
+
+    // Settling what became of a commit.
+    INSERT_ABORTED = "INSERT INTO commands (command_id, committed) VALUES (?1, 0)";
+    COMMAND_FATE = "SELECT committed FROM commands WHERE command_id = ?1";
+    FORGET_ABORTED = "DELETE FROM commands WHERE command_id = ?1 AND committed = 0";
+
+    // Reading.
+    PLAN_ROW =
+        "SELECT p.body, p.head, l.owner, l.epoch, l.expires_at, v.body
+         FROM plans p
+         LEFT JOIN leases l ON l.plan_id = p.plan_id
+         LEFT JOIN verdicts v ON v.plan_id = p.plan_id
+         WHERE p.plan_id = ?1";
+    PLAN_IDS = "SELECT plan_id FROM plans WHERE plan_id < ?1 ORDER BY plan_id DESC LIMIT ?2";
+    PLAN_IDS_BY_STAGE =
+        "SELECT plan_id FROM plans INDEXED BY plans_by_stage
+         WHERE phase = ?1 AND state = ?2 AND plan_id < ?3 ORDER BY plan_id DESC LIMIT ?4";
+    PLAN_IDS_BY_ACTION =
+        "SELECT plan_id FROM plans INDEXED BY plans_by_action
+         WHERE action = ?1 AND plan_id < ?2
+         AND (?3 IS NULL OR phase = ?3) AND (?4 IS NULL OR state = ?4)
+         ORDER BY plan_id DESC LIMIT ?5";
+    PLAN_IDS_NEEDING_A_PERSON =
+        "SELECT plan_id FROM plans INDEXED BY plans_needing
+         WHERE needs_person = 1 AND plan_id < ?1
+         AND (?2 IS NULL OR action = ?2) AND (?3 IS NULL OR phase = ?3)
+         AND (?4 IS NULL OR state = ?4)
+         ORDER BY plan_id DESC LIMIT ?5";
+    PLAN_IDS_BY_START =
+        "SELECT plan_id FROM plans WHERE plan_id >= ?1 AND plan_id < ?2 ORDER BY plan_id LIMIT ?3";
+    PLAN_IDS_BY_END =
+        "SELECT plan_id FROM plans INDEXED BY plans_reversed
+         WHERE id_reversed >= ?1 AND id_reversed < ?2 ORDER BY id_reversed LIMIT ?3";
+    DUE =
+        "SELECT due_at, plan_id FROM plans INDEXED BY plans_due
+         WHERE phase = ?1 AND due_at <= ?2 AND (due_at, plan_id) > (?3, ?4)
+         ORDER BY due_at, plan_id LIMIT ?5";
+    EXPIRED =
+        "SELECT plan_id FROM leases INDEXED BY leases_expiry
+         WHERE expires_at <= ?1 ORDER BY expires_at, plan_id LIMIT ?2";
+    EVIDENCE = "SELECT body FROM evidence WHERE plan_id = ?1 AND entry = ?2";
+    ACTIONS = "SELECT body FROM actions WHERE name > ?1 ORDER BY name LIMIT ?2";
+    ALL_SCOPE_REVISIONS = "SELECT scope, revision FROM rule_scopes";
+    ALL_RULES = "SELECT body FROM rules";
+    CHANGESETS =
+        "SELECT body FROM changesets INDEXED BY changesets_of_plan
+         WHERE plan_id = ?1 ORDER BY changeset_id";
+
+    // The log.
+    PLAN_EVENTS =
+        "SELECT body, texts, hash FROM events WHERE plan_id = ?1 AND version > ?2
+         ORDER BY version LIMIT ?3";
+    EVENTS =
+        "SELECT position, body, texts, hash FROM events WHERE position > ?1
+         ORDER BY position LIMIT ?2";
+    LATEST_POSITION = "SELECT coalesce(max(position), 0) FROM events";
+
+    // Upkeep.
+    TRUNCATE_WAL = "PRAGMA wal_checkpoint(TRUNCATE)";
+    INTEGRITY = "PRAGMA integrity_check(100)";
+    DANGLING = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 100";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{connection, migrate};
+
+    fn migrated() -> rusqlite::Connection {
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        connection::configure_writer(&connection).unwrap();
+        migrate::run(&mut connection, migrate::MIGRATIONS).unwrap();
+        connection
+    }
+
+    #[test]
+    fn every_statement_prepares() {
+        let connection = migrated();
+        for (name, sql) in ALL {
+            connection
+                .prepare(sql)
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        assert!(ALL.len() > 40);
+    }
+
+    /// Pages, claims and single rows are found by an index, already in order: no statement walks a
+    /// table or sorts. Only those that are asked for everything may.
+    #[test]
+    fn no_statement_walks_a_table_or_sorts() {
+        let connection = migrated();
+        let everything = [
+            "OBJECTS",
+            "ALL_SCOPE_REVISIONS",
+            "ALL_RULES",
+            "LATEST_POSITION",
+            "DANGLING",
+        ];
+        for (name, sql) in ALL {
+            if everything.contains(name) || sql.starts_with("PRAGMA") {
+                continue;
+            }
+            let mut explain = connection
+                .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+                .unwrap();
+            let nothing = vec![rusqlite::types::Null; explain.parameter_count()];
+            let steps: Vec<String> = explain
+                .query_map(rusqlite::params_from_iter(nothing), |row| row.get(3))
+                .unwrap()
+                .collect::<Result<_, _>>()
+                .unwrap();
+            for step in steps {
+                assert!(
+                    !step.starts_with("SCAN") && !step.contains("TEMP B-TREE"),
+                    "{name}: {step}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Tailing the log. Commits are one after the other, so positions are handed out in the order in
+//! which they become visible and nothing appears behind a cursor.
+
+use std::time::{Duration, Instant};
+
+use plan::{PlanId, Version};
+use rusqlite::params;
+
+use super::connection::Reader;
+use super::read::page;
+use super::rows::{all, digest, one};
+use super::wrong::Wrong;
+use super::{SqliteStore, migrate, statements as sql};
+use crate::record::decode;
+use crate::sync::{Condvar, Mutex, lock};
+use crate::{Cursor, EventPage, StoreError, StoredEvent, Tail};
+
+/// How often commits of other processes are looked for while waiting.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl Tail for SqliteStore {
+    fn plan_events(
+        &self,
+        plan: PlanId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        // No event has a version beyond the database's integers.
+        let after = i64::try_from(after.0).unwrap_or(i64::MAX);
+        self.read(Vec::new(), |connection| {
+            all(
+                connection,
+                sql::PLAN_EVENTS,
+                params![plan.to_string(), after, page(limit)],
+                |row| stored_event(row, 0, None),
+            )
+        })
+    }
+
+    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
+        let position = i64::try_from(after.minor).unwrap_or(i64::MAX);
+        let events = self.read(Vec::new(), |connection| {
+            all(
+                connection,
+                sql::EVENTS,
+                params![position, page(limit)],
+                |row| stored_event(row, 1, Some(cursor(row.get(0)?))),
+            )
+        })?;
+        let last = events.last().and_then(|event| event.cursor.clone());
+        Ok(EventPage {
+            next: last.unwrap_or_else(|| after.clone()),
+            events,
+        })
+    }
+
+    fn latest(&self) -> Result<Cursor, StoreError> {
+        self.read(Cursor::START, |connection| {
+            let position = one(connection, sql::LATEST_POSITION, [], |row| Ok(row.get(0)?))?;
+            Ok(position.map_or(Cursor::START, cursor))
+        })
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
+        // A timeout beyond all clocks is none.
+        let deadline = Instant::now().checked_add(timeout);
+        let seen_here = self.commits.count();
+        let mut watch = Watch::begin(self).map_err(|wrong| wrong.at(self.place.shown()))?;
+        loop {
+            let left = deadline.map_or(LOOK_EVERY, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() || self.commits.wait_beyond(seen_here, left.min(LOOK_EVERY)) {
+                break;
+            }
+            let changed = watch.changed(self);
+            if changed.map_err(|wrong| wrong.at(self.place.shown()))? {
+                break;
+            }
+        }
+        if let Some((reader, _)) = watch.0 {
+            self.readers.give_back(reader);
+        }
+        Ok(())
+    }
+}
+
+/// How often this store committed something; wakes those who wait for more.
+#[derive(Default)]
+pub(super) struct Commits {
+    state: Mutex<CommitsState>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct CommitsState {
+    count: u64,
+    waiting: usize,
+}
+
+impl Commits {
+    /// Something was committed. Asks the system to wake somebody only if somebody waits.
+    pub(super) fn announce(&self) {
+        let mut state = lock(&self.state);
+        state.count += 1;
+        if state.waiting > 0 {
+            self.more.notify_all();
+        }
+    }
+
+    fn count(&self) -> u64 {
+        lock(&self.state).count
+    }
+
+    /// Waits for more commits than these. False if there were none in time.
+    fn wait_beyond(&self, seen: u64, timeout: Duration) -> bool {
+        let mut state = lock(&self.state);
+        if state.count == seen {
+            state.waiting += 1;
+            let waited = self.more.wait_timeout(state, timeout);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            state.waiting -= 1;
+        }
+        state.count != seen
+    }
+}
+
+/// What a reader saw of the file when the wait began; `None` if there was no file. The database
+/// counts the commits of others per connection, so the same one must look each time.
+struct Watch(Option<(Reader, i64)>);
+
+impl Watch {
+    fn begin(store: &SqliteStore) -> Result<Self, Wrong> {
+        let Some(reader) = store.readers.take(&store.place)? else {
+            return Ok(Self(None));
+        };
+        let version = migrate::number(&reader.connection, sql::DATA_VERSION)?;
+        Ok(Self(Some((reader, version))))
+    }
+
+    fn changed(&mut self, store: &SqliteStore) -> Result<bool, Wrong> {
+        match &self.0 {
+            Some((reader, before)) => {
+                let now: i64 = migrate::number(&reader.connection, sql::DATA_VERSION)?;
+                Ok(now != *before || !reader.is_current(&store.place)?)
+            }
+            None => Ok(store.place.look()?.is_some()),
+        }
+    }
+}
+
+fn cursor(position: i64) -> Cursor {
+    Cursor {
+        major: 0,
+        minor: position.unsigned_abs(),
+    }
+}
+
+/// An event from its three columns, the first of which is at `first`.
+fn stored_event(
+    row: &rusqlite::Row<'_>,
+    first: usize,
+    cursor: Option<Cursor>,
+) -> Result<StoredEvent, Wrong> {
+    let body: String = row.get(first)?;
+    let texts = row.get_ref(first + 1)?;
+    let recorded = decode(&body, texts.as_str_or_null()?)
+        .map_err(|error| Wrong::Corrupt(error.to_string()))?;
+    Ok(StoredEvent {
+        cursor,
+        recorded,
+        body,
+        hash: digest(row.get_ref(first + 2)?)?,
+    })
+}

@@ -1,0 +1,349 @@
+//! What needs a look inside: other migrations than ours, another file system, a full disk.
+
+use std::io;
+use std::path::Path;
+
+use plan::facts::Outcome;
+use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope};
+use plan::{Caller, CommandId, Decision, Receipt, Row, Timestamp, Verb};
+
+use super::migrate::{MIGRATIONS, Migration};
+use super::*;
+use crate::{Commit, CommitError, Committed, Maintain, Read, Reads, StoreError};
+
+const NEXT: &[Migration] = &[
+    Migration {
+        number: 1,
+        title: MIGRATIONS[0].title,
+        sql: MIGRATIONS[0].sql,
+    },
+    Migration {
+        number: 2,
+        title: "next",
+        sql: "CREATE TABLE next (x INTEGER) STRICT; INSERT INTO next VALUES (1);",
+    },
+];
+
+const BROKEN: &[Migration] = &[
+    Migration {
+        number: 1,
+        title: MIGRATIONS[0].title,
+        sql: MIGRATIONS[0].sql,
+    },
+    Migration {
+        number: 2,
+        title: "broken",
+        sql: "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
+    },
+];
+
+fn store(path: &Path, migrations: &'static [Migration]) -> SqliteStore {
+    SqliteStore {
+        migrations,
+        ..SqliteStore::new(path, SqliteOptions::default())
+    }
+}
+
+/// Commits a rule: the smallest thing there is.
+fn add_rule(store: &SqliteStore, number: u64) -> Result<Committed, CommitError> {
+    add_rule_of(store, number, "true")
+}
+
+fn add_rule_of(store: &SqliteStore, number: u64, source: &str) -> Result<Committed, CommitError> {
+    store.commit(adds_rule(number, source))
+}
+
+fn adds_rule(number: u64, source: &str) -> Submission {
+    let rule = Rule {
+        scope: Scope::Global,
+        revision: number,
+        draft: RuleDraft {
+            name: format!("rule-{number}").parse().unwrap(),
+            check: Check::Expr(source.to_owned()),
+            at: vec![Gate::Apply],
+            advisory: false,
+            non_overridable: false,
+        },
+        added_at: Timestamp(0),
+        added_by: Caller::Person("ada".to_owned()),
+    };
+    Submission {
+        id: CommandId::from_parts(1, u128::from(number)),
+        key: None,
+        reads: Reads::default(),
+        decide: Box::new(move |_, now| {
+            Ok(Decision {
+                plans: Vec::new(),
+                rows: vec![Row::PutRule(rule.clone())],
+                receipt: Receipt {
+                    verb: Verb::AddRule,
+                    outcome: Outcome::Done,
+                    plan: None,
+                    version: None,
+                    epoch: None,
+                    changeset: None,
+                    at: now,
+                },
+            })
+        }),
+    }
+}
+
+fn rules(store: &SqliteStore) -> usize {
+    store.rules(&[]).unwrap().rules.len()
+}
+
+#[test]
+fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let old = store(&path, MIGRATIONS);
+    add_rule(&old, 1).unwrap();
+
+    let new = store(&path, NEXT);
+    let told = new.rules(&[]).unwrap_err();
+    assert!(
+        matches!(
+            told,
+            StoreError::OlderSchema {
+                found: 1,
+                known: 2,
+                ..
+            }
+        ),
+        "{told:?}"
+    );
+    assert_eq!(new.info().unwrap().schema, Some(1));
+    add_rule(&new, 2).unwrap();
+    assert_eq!((rules(&new), new.info().unwrap().schema), (2, Some(2)));
+
+    // The copy is what it was before, and can be read by the old program.
+    let copy = directory.path().join("planwright.db.before-schema-2");
+    assert_eq!(rules(&store(&copy, MIGRATIONS)), 1);
+
+    // An old worker that has the file open stops.
+    let told = add_rule(&old, 3).unwrap_err();
+    assert!(
+        matches!(
+            told,
+            CommitError::Failed(StoreError::NewerSchema {
+                found: 2,
+                known: 1,
+                ..
+            })
+        ),
+        "{told:?}"
+    );
+    assert!(matches!(
+        old.rules(&[]),
+        Err(StoreError::NewerSchema { .. })
+    ));
+    assert_eq!(new.migrate().unwrap(), (2, 2));
+}
+
+#[test]
+fn migrating_on_demand_says_from_where_to_where() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, 1));
+    assert_eq!(store(&path, NEXT).migrate().unwrap(), (1, 2));
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_store_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let old = store(&path, MIGRATIONS);
+    add_rule(&old, 1).unwrap();
+    let failed = add_rule(&store(&path, BROKEN), 2).unwrap_err();
+    assert!(
+        matches!(failed, CommitError::Failed(StoreError::Database { .. })),
+        "{failed:?}"
+    );
+    add_rule(&old, 3).unwrap();
+    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(1)));
+}
+
+#[test]
+fn a_network_file_system_is_refused_before_anything_is_made() {
+    fn remote(_: &Path) -> io::Result<Option<&'static str>> {
+        Ok(Some("NFS"))
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep/planwright.db");
+    let on_network = || SqliteStore {
+        place: Place::new(&path, remote),
+        ..SqliteStore::new(&path, SqliteOptions::default())
+    };
+    let refused = add_rule(&on_network(), 1).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            CommitError::Failed(StoreError::NetworkFileSystem { kind: "NFS", .. })
+        ),
+        "{refused:?}"
+    );
+    assert_eq!(rules(&on_network()), 0, "what is absent reads as empty");
+    assert!(!path.parent().unwrap().exists());
+    // A file that is there already is not even read.
+    add_rule(&store(&path, MIGRATIONS), 1).unwrap();
+    let refused = on_network().rules(&[]).unwrap_err();
+    assert!(matches!(refused, StoreError::NetworkFileSystem { .. }));
+}
+
+#[test]
+fn a_full_disk_is_said_as_such_and_leaves_everything_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let limit = |pages: u32| {
+        let mut turn = store.write_turn();
+        let connection = turn.connection(&store).unwrap();
+        connection
+            .pragma_update(None, "max_page_count", pages)
+            .unwrap();
+    };
+    limit(1);
+    let long = "x".repeat(100_000);
+    let full = add_rule_of(&store, 2, &long).unwrap_err();
+    assert!(
+        matches!(full, CommitError::Failed(StoreError::Full { .. })),
+        "{full:?}"
+    );
+    assert_eq!(rules(&store), 1);
+    // What still fits goes through.
+    add_rule(&store, 3).unwrap();
+    limit(100_000);
+    add_rule_of(&store, 2, &long).unwrap();
+    assert_eq!(rules(&store), 3);
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let impatient = || {
+        let mut turn = store.write_turn();
+        let connection = turn.connection(&store).unwrap();
+        connection
+            .busy_timeout(std::time::Duration::from_millis(50))
+            .unwrap();
+    };
+    impatient();
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let busy = add_rule(&store, 2).unwrap_err();
+    assert!(
+        matches!(busy, CommitError::Failed(StoreError::Busy { .. })),
+        "{busy:?}"
+    );
+    foreign.execute_batch("ROLLBACK").unwrap();
+    add_rule(&store, 2).unwrap();
+}
+
+/// COMMIT itself fails because of one member (here by a constraint that is checked only then). The
+/// batch is settled as aborted, and the others get through on their own.
+#[test]
+fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let saboteur = rusqlite::Connection::open(&path).unwrap();
+    saboteur
+        .execute_batch(
+            "CREATE TABLE trap (x TEXT REFERENCES plans (plan_id) DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER set_trap AFTER INSERT ON rules WHEN NEW.name = 'rule-13'
+             BEGIN INSERT INTO trap VALUES ('nobody'); END;",
+        )
+        .unwrap();
+    // The one that is to blame first, so that the batch is settled under its id; then not.
+    for batch in [[13, 2, 3], [4, 13, 5]] {
+        let mut jobs = batch.map(|number| group::Job {
+            work: adds_rule(number, "true"),
+            answer: None,
+        });
+        let mut turn = store.write_turn();
+        group::Carrier::carry_out(&store, &mut turn, &mut jobs);
+        drop(turn);
+        for (number, job) in batch.iter().zip(jobs) {
+            let Some(Answer::Ended(ended)) = job.answer else {
+                panic!("not answered");
+            };
+            match ended {
+                Ok(_) => assert_ne!(*number, 13),
+                Err(CommitError::Failed(StoreError::Database { .. })) => assert_eq!(*number, 13),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(rules(&store), 5);
+    let fates = "SELECT sum(committed), count(*) FROM commands";
+    let fates: (i64, i64) = saboteur
+        .query_row(fates, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    assert_eq!(
+        fates,
+        (5, 6),
+        "the one that failed is known to have been aborted"
+    );
+}
+
+#[test]
+fn a_panic_outside_of_a_decision_leaves_the_store_usable() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static BROKEN_CLOCK: AtomicBool = AtomicBool::new(false);
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions {
+        clock: Clock::new(|| {
+            assert!(!BROKEN_CLOCK.load(Ordering::SeqCst), "the clock broke");
+            Timestamp(1)
+        }),
+        faults: Faults::default(),
+    };
+    let store = SqliteStore::new(directory.path().join("planwright.db"), options);
+    add_rule(&store, 1).unwrap();
+    BROKEN_CLOCK.store(true, Ordering::SeqCst);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| add_rule(&store, 2)));
+    assert!(panicked.is_err());
+    BROKEN_CLOCK.store(false, Ordering::SeqCst);
+    // Its transaction ended with it: others are not kept waiting for this store's next write.
+    let other = rusqlite::Connection::open(directory.path().join("planwright.db")).unwrap();
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
+    add_rule(&store, 2).unwrap();
+    assert_eq!(rules(&store), 2);
+}
+
+/// A join over a nullable side is planned by the values it is given unless that is turned off, and
+/// then every read of a plan would be parsed anew.
+#[test]
+fn no_statement_is_prepared_again_for_other_values() {
+    let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+    connection::configure_writer(&connection).unwrap();
+    migrate::run(&mut connection, MIGRATIONS).unwrap();
+    connection.flush_prepared_statement_cache();
+    for (name, sql) in statements::ALL
+        .iter()
+        .filter(|(_, sql)| sql.starts_with("SELECT"))
+    {
+        for round in 0..3 {
+            let mut statement = connection.prepare_cached(sql).unwrap();
+            for parameter in 1..=statement.parameter_count() {
+                statement
+                    .raw_bind_parameter(parameter, format!("{round}"))
+                    .unwrap();
+            }
+            let mut rows = statement.raw_query();
+            // A text for a limit is refused; that it was prepared is enough.
+            let _ = rows.next();
+        }
+        let statement = connection.prepare_cached(sql).unwrap();
+        let again = statement.get_status(rusqlite::StatementStatus::RePrepare);
+        assert_eq!(again, 0, "{name}");
+    }
+}
