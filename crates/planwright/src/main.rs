@@ -1,3 +1,5 @@
 //! The `planwright` binary.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    planwright::cli::main()
+}

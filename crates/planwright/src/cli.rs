@@ -1,0 +1,357 @@
+//! The command line: reads it, runs one command, prints what it answered.
+
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use lifecycle::{Call, Lifecycle};
+use plan::PlanId;
+use store::{Clock, PlanRow};
+
+use crate::commands::{self, Answer};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::home;
+use crate::settings::{Settings, StorePlace};
+use crate::typed::Typed;
+use crate::ui;
+use crate::wire::{Envelope, Message, PlanView, Status, Timing};
+
+/// Let any coding agent loose on your repository: it works in a private copy, your rules are
+/// checked in code, and what you approve lands exactly once or not at all.
+///
+/// Without a command: what needs you, each with the command to go on.
+#[derive(Debug, Parser)]
+#[command(
+    name = "planwright",
+    version,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// How to answer.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Human)]
+    pub format: Format,
+
+    /// Where plans are kept: sqlite:PATH or postgres://USER@HOST/DATABASE.
+    #[arg(long, global = true, value_name = "STORE")]
+    pub store: Option<String>,
+
+    #[command(subcommand)]
+    command: Option<commands::Command>,
+}
+
+/// How to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Human,
+    /// For programs: one JSON envelope.
+    Json,
+}
+
+/// What every command gets.
+pub struct App {
+    /// Flags, environment and file.
+    pub settings: Settings,
+    /// How to answer.
+    pub format: Format,
+    /// For ages and timings; decisions get their time from the store.
+    pub clock: Clock,
+    /// How to write commands so that they can be typed from here.
+    pub typed: Typed,
+    lifecycle: OnceCell<Lifecycle>,
+}
+
+impl App {
+    /// The engine on the store of the settings. Opening it writes nothing.
+    pub fn lifecycle(&self) -> Result<&Lifecycle, CommandError> {
+        if let Some(lifecycle) = self.lifecycle.get() {
+            return Ok(lifecycle);
+        }
+        let lifecycle = open(&self.settings.store()?)?;
+        Ok(self.lifecycle.get_or_init(|| lifecycle))
+    }
+
+    /// A call on the word of the person at the command line.
+    pub fn call(&self) -> Call {
+        Call::by(home::person())
+    }
+
+    /// The plan a handle names.
+    pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
+        Ok(self.lifecycle()?.resolve(handle)?)
+    }
+
+    /// A plan as it is now, as programs see it.
+    pub fn view(&self, plan: PlanId) -> Result<PlanView, CommandError> {
+        let lifecycle = self.lifecycle()?;
+        Ok(PlanView::new(
+            &lifecycle.get_plan(plan)?,
+            &lifecycle.changesets(plan)?,
+        ))
+    }
+
+    /// The command a person goes on with, if the plan waits for one.
+    pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
+        let handle = self.lifecycle()?.short_name(row.plan.id)?;
+        if ui::is_blocked(row) {
+            return Ok(Some(format!("planwright why {handle}")));
+        }
+        if !row.plan.needs_person() {
+            return Ok(None);
+        }
+        let verb = plan::decide::options(&row.plan).into_iter().next();
+        Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
+    }
+}
+
+/// The engine on a store, without touching it yet.
+pub fn open(place: &StorePlace) -> Result<Lifecycle, CommandError> {
+    let faults = crate::faults::from_environment()?;
+    Ok(match place {
+        StorePlace::Sqlite(path) => {
+            let options = store::SqliteOptions {
+                faults,
+                ..store::SqliteOptions::default()
+            };
+            Lifecycle::open(store::SqliteStore::new(path, options))
+        }
+        StorePlace::Postgres(url) => {
+            let options = store::PostgresOptions {
+                faults,
+                ..store::PostgresOptions::default()
+            };
+            Lifecycle::open(store::PostgresStore::new(url, options)?)
+        }
+    })
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let clock = Clock::default();
+    let started = clock.now();
+    let stopwatch = Instant::now();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let (matches, cli) = match parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse_usage(&error, &arguments, started),
+    };
+    let name = command_name(&matches);
+    let plumbing = name.starts_with("plumbing");
+    let format = if plumbing { Format::Json } else { cli.format };
+    let typed = Typed::new(&program_as_called(&arguments), cli.store.as_deref());
+    let result = run(cli, format, clock, &typed);
+    let timing = Timing {
+        started,
+        duration_ms: milliseconds(stopwatch.elapsed()),
+    };
+    let mut outcome = envelope(name, result, timing);
+    for message in outcome
+        .envelope
+        .messages
+        .iter_mut()
+        .filter(|message| message.level == "hint")
+    {
+        message.text = typed.hint(&message.text);
+    }
+    print(&outcome, format)
+}
+
+struct Outcome {
+    envelope: Envelope,
+    text: String,
+}
+
+fn run(cli: Cli, format: Format, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
+    let app = App {
+        settings: Settings::gather(cli.store.as_deref())?,
+        format,
+        clock,
+        typed: typed.clone(),
+        lifecycle: OnceCell::new(),
+    };
+    match cli.command {
+        Some(command) => command.run(&app),
+        None => commands::overview::run(&app),
+    }
+}
+
+fn parse(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    Ok((matches, cli))
+}
+
+/// The words of the command without its arguments, as in `plumbing start-execute`.
+fn command_name(matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut current = matches;
+    while let Some((word, deeper)) = current.subcommand() {
+        words.push(word.to_owned());
+        current = deeper;
+    }
+    if words.is_empty() {
+        "overview".to_owned()
+    } else {
+        words.join(" ")
+    }
+}
+
+fn envelope(command: String, result: Result<Answer, CommandError>, timing: Timing) -> Outcome {
+    match result {
+        Ok(answer) => {
+            let warned = answer
+                .messages
+                .iter()
+                .any(|message| message.level == "warn");
+            let status = match (answer.exit, warned) {
+                (Exit::Ok, false) => Status::Ok,
+                (Exit::Ok, true) => Status::Warn,
+                (_, _) => Status::Error,
+            };
+            let exit_code = answer.exit.code();
+            let messages = answer.messages;
+            Outcome {
+                envelope: Envelope {
+                    command,
+                    status,
+                    exit_code,
+                    data: answer.data,
+                    timing,
+                    messages,
+                },
+                text: answer.text,
+            }
+        }
+        Err(error) => {
+            let mut messages = vec![Message {
+                level: "error",
+                text: error.message,
+            }];
+            messages.extend(error.hints.into_iter().map(|text| Message {
+                level: "hint",
+                text,
+            }));
+            let exit_code = error.exit.code();
+            let status = Status::Error;
+            Outcome {
+                envelope: Envelope {
+                    command,
+                    status,
+                    exit_code,
+                    data: error.data,
+                    timing,
+                    messages,
+                },
+                text: String::new(),
+            }
+        }
+    }
+}
+
+/// Data to stdout, everything else to stderr. A reader that went away is no error of ours.
+fn print(outcome: &Outcome, format: Format) -> ExitCode {
+    let envelope = &outcome.envelope;
+    let mut stdout = anstream::stdout().lock();
+    let written = match format {
+        Format::Json => {
+            let json = serde_json::to_string(envelope).expect("BUG: an envelope always encodes");
+            writeln!(stdout, "{json}")
+        }
+        Format::Human => {
+            let mut stderr = anstream::stderr().lock();
+            let told = envelope
+                .messages
+                .iter()
+                .try_for_each(|message| tell(&mut stderr, message));
+            write!(stdout, "{}", outcome.text).and(told)
+        }
+    };
+    let flushed = written.and_then(|()| stdout.flush());
+    match flushed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            ExitCode::from(Exit::Error.code())
+        }
+        Ok(()) | Err(_) => ExitCode::from(envelope.exit_code),
+    }
+}
+
+fn tell(stderr: &mut impl Write, message: &Message) -> std::io::Result<()> {
+    let text = ui::clean(&message.text);
+    match message.level {
+        "error" => writeln!(stderr, "{} {text}", ui::styled(ui::BAD.bold(), "error:")),
+        "warn" => writeln!(stderr, "{} {text}", ui::styled(ui::WARN.bold(), "warning:")),
+        "hint" => writeln!(stderr, "{} {}", ui::styled(ui::CODE, "  try:"), text),
+        _ => writeln!(stderr, "{text}"),
+    }
+}
+
+/// Wrong words: clap's own message for people, an envelope for programs.
+fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Timestamp) -> ExitCode {
+    use clap::error::ErrorKind;
+    let asked_for_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    let words: Vec<String> = arguments
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let json = words.iter().any(|word| word == "--format=json")
+        || words
+            .windows(2)
+            .any(|pair| pair[0] == "--format" && pair[1] == "json")
+        || words.first().is_some_and(|word| word == "plumbing");
+    if asked_for_help || !json {
+        let printed = error.print();
+        let help_wanted = matches!(
+            error.kind(),
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+        ) && printed.is_ok();
+        return ExitCode::from(if help_wanted {
+            Exit::Ok.code()
+        } else {
+            Exit::Usage.code()
+        });
+    }
+    let text = error.to_string();
+    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    let command = words
+        .iter()
+        .take_while(|word| !word.starts_with('-'))
+        .take(2)
+        .cloned()
+        .collect::<Vec<_>>();
+    let timing = Timing {
+        started,
+        duration_ms: 0,
+    };
+    print(
+        &envelope(command.join(" "), Err(refused), timing),
+        Format::Json,
+    )
+}
+
+fn program_as_called(arguments: &[OsString]) -> String {
+    let called = arguments
+        .first()
+        .map(|word| word.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    // A bare word was found on the PATH, whatever it is called there.
+    if called.contains('/') {
+        called
+    } else {
+        "planwright".to_owned()
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,26 @@
+//! `planwright completions`.
+
+use clap::CommandFactory;
+use serde_json::json;
+
+use crate::cli::{App, Cli};
+use crate::commands::Answer;
+use crate::error::CommandError;
+
+/// Print the completion script of a shell.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The shell.
+    shell: clap_complete::Shell,
+}
+
+/// Prints the script.
+pub fn run(args: &Args, _app: &App) -> Result<Answer, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "planwright", &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    Ok(Answer::new(
+        json!({ "shell": args.shell.to_string(), "script": script }),
+        script,
+    ))
+}

@@ -1,0 +1,39 @@
+//! Conditions every write can be given.
+
+use clap::Args;
+use lifecycle::Call;
+use plan::Version;
+
+/// When to do it, and how to repeat it.
+#[derive(Debug, Args)]
+pub struct Conditions {
+    /// Only if the plan is at this version.
+    #[arg(long, value_name = "V")]
+    if_version: Option<u64>,
+
+    /// Repeating it with the same key does nothing twice and gives the same answer.
+    #[arg(long, value_name = "KEY", value_parser = key)]
+    idempotency_key: Option<String>,
+}
+
+impl Conditions {
+    /// A call under these conditions.
+    pub fn apply(&self, mut call: Call) -> Call {
+        if let Some(version) = self.if_version {
+            call = call.if_version(Version(version));
+        }
+        if let Some(key) = &self.idempotency_key {
+            call = call.with_key(key);
+        }
+        call
+    }
+}
+
+/// A key people can print and every store can keep.
+pub fn key(text: &str) -> Result<String, String> {
+    if (1..=200).contains(&text.len()) && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err("a key is 1 to 200 printable characters".to_owned())
+    }
+}

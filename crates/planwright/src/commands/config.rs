@@ -1,0 +1,101 @@
+//! `planwright config`.
+
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::settings::{Key, Setting};
+use crate::ui;
+
+/// Settings of this user.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show one setting.
+    Get {
+        /// store, actor or profile.
+        key: String,
+    },
+    /// Change one setting in the user's file.
+    Set {
+        /// store, actor or profile.
+        key: String,
+        /// Its new value.
+        value: String,
+    },
+    /// Show all settings.
+    List {
+        /// Also say where each was said.
+        #[arg(long)]
+        show_origin: bool,
+    },
+}
+
+impl Command {
+    /// Carries it out.
+    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+        match self {
+            Self::Get { key } => {
+                let setting = app.settings.get(Key::parse(&key)?);
+                let text = format!("{}\n", setting.value.as_deref().unwrap_or_default());
+                Ok(Answer::new(view(setting), text))
+            }
+            Self::Set { key, value } => {
+                let key = Key::parse(&key)?;
+                app.settings.write(key, &value)?;
+                let file = app.settings.file();
+                let text = format!("{} = {value}  (in {})\n", key.as_str(), file.display());
+                Ok(Answer::new(
+                    json!({ "key": key.as_str(), "value": value, "file": file }),
+                    text,
+                ))
+            }
+            Self::List { show_origin } => Ok(list(app, show_origin)),
+        }
+    }
+}
+
+fn list(app: &App, show_origin: bool) -> Answer {
+    let mut table = if show_origin {
+        ui::Table::new(["SETTING", "ORIGIN", "VALUE"])
+    } else {
+        ui::Table::new(["SETTING", "VALUE"])
+    };
+    for setting in app.settings.all() {
+        let mut cells = vec![(setting.key.as_str().to_owned(), ui::BOLD)];
+        if show_origin {
+            cells.push((setting.origin.to_string(), ui::DIM));
+        }
+        cells.push((shown(setting), anstyle::Style::new()));
+        table.row(cells);
+    }
+    let views: Vec<_> = app.settings.all().iter().map(view).collect();
+    Answer::new(
+        json!({ "home": app.settings.home, "settings": views }),
+        table.to_string(),
+    )
+}
+
+fn view(setting: &Setting) -> serde_json::Value {
+    json!({
+        "key": setting.key.as_str(),
+        "value": setting.value.as_ref().map(|_| shown(setting)),
+        "origin": setting.origin.to_string(),
+    })
+}
+
+/// The value without a password.
+fn shown(setting: &Setting) -> String {
+    let value = setting.value.clone().unwrap_or_default();
+    let Some((scheme, rest)) = value.split_once("://") else {
+        return value;
+    };
+    match rest.rsplit_once('@') {
+        Some((credentials, place)) => {
+            let user = credentials.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{place}")
+        }
+        None => value,
+    }
+}

@@ -1,0 +1,156 @@
+//! `planwright doctor`.
+
+use serde_json::{Value, json};
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::ui;
+
+/// Check that everything Planwright needs is well.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Mend what can be mended: migrate the store, take back expired leases.
+    #[arg(long)]
+    fix: bool,
+}
+
+struct Finding {
+    name: &'static str,
+    good: bool,
+    says: String,
+    hint: Option<String>,
+}
+
+/// Looks at home, settings and store.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let mut findings = vec![home(app)];
+    let mut fixed = Vec::new();
+    if args.fix {
+        fixed = fix(app)?;
+    }
+    findings.extend(store(app));
+    let mut text = String::new();
+    for finding in &findings {
+        let mark = if finding.good {
+            ui::styled(ui::GOOD, "ok ")
+        } else {
+            ui::styled(ui::BAD, "bad")
+        };
+        text.push_str(&format!(
+            "{mark}  {:<8}  {}\n",
+            finding.name,
+            ui::clean(&finding.says)
+        ));
+    }
+    for done in &fixed {
+        text.push_str(&format!("{}  {done}\n", ui::styled(ui::GOOD, "fixed")));
+    }
+    let well = findings.iter().all(|finding| finding.good);
+    let views: Vec<Value> = findings
+        .iter()
+        .map(|finding| json!({ "check": finding.name, "ok": finding.good, "says": finding.says }))
+        .collect();
+    let mut answer = Answer::new(json!({ "checks": views, "fixed": fixed }), text);
+    answer.exit = if well { Exit::Ok } else { Exit::Error };
+    for hint in findings.into_iter().filter_map(|finding| finding.hint) {
+        answer = answer.hint(hint);
+    }
+    Ok(answer)
+}
+
+fn home(app: &App) -> Finding {
+    let path = &app.settings.home;
+    let (good, says) = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => (true, format!("{}", path.display())),
+        Ok(_) => (false, format!("{} is not a directory", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            (true, format!("{} does not exist yet", path.display()))
+        }
+        Err(error) => (false, format!("{}: {error}", path.display())),
+    };
+    let hint = (!good).then(|| "Set PLANWRIGHT_HOME to a directory of your own.".to_owned());
+    Finding {
+        name: "home",
+        good,
+        says,
+        hint,
+    }
+}
+
+fn fix(app: &App) -> Result<Vec<String>, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let mut fixed = Vec::new();
+    let (before, after) = lifecycle.store().migrate()?;
+    if before != after {
+        fixed.push(format!(
+            "migrated the store from schema {before} to {after}"
+        ));
+    }
+    for plan in lifecycle.reclaim_expired(100, &app.call())? {
+        fixed.push(format!("took back the expired lease of plan {}", plan.id));
+    }
+    Ok(fixed)
+}
+
+fn store(app: &App) -> Vec<Finding> {
+    let bad = |error: CommandError| Finding {
+        name: "store",
+        good: false,
+        says: error.message,
+        hint: error.hints.into_iter().next(),
+    };
+    let lifecycle = match app.lifecycle() {
+        Ok(lifecycle) => lifecycle,
+        Err(error) => return vec![bad(error)],
+    };
+    let store = lifecycle.store();
+    let info = match store.info() {
+        Ok(info) => info,
+        Err(error) => return vec![bad(error.into())],
+    };
+    let Some(schema) = info.schema else {
+        let says = format!("{} ({}) does not exist yet", info.place, info.kind);
+        let hint = Some("planwright init".to_owned());
+        return vec![Finding {
+            name: "store",
+            good: true,
+            says,
+            hint,
+        }];
+    };
+    let mut findings = vec![Finding {
+        name: "store",
+        good: true,
+        says: format!("{} ({}, schema {schema})", info.place, info.kind),
+        hint: None,
+    }];
+    match store.check() {
+        Ok(problems) if problems.is_empty() => {
+            findings.push(Finding {
+                name: "files",
+                good: true,
+                says: "no damage found".to_owned(),
+                hint: None,
+            });
+        }
+        Ok(problems) => findings.push(Finding {
+            name: "files",
+            good: false,
+            says: problems.join("; "),
+            hint: Some("planwright store verify".to_owned()),
+        }),
+        Err(error) => findings.push(bad(error.into())),
+    }
+    match store.expired(100) {
+        Ok(expired) => findings.push(Finding {
+            name: "leases",
+            good: true,
+            says: format!("{} expired", expired.len()),
+            hint: (!expired.is_empty()).then(|| "planwright doctor --fix".to_owned()),
+        }),
+        Err(error) => findings.push(bad(error.into())),
+    }
+    findings
+}

@@ -1,0 +1,97 @@
+//! `planwright list`.
+
+use plan::stage::StateName;
+use plan::{Name, Phase, PlanId};
+use serde_json::json;
+use store::{PlanFilter, PlanRow};
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::ui;
+use crate::wire::PlanSummary;
+
+/// List plans, newest first.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Plans of every repository; there are no projects yet, so this is always so.
+    #[arg(long)]
+    all: bool,
+    /// Only plans in this phase: strategize, execute or apply.
+    #[arg(long)]
+    phase: Option<Phase>,
+    /// Only plans in this state, such as queued or errored.
+    #[arg(long)]
+    state: Option<StateName>,
+    /// Only plans made of this action.
+    #[arg(long)]
+    action: Option<Name>,
+    /// Only plans that wait for a person.
+    #[arg(long)]
+    needs_me: bool,
+    /// At most so many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+    limit: u16,
+    /// Go on after this plan, the last of the page before.
+    #[arg(long, value_name = "ID")]
+    after: Option<PlanId>,
+}
+
+/// Shows a page of plans.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let filter = PlanFilter {
+        phase: args.phase,
+        state: args.state,
+        action: args.action.clone(),
+        needs_person: args.needs_me,
+    };
+    let limit = usize::from(args.limit);
+    let mut rows = app
+        .lifecycle()?
+        .list_plans(&filter, args.after, limit + 1)?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let now = app.clock.now();
+    let mut table = ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"]);
+    let mut summaries = Vec::new();
+    for row in &rows {
+        let summary = summary(app, row)?;
+        let (standing, style) = ui::standing(row);
+        table.row([
+            (summary.handle.clone(), ui::BOLD),
+            (standing.to_owned(), style),
+            (summary.phase.to_owned(), ui::DIM),
+            (ui::age(now, row.plan.updated_at), ui::DIM),
+            (ui::one_line(&summary.goal, 60), anstyle::Style::new()),
+        ]);
+        summaries.push(summary);
+    }
+    let next = rows.last().filter(|_| more).map(|row| row.plan.id);
+    let text = if rows.is_empty() {
+        "No plans.\n".to_owned()
+    } else {
+        table.to_string()
+    };
+    let mut answer = Answer::new(json!({ "plans": summaries, "next": next }), text);
+    if let Some(next) = next {
+        answer = answer.hint(format!("planwright list --after {next}"));
+    }
+    Ok(answer)
+}
+
+/// A plan as a row of a list.
+pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
+    Ok(PlanSummary {
+        plan_id: row.plan.id,
+        handle: app.lifecycle()?.short_name(row.plan.id)?,
+        goal: row.plan.goal.first_line().to_owned(),
+        action: row.plan.action.as_ref().map(ToString::to_string),
+        phase: row.plan.phase().as_str(),
+        state: row.plan.stage.state().as_str(),
+        standing: ui::standing(row).0,
+        version: row.plan.version.0,
+        needs_person: row.plan.needs_person(),
+        updated_at: row.plan.updated_at,
+        next: app.next_command(row)?,
+    })
+}

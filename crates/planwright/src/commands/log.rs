@@ -1,0 +1,119 @@
+//! `planwright log`.
+
+use serde_json::json;
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::ui;
+use crate::wire::{DecisionView, EventView};
+
+/// Show what happened to a plan.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan.
+    id: String,
+    /// Its events, oldest first; this is the default.
+    #[arg(long, conflicts_with = "decisions")]
+    events: bool,
+    /// Its decision tree.
+    #[arg(long)]
+    decisions: bool,
+}
+
+impl Args {
+    /// The events of a plan.
+    pub fn events(id: String) -> Self {
+        Self {
+            id,
+            events: true,
+            decisions: false,
+        }
+    }
+
+    /// The decision tree of a plan.
+    pub fn decisions(id: String) -> Self {
+        Self {
+            id,
+            events: false,
+            decisions: true,
+        }
+    }
+}
+
+/// Shows events or decisions.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let plan = app.plan(&args.id)?;
+    if args.decisions {
+        let nodes = lifecycle.decisions(plan)?;
+        let views: Vec<DecisionView> = nodes.iter().map(DecisionView::from).collect();
+        let mut text = String::new();
+        tree(&views, None, 0, &mut text);
+        if text.is_empty() {
+            text.push_str("No decisions yet.\n");
+        }
+        return Ok(Answer::new(
+            json!({ "plan_id": plan, "decisions": views }),
+            text,
+        ));
+    }
+    let history = lifecycle.history(plan)?;
+    let mut table = ui::Table::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
+    let views: Vec<EventView> = history.iter().map(EventView::from).collect();
+    for view in &views {
+        table.row([
+            (view.version.to_string(), ui::DIM),
+            (view.at.to_string(), ui::DIM),
+            (view.kind.to_owned(), ui::BOLD),
+            (view.by.clone(), anstyle::Style::new()),
+            (
+                ui::one_line(&details(&view.data), 90),
+                anstyle::Style::new(),
+            ),
+        ]);
+    }
+    Ok(Answer::new(
+        json!({ "plan_id": plan, "events": views }),
+        table.to_string(),
+    ))
+}
+
+/// The details of an event, shortest way: `name=value`, nothing that is empty.
+fn details(data: &serde_json::Value) -> String {
+    let Some(fields) = data.as_object() else {
+        return String::new();
+    };
+    let told = fields.iter().filter(|(_, value)| !is_empty(value));
+    told.map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name}={text}"),
+        other => format!("{name}={other}"),
+    })
+    .collect::<Vec<_>>()
+    .join(" ")
+}
+
+fn is_empty(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null | serde_json::Value::Bool(false) => true,
+        serde_json::Value::Array(items) => items.is_empty(),
+        serde_json::Value::Object(fields) => fields.is_empty(),
+        serde_json::Value::Bool(true)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => false,
+    }
+}
+
+fn tree(nodes: &[DecisionView], parent: Option<u32>, depth: usize, text: &mut String) {
+    for node in nodes.iter().filter(|node| node.parent == parent) {
+        let indent = "  ".repeat(depth);
+        text.push_str(&format!(
+            "{indent}{} {} {}\n{indent}    {}\n",
+            ui::styled(ui::DIM, node.number),
+            ui::styled(ui::BOLD, node.kind),
+            ui::one_line(&node.question, 80),
+            ui::one_line(&node.choice, 90),
+        ));
+        tree(nodes, Some(node.number), depth + 1, text);
+    }
+}

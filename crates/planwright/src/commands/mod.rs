@@ -1,0 +1,170 @@
+//! The commands, one file each: its doc comment is its help, then its arguments, then one function.
+
+pub mod overview;
+
+mod action;
+mod answer;
+mod approve;
+mod cancel;
+mod completions;
+mod conditions;
+mod config;
+mod demo;
+mod doctor;
+mod help;
+mod init;
+mod invariant;
+mod list;
+mod log;
+mod plan;
+mod plumbing;
+mod profile;
+mod retry;
+mod revert;
+mod revise;
+mod status;
+mod store;
+mod use_action;
+mod waive;
+mod why;
+
+use clap::Subcommand;
+use lifecycle::Done;
+use serde_json::Value;
+
+use crate::cli::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::ui;
+use crate::wire::Message;
+
+pub use conditions::Conditions;
+
+/// What a command answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// For programs.
+    pub data: Value,
+    /// For people, on stdout.
+    pub text: String,
+    /// For people, on stderr.
+    pub messages: Vec<Message>,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+impl Answer {
+    /// An answer for programs and one for people.
+    pub fn new(data: impl serde::Serialize, text: impl Into<String>) -> Self {
+        let data = serde_json::to_value(data).expect("BUG: an answer always encodes");
+        Self {
+            data,
+            text: text.into(),
+            messages: Vec::new(),
+            exit: Exit::Ok,
+        }
+    }
+
+    /// With a command or sentence to go on with.
+    #[must_use]
+    pub fn hint(mut self, text: impl Into<String>) -> Self {
+        self.messages.push(Message {
+            level: "hint",
+            text: text.into(),
+        });
+        self
+    }
+}
+
+/// Every command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Init(init::Args),
+    Use(use_action::Args),
+    List(list::Args),
+    Status(status::Args),
+    Log(log::Args),
+    Why(why::Args),
+    Answer(answer::Args),
+    Retry(retry::Args),
+    Revise(revise::Args),
+    Revert(revert::Args),
+    Approve(approve::Args),
+    Waive(waive::Args),
+    Cancel(cancel::Args),
+    #[command(subcommand)]
+    Action(action::Command),
+    #[command(subcommand)]
+    Invariant(invariant::Command),
+    #[command(subcommand)]
+    Profile(profile::Command),
+    #[command(subcommand)]
+    Config(config::Command),
+    #[command(subcommand)]
+    Store(store::Command),
+    #[command(subcommand)]
+    Plan(plan::Command),
+    #[command(subcommand)]
+    Plumbing(plumbing::Command),
+    Doctor(doctor::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+    Help(help::Args),
+}
+
+impl Command {
+    /// Carries it out.
+    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+        match self {
+            Self::Init(args) => init::run(&args, app),
+            Self::Use(args) => use_action::run(&args, app),
+            Self::List(args) => list::run(&args, app),
+            Self::Status(args) => status::run(&args, app),
+            Self::Log(args) => log::run(&args, app),
+            Self::Why(args) => why::run(&args, app),
+            Self::Answer(args) => answer::run(&args, app),
+            Self::Retry(args) => retry::run(&args, app),
+            Self::Revise(args) => revise::run(&args, app),
+            Self::Revert(args) => revert::run(&args, app),
+            Self::Approve(args) => approve::run(&args, app),
+            Self::Waive(args) => waive::run(&args, app),
+            Self::Cancel(args) => cancel::run(&args, app),
+            Self::Action(command) => command.run(app),
+            Self::Invariant(command) => command.run(app),
+            Self::Profile(command) => command.run(app),
+            Self::Config(command) => command.run(app),
+            Self::Store(command) => command.run(app),
+            Self::Plan(command) => command.run(app),
+            Self::Plumbing(command) => command.run(app),
+            Self::Doctor(args) => doctor::run(&args, app),
+            Self::Demo(args) => demo::run(&args, app),
+            Self::Completions(args) => completions::run(&args, app),
+            Self::Help(args) => help::run(&args, app),
+        }
+    }
+}
+
+/// The answer to a command that moved a plan: one line on what it is now, and how to go on.
+fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
+    let row = app.lifecycle()?.get_plan(done.plan.id)?;
+    let (standing, style) = ui::standing(&row);
+    let handle = app.lifecycle()?.short_name(done.plan.id)?;
+    let text = format!(
+        "{} is {} ({}, version {})\n",
+        ui::styled(ui::BOLD, &handle),
+        ui::styled(style, standing),
+        row.plan.stage,
+        row.plan.version
+    );
+    let mut answer = Answer::new(app.view(done.plan.id)?, text);
+    if done.repeated {
+        answer.messages.push(Message {
+            level: "info",
+            text: "It had been done before; nothing changed.".into(),
+        });
+    }
+    if let Some(next) = app.next_command(&row)? {
+        answer = answer.hint(next);
+    }
+    Ok(answer)
+}

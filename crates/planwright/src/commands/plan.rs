@@ -1,0 +1,61 @@
+//! `planwright plan VERB`: the same verbs, and the names they had in the reference.
+
+use clap::Subcommand;
+
+use crate::cli::App;
+use crate::commands::{
+    Answer, answer, approve, cancel, list, log, retry, revert, revise, status, use_action, waive,
+    why,
+};
+use crate::error::CommandError;
+
+/// The verbs on plans, under one word.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Use(use_action::Args),
+    List(list::Args),
+    Status(status::Args),
+    Log(log::Args),
+    /// The events of a plan (= log --events).
+    History {
+        /// The plan.
+        id: String,
+    },
+    /// The decision tree of a plan (= log --decisions).
+    Tree {
+        /// The plan.
+        id: String,
+    },
+    Why(why::Args),
+    #[command(visible_alias = "prompt")]
+    Answer(answer::Args),
+    #[command(visible_alias = "resume")]
+    Retry(retry::Args),
+    Revise(revise::Args),
+    Revert(revert::Args),
+    Approve(approve::Args),
+    Waive(waive::Args),
+    Cancel(cancel::Args),
+}
+
+impl Command {
+    /// Carries it out.
+    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+        match self {
+            Self::Use(args) => use_action::run(&args, app),
+            Self::List(args) => list::run(&args, app),
+            Self::Status(args) => status::run(&args, app),
+            Self::Log(args) => log::run(&args, app),
+            Self::History { id } => log::run(&log::Args::events(id), app),
+            Self::Tree { id } => log::run(&log::Args::decisions(id), app),
+            Self::Why(args) => why::run(&args, app),
+            Self::Answer(args) => answer::run(&args, app),
+            Self::Retry(args) => retry::run(&args, app),
+            Self::Revise(args) => revise::run(&args, app),
+            Self::Revert(args) => revert::run(&args, app),
+            Self::Approve(args) => approve::run(&args, app),
+            Self::Waive(args) => waive::run(&args, app),
+            Self::Cancel(args) => cancel::run(&args, app),
+        }
+    }
+}

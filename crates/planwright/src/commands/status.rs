@@ -1,0 +1,152 @@
+//! `planwright status`.
+
+use plan::plan::Origin;
+use plan::stage::Landing;
+use plan::{Phase, Stage};
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::ui;
+use crate::wire::PlanView;
+
+/// Show one plan.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan: its id, an unambiguous beginning or end of it, or @ for the newest.
+    id: String,
+}
+
+/// Shows one plan.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let row = lifecycle.get_plan(app.plan(&args.id)?)?;
+    let changesets = lifecycle.changesets(row.plan.id)?;
+    let plan = &row.plan;
+    let now = app.clock.now();
+    let (standing, style) = ui::standing(&row);
+    let mut lines: Vec<(&str, String)> = vec![
+        ("plan", plan.id.to_string()),
+        (
+            "standing",
+            format!("{} ({})", ui::styled(style, standing), plan.stage),
+        ),
+    ];
+    if let Some(verdict) = row.verdict.as_ref().filter(|_| ui::is_blocked(&row)) {
+        for failed in &verdict.failed {
+            lines.push((
+                "blocked by",
+                format!("{} at {}: {}", failed.rule, verdict.gate, failed.evidence),
+            ));
+        }
+    }
+    if let Some(question) = plan.stage.question() {
+        lines.push(("question", ui::clean(question.text.as_str())));
+    }
+    if let Some(failure) = plan.stage.failure() {
+        lines.push((
+            "failed",
+            format!(
+                "{}: {}",
+                failure.category,
+                ui::clean(failure.message.as_str())
+            ),
+        ));
+    }
+    if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
+        let kind = constraint.kind.as_str();
+        lines.push((
+            "constrained",
+            format!("{kind}: {}", ui::clean(constraint.message.as_str())),
+        ));
+    }
+    if let Some(lease) = &row.lease {
+        let until = if lease.expires_at < now {
+            "expired"
+        } else {
+            "until"
+        };
+        lines.push((
+            "held by",
+            format!(
+                "{} {until} {} (epoch {})",
+                lease.owner, lease.expires_at, lease.epoch
+            ),
+        ));
+    }
+    if let Some(retry_at) = plan.stage.waiting().and_then(|queued| queued.retry_at) {
+        lines.push(("retry at", retry_at.to_string()));
+    }
+    if let Some(action) = &plan.action {
+        lines.push(("action", action.to_string()));
+    }
+    for (name, value) in &plan.arguments {
+        lines.push((
+            "argument",
+            ui::one_line(&format!("{name} = {}", value.to_json()), 100),
+        ));
+    }
+    match plan.origin {
+        Origin::Use => {}
+        Origin::UndoOf(id) => lines.push(("undo of", id.to_string())),
+        Origin::RestOf(id) => lines.push(("rest of", id.to_string())),
+    }
+    lines.push((
+        "profile",
+        format!("{} ({})", plan.profile, plan.profile_source.as_str()),
+    ));
+    lines.push(("actors", actors(plan)));
+    lines.push((
+        "attempt",
+        format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),
+    ));
+    if plan.reversions > 0 {
+        lines.push(("reversions", plan.reversions.to_string()));
+    }
+    for waiver in &plan.waivers {
+        let reason = ui::one_line(waiver.reason.as_str(), 80);
+        lines.push((
+            "waived",
+            format!("{} by {}: {reason}", waiver.rule, waiver.by),
+        ));
+    }
+    if !changesets.is_empty() {
+        let entries: usize = changesets.iter().map(|(_, entries)| entries.len()).sum();
+        lines.push((
+            "changes",
+            format!("{entries} in {} changesets", changesets.len()),
+        ));
+    }
+    if let Some(report) = plan
+        .result
+        .as_ref()
+        .and_then(|result| result.report.as_ref())
+    {
+        lines.push(("report", ui::one_line(report.as_str(), 100)));
+    }
+    lines.push(("version", plan.version.to_string()));
+    let ages = (ui::age(now, plan.created_at), ui::age(now, plan.updated_at));
+    lines.push(("created", format!("{}, changed {}", ages.0, ages.1)));
+    let mut text = format!("{}\n", ui::styled(ui::BOLD, ui::clean(plan.goal.as_str())));
+    for (label, value) in lines {
+        text.push_str(&format!(
+            "  {}  {value}\n",
+            ui::styled(ui::DIM, format!("{label:<11}"))
+        ));
+    }
+    let mut answer = Answer::new(PlanView::new(&row, &changesets), text);
+    if let Some(next) = app.next_command(&row)? {
+        answer = answer.hint(next);
+    }
+    Ok(answer)
+}
+
+fn actors(plan: &plan::Plan) -> String {
+    if plan.actors.strategy == plan.actors.execution {
+        return plan.actors.execution.to_string();
+    }
+    format!(
+        "{} strategizes, {} executes",
+        plan.actors.strategy, plan.actors.execution
+    )
+}

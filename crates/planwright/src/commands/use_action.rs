@@ -1,0 +1,78 @@
+//! `planwright use`.
+
+use lifecycle::UseRequest;
+use plan::{Name, Profile};
+
+use crate::cli::App;
+use crate::commands::{Answer, conditions};
+use crate::error::CommandError;
+use crate::ui;
+
+/// Use an action: make a plan of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The action.
+    action: Name,
+    /// Projects to work on; not supported yet.
+    projects: Vec<String>,
+    /// An argument of the action; repeat it for more, or for the items of a list.
+    #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = argument)]
+    arguments: Vec<(String, String)>,
+    /// Where the plan stops and asks: manual, supervised, review or auto.
+    #[arg(long)]
+    profile: Option<Profile>,
+    /// What it is for, instead of the action's description.
+    #[arg(long)]
+    goal: Option<String>,
+    /// Repeating it with the same key makes no second plan and gives the same answer.
+    #[arg(long, value_name = "KEY", value_parser = conditions::key)]
+    idempotency_key: Option<String>,
+}
+
+/// Makes a plan.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    if let Some(project) = args.projects.first() {
+        let project = project.chars().take(60).collect::<String>();
+        return Err(CommandError::usage(format!(
+            "There is no project `{project}`: projects are not supported yet."
+        ))
+        .hint(format!("planwright use {}", args.action)));
+    }
+    let request = UseRequest {
+        action: Some(args.action.clone()),
+        goal: args.goal.clone(),
+        arguments: args.arguments.clone(),
+        fallback_actors: app.settings.actors(),
+        profile: args.profile,
+        fallback_profile: app.settings.profile(),
+        ..UseRequest::default()
+    };
+    let mut call = app.call();
+    if let Some(key) = &args.idempotency_key {
+        call = call.with_key(key);
+    }
+    let lifecycle = app.lifecycle()?;
+    let done = lifecycle.use_action(request, &call)?;
+    let handle = lifecycle.short_name(done.plan.id)?;
+    let text = format!(
+        "{}  {}\n  {}\n",
+        ui::styled(ui::BOLD, &handle),
+        ui::one_line(done.plan.goal.as_str(), 70),
+        ui::styled(ui::DIM, done.plan.id),
+    );
+    let mut answer = Answer::new(app.view(done.plan.id)?, text);
+    if done.repeated {
+        answer.messages.push(crate::wire::Message {
+            level: "info",
+            text: "It had been made before; there is no second plan.".to_owned(),
+        });
+    }
+    Ok(answer.hint(format!("planwright status {handle}")))
+}
+
+fn argument(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("write it as NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,136 @@
+//! `planwright why`.
+
+use plan::{Phase, Stage};
+use serde_json::json;
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::{CommandError, command_for};
+use crate::ui;
+
+/// Say why a plan does not move, and what would help.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan.
+    id: String,
+}
+
+/// Looks at what a plan waits for.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let why = lifecycle.why(app.plan(&args.id)?)?;
+    let plan = &why.row.plan;
+    let handle = lifecycle.short_name(plan.id)?;
+    let mut reasons = vec![state_reason(&why, app.clock.now())];
+    if let Some(now) = &why.gate {
+        let counts = &now.counts;
+        for failed in &now.failed {
+            reasons.push(format!(
+                "the {} gate does not open: rule {} fails: {}\n    {}",
+                now.gate,
+                failed.rule,
+                failed.evidence,
+                ui::clean(&failed.check)
+            ));
+        }
+        if now.failed.is_empty() {
+            reasons.push(format!(
+                "the {} gate is open: {} rules hold, {} waived, {} advisory fail",
+                now.gate, counts.held, counts.waived, counts.advised
+            ));
+        }
+    }
+    let blocking = why.gate.iter().flat_map(|now| &now.failed);
+    let mut commands: Vec<String> = blocking
+        .filter(|failed| failed.waivable)
+        .map(|failed| {
+            format!(
+                "planwright waive {handle} {} --reason \"TEXT\"",
+                failed.rule.name
+            )
+        })
+        .collect();
+    commands.extend(why.options.iter().map(|verb| command_for(*verb, &handle)));
+    let text: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
+    let data = json!({
+        "plan_id": plan.id,
+        "phase": plan.phase(),
+        "state": plan.stage.state(),
+        "reasons": reasons,
+        "gate": why.gate.as_ref().map(|now| json!({
+            "gate": now.gate, "counts": now.counts, "failed": now.failed,
+        })),
+        "options": why.options,
+    });
+    let mut answer = Answer::new(data, text);
+    for command in commands {
+        answer = answer.hint(command);
+    }
+    Ok(answer)
+}
+
+fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
+    let plan = &why.row.plan;
+    if let Some(ending) = plan.stage.ending() {
+        return format!(
+            "it ended: {} at {} by {}",
+            plan.stage.state(),
+            ending.at,
+            ending.by
+        );
+    }
+    if let Some(holder) = plan.stage.holder() {
+        let expired = why
+            .row
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.expires_at < now);
+        let lease = if expired {
+            "its lease has expired and can be reclaimed"
+        } else {
+            "its lease runs"
+        };
+        return format!(
+            "{} works on it since {}; {lease}",
+            holder.owner, holder.since
+        );
+    }
+    if let Some(question) = plan.stage.question() {
+        return format!(
+            "it waits for an answer: {}",
+            ui::clean(question.text.as_str())
+        );
+    }
+    if let Some(failure) = plan.stage.failure() {
+        return format!(
+            "it failed ({}): {}",
+            failure.category,
+            ui::clean(failure.message.as_str())
+        );
+    }
+    if let Some(retry_at) = plan
+        .stage
+        .waiting()
+        .and_then(|queued| queued.retry_at)
+        .filter(|at| *at > now)
+    {
+        return format!("it tries again at {retry_at}");
+    }
+    let profile = plan.profile;
+    match (&plan.stage, plan.needs_person()) {
+        (Stage::Strategize(_) | Stage::Execute(_), true) => {
+            format!(
+                "it is {}, and profile {profile} asks a person before it goes on",
+                plan.stage
+            )
+        }
+        (Stage::Apply(_), true) => format!("it is {} and waits for a person", plan.stage),
+        (_, false) if plan.stage.waiting().is_some() => {
+            format!(
+                "it waits for a worker to claim the {} phase",
+                Phase::as_str(plan.phase())
+            )
+        }
+        (_, false) => format!("it is {} and may go on", plan.stage),
+    }
+}

@@ -1,0 +1,313 @@
+//! Errors as people and scripts get them: what happened, what to do, which exit code. All human
+//! wording of failures lives here.
+
+use lifecycle::{Error, HandleError};
+use plan::{ReconciliationBlocked, Refusal, Verb};
+use store::StoreError;
+
+use crate::exit::Exit;
+use crate::ui;
+use crate::yaml;
+
+/// Why a command did not work.
+#[derive(Debug)]
+pub struct CommandError {
+    /// The exit code it ends with.
+    pub exit: Exit,
+    /// What happened, and why.
+    pub message: String,
+    /// What to do about it, each a sentence or a command.
+    pub hints: Vec<String>,
+    /// A machine's view of it.
+    pub data: serde_json::Value,
+}
+
+impl CommandError {
+    /// An error with nothing but a message.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            hints: Vec::new(),
+            data: serde_json::Value::Null,
+        }
+    }
+
+    /// The words of the command line were wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    fn kind(mut self, kind: &str) -> Self {
+        self.data = serde_json::json!({ "kind": kind });
+        self
+    }
+}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refused(&refusal),
+            Error::Blocked(blocked) => blocked_by(&blocked),
+            Error::KeyReused { .. } => Self::new(Exit::Conflict, error.to_string())
+                .kind("key_reused")
+                .hint("Use a new --idempotency-key, or repeat exactly what it was used for."),
+            Error::Expr(problem) => Self::usage(problem.to_string())
+                .kind("bad_expression")
+                .hint(
+                    "Expressions are CEL over plan, action and arguments, as in: plan.attempt <= 3",
+                ),
+            Error::Store(error) => error.into(),
+            Error::Unknown(_) => Self::new(Exit::Unknown, error.to_string())
+                .kind("unknown_outcome")
+                .hint("Repeat the command with the same --idempotency-key: nothing is done twice.")
+                .hint("Without a key, look first: planwright list"),
+        }
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        let base = Self::new(Exit::Error, error.to_string());
+        match error {
+            StoreError::OlderSchema { .. } => {
+                base.kind("older_schema").hint("planwright store migrate")
+            }
+            StoreError::NewerSchema { .. } => base
+                .kind("newer_schema")
+                .hint("Use the newer planwright that wrote it, or another --store."),
+            StoreError::NotAStore { .. } => base
+                .kind("not_a_store")
+                .hint("Point --store at another file; this one was left as it is."),
+            StoreError::NetworkFileSystem { .. } => base.kind("network_file_system").hint(
+                "Keep the store on a local disk, or share plans through --store postgres://…",
+            ),
+            StoreError::Full { .. } => base
+                .kind("full")
+                .hint("Make room and repeat the command; nothing was stored."),
+            StoreError::Unreachable { .. } => base
+                .kind("unreachable")
+                .hint("Is the server running? Nothing was stored; repeat when it is."),
+            StoreError::Busy { .. } => base
+                .kind("busy")
+                .hint("Nothing was stored; repeat the command."),
+            StoreError::Corrupt { .. } => base.kind("corrupt").hint("planwright store verify"),
+            StoreError::Unusable { .. } => base
+                .kind("unusable")
+                .hint("Give another place: --store sqlite:PATH, or set PLANWRIGHT_HOME."),
+            StoreError::Database { .. } => base.kind("database").hint("planwright doctor"),
+            StoreError::Unsupported { .. } => base.kind("unsupported"),
+        }
+    }
+}
+
+impl From<HandleError> for CommandError {
+    fn from(error: HandleError) -> Self {
+        let message = error.to_string();
+        match error {
+            HandleError::NotAHandle(_) => Self::usage(message)
+                .kind("not_a_handle")
+                .hint("planwright list"),
+            HandleError::Unknown(_) | HandleError::NoPlans => Self::new(Exit::NotFound, message)
+                .kind("no_such_plan")
+                .hint("planwright list"),
+            HandleError::Ambiguous { plans, .. } => {
+                let named: Vec<String> = plans.iter().take(5).map(ToString::to_string).collect();
+                Self::usage(message)
+                    .kind("ambiguous_handle")
+                    .hint(format!("Give more of it: {}", named.join(", ")))
+            }
+            HandleError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl CommandError {
+    /// A file is not what it should be; shown with the place.
+    pub fn malformed(problem: yaml::Problem, source: &str) -> Self {
+        let message = format!("{problem}\n{}", problem.excerpt(source));
+        let mut error = Self::new(Exit::Error, message.trim_end()).kind("malformed_file");
+        error.hints.extend(problem.hint);
+        error
+    }
+}
+
+/// The command that carries out a verb on a plan, as it is typed.
+pub fn command_for(verb: Verb, id: &str) -> String {
+    match verb {
+        Verb::Answer => format!("planwright answer {id} \"TEXT\""),
+        Verb::Retry => format!("planwright retry {id}"),
+        Verb::Revise => format!("planwright revise {id} \"TEXT\""),
+        Verb::Revert => format!("planwright revert {id} --reason \"TEXT\""),
+        Verb::Approve => format!("planwright approve {id}"),
+        Verb::Cancel => format!("planwright cancel {id}"),
+        Verb::Waive => format!("planwright waive {id} RULE --reason \"TEXT\""),
+        Verb::StartStrategize | Verb::StartExecute | Verb::StartApply => {
+            format!("planwright plumbing {verb} {id} --owner NAME")
+        }
+        Verb::ExecutePlan | Verb::ApplyPlan => format!("planwright plumbing {verb} {id}"),
+        Verb::Fail => {
+            format!("planwright plumbing fail {id} --epoch E --category actor --message \"TEXT\"")
+        }
+        Verb::Ask => format!("planwright plumbing ask {id} --epoch E --question \"TEXT\""),
+        Verb::Constrain => {
+            format!(
+                "planwright plumbing constrain {id} --epoch E --kind conflict --message \"TEXT\""
+            )
+        }
+        Verb::CompleteStrategize
+        | Verb::CompleteExecute
+        | Verb::CompleteApply
+        | Verb::OpenChangeset
+        | Verb::PrepareApply
+        | Verb::WithdrawApply
+        | Verb::Renew
+        | Verb::Release => format!("planwright plumbing {verb} {id} --epoch E"),
+        Verb::RecordChange => {
+            format!("planwright plumbing {verb} {id} --epoch E --path PATH --operation modify")
+        }
+        Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
+        Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
+        Verb::Use | Verb::Undo | Verb::ExpireQuestion => format!("planwright status {id}"),
+        Verb::CreateAction | Verb::ArchiveAction | Verb::AddRule | Verb::RemoveRule => {
+            "planwright help".to_owned()
+        }
+    }
+}
+
+fn blocked_by(blocked: &ReconciliationBlocked) -> CommandError {
+    let mut message = format!("{blocked}. The plan did not move.");
+    let mut hints = Vec::new();
+    for failed in &blocked.failed {
+        message.push_str(&format!(
+            "\n  {}: {}\n    {}",
+            failed.rule,
+            failed.evidence,
+            ui::clean(&failed.check)
+        ));
+        if failed.waivable {
+            hints.push(format!(
+                "planwright waive {} {} --reason \"TEXT\"",
+                blocked.plan, failed.rule.name
+            ));
+        } else {
+            hints.push(format!(
+                "{} cannot be waived: change the plan, or the rule.",
+                failed.rule
+            ));
+        }
+    }
+    hints.push(format!("planwright why {}", blocked.plan));
+    let data = serde_json::json!({
+        "kind": "reconciliation_blocked",
+        "plan_id": blocked.plan,
+        "gate": blocked.gate,
+        "failed": blocked.failed,
+    });
+    CommandError {
+        exit: Exit::Blocked,
+        message,
+        hints,
+        data,
+    }
+}
+
+fn refused(refusal: &Refusal) -> CommandError {
+    let new = |exit, kind: &str| CommandError::new(exit, sentence(&refusal.to_string())).kind(kind);
+    match refusal {
+        Refusal::NoSuchPlan(_) => new(Exit::NotFound, "no_such_plan").hint("planwright list"),
+        Refusal::NoSuchAction(_) => new(Exit::NotFound, "no_such_action").hint("planwright action list"),
+        Refusal::NoSuchRule { .. } => new(Exit::NotFound, "no_such_rule").hint("planwright invariant list"),
+        Refusal::NoRuleOnPlan { plan, .. } => new(Exit::NotFound, "no_such_rule")
+            .hint(format!("planwright invariant list --effective {plan}")),
+        Refusal::NoSuchChangeset { plan, .. } => new(Exit::NotFound, "no_such_changeset")
+            .hint(format!("planwright plumbing changesets {plan}")),
+        Refusal::VersionMismatch { .. } => new(Exit::Conflict, "version_mismatch")
+            .hint("Look at what changed, then repeat with the new --if-version or without one."),
+        Refusal::WrongState { helps, .. } => {
+            let mut error = new(Exit::Conflict, "wrong_state");
+            if !helps.is_empty() {
+                let verbs: Vec<&str> = helps.iter().map(|verb| verb.as_str()).collect();
+                error = error.hint(format!("What can be done now: {}", verbs.join(", ")));
+            }
+            error
+        }
+        Refusal::Final { .. } => new(Exit::Conflict, "final")
+            .hint("What has ended stays as it is; start a new plan to go on."),
+        Refusal::Held { holder, expires_at } => {
+            let mut error = new(Exit::Conflict, "held");
+            error.data = serde_json::json!({
+                "kind": "held",
+                "owner": holder.owner,
+                "epoch": holder.epoch,
+                "since": holder.since,
+                "expires_at": expires_at,
+            });
+            error.hint("Wait for it, or take the lease once it has expired: planwright plumbing reclaim")
+        }
+        Refusal::Fenced { .. } => new(Exit::Conflict, "fenced")
+            .hint("Somebody else took over or the work is finished; do not go on with it."),
+        Refusal::NotDue { .. } => new(Exit::Conflict, "not_due"),
+        Refusal::LeaseRuns { .. } => {
+            new(Exit::Conflict, "lease_runs").hint("It can be reclaimed once it has expired.")
+        }
+        Refusal::QuestionOpen => new(Exit::Conflict, "question_open"),
+        Refusal::NeedsPerson { .. } => new(Exit::NeedsPerson, "needs_person"),
+        Refusal::NeedsApproval => new(Exit::NeedsPerson, "needs_approval").hint("planwright approve ID"),
+        Refusal::NeedsFate => new(Exit::Usage, "needs_fate"),
+        Refusal::PointOfNoReturn { .. } => new(Exit::Conflict, "point_of_no_return"),
+        Refusal::JudgementStale { .. } => {
+            new(Exit::Conflict, "judgement_stale").hint("Repeat the command; plan or rules kept changing.")
+        }
+        Refusal::ReversionLimit(_) => new(Exit::Conflict, "reversion_limit"),
+        Refusal::EmptyResult => new(Exit::Conflict, "empty_result"),
+        Refusal::NotLanded { .. } => new(Exit::Conflict, "not_landed"),
+        Refusal::NothingToUndo => new(Exit::Conflict, "nothing_to_undo"),
+        Refusal::ActionExists { name, .. } => {
+            new(Exit::Conflict, "action_exists").hint(format!("planwright action show {name}"))
+        }
+        Refusal::ActionArchived { .. } => {
+            new(Exit::Conflict, "action_archived").hint("planwright action list shows those in use.")
+        }
+        Refusal::ActionUsedUp { plan, .. } => {
+            new(Exit::Conflict, "action_used_up").hint(format!("planwright status {plan}"))
+        }
+        Refusal::NoActor => new(Exit::Usage, "no_actor").hint("planwright config set actor NAME"),
+        Refusal::NoGoal => new(Exit::Usage, "no_goal"),
+        Refusal::BadText { .. } => new(Exit::Usage, "bad_text"),
+        Refusal::Arguments(_) => new(Exit::Usage, "bad_arguments"),
+        Refusal::BadDecision { .. } => new(Exit::Usage, "bad_decision"),
+        Refusal::RuleExists { .. } => {
+            new(Exit::Conflict, "rule_exists").hint("Remove it first: planwright invariant remove NAME")
+        }
+        Refusal::NonOverridable { .. } => new(Exit::Blocked, "non_overridable"),
+        Refusal::NodeHasOpenChangeset { open } => new(Exit::Conflict, "node_has_open_changeset").hint(format!(
+            "Record into it, or seal it: planwright plumbing seal-changeset {} --epoch {} --changeset {}",
+            open.plan, open.epoch, open.id
+        )),
+        Refusal::NoOpenChangeset { .. } => {
+            new(Exit::Conflict, "no_open_changeset").hint("planwright plumbing open-changeset ID --epoch E")
+        }
+        Refusal::AmbiguousChangeset { open } => {
+            let nodes: Vec<String> = open.iter().map(|one| format!("--node {} ({})", one.node, one.id)).collect();
+            new(Exit::Conflict, "ambiguous_changeset").hint(format!("One of: {}", nodes.join(", ")))
+        }
+        Refusal::ReadOnly(_) => new(Exit::Conflict, "read_only"),
+    }
+}
+
+/// With a capital letter, as a person reads it.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Where Planwright keeps its things, and who is asking: the only questions put to the system.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use plan::Caller;
+
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+/// The home when nothing else says so: the data directory of the platform.
+pub fn default_home() -> Result<PathBuf, CommandError> {
+    match etcetera::choose_base_strategy() {
+        Ok(strategy) => Ok(strategy.data_dir().join("planwright")),
+        Err(_) => Err(CommandError::new(
+            Exit::Error,
+            "There is no home directory to keep the store in.",
+        )
+        .hint("Set PLANWRIGHT_HOME to a directory of your own.")),
+    }
+}
+
+/// The person at the command line: the operating system's user, whatever the environment says.
+pub fn person() -> Caller {
+    let uid = rustix::process::getuid().as_raw();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    Caller::Person(user_name(&passwd, uid).unwrap_or_else(|| format!("uid-{uid}")))
+}
+
+/// Shortens a path for people.
+pub fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn user_name(passwd: &str, uid: u32) -> Option<String> {
+    let uid = uid.to_string();
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid && !name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_person_is_found_by_their_number() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n";
+        assert_eq!(user_name(passwd, 1000).as_deref(), Some("ada"));
+        assert_eq!(user_name(passwd, 7), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! Settings: flag, then `PLANWRIGHT_*`, then the user's file, then the default. Each value knows
+//! where it was said. The only place that reads the environment.
+
+use std::path::{Path, PathBuf};
+
+use plan::{Actors, Name, Profile};
+
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::home;
+use crate::yaml;
+
+/// The keys of the user's file.
+pub const KEYS: [Key; 3] = [Key::Store, Key::Actor, Key::Profile];
+
+/// One setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// Where plans are kept.
+    Store,
+    /// Who works when neither the action nor a flag says so.
+    Actor,
+    /// Where plans stop and ask when neither the action nor a flag says so.
+    Profile,
+}
+
+impl Key {
+    /// As it is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Actor => "actor",
+            Self::Profile => "profile",
+        }
+    }
+
+    /// The variable that overrides the user's file.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Store => "PLANWRIGHT_STORE",
+            Self::Actor => "PLANWRIGHT_ACTOR",
+            Self::Profile => "PLANWRIGHT_PROFILE",
+        }
+    }
+
+    /// Is this a value it can have?
+    pub fn check(self, value: &str) -> Result<(), CommandError> {
+        match self {
+            Self::Store => StorePlace::parse(value).map(drop),
+            Self::Actor => value
+                .parse::<Name>()
+                .map(drop)
+                .map_err(|error| CommandError::usage(error.to_string())),
+            Self::Profile => value
+                .parse::<Profile>()
+                .map(drop)
+                .map_err(|error| CommandError::usage(error.to_string())),
+        }
+    }
+
+    /// The key of this name.
+    pub fn parse(name: &str) -> Result<Self, CommandError> {
+        KEYS.into_iter()
+            .find(|key| key.as_str() == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = KEYS.iter().map(|key| key.as_str()).collect();
+                CommandError::usage(format!(
+                    "`{name}` is no setting; there are {}.",
+                    known.join(", ")
+                ))
+            })
+    }
+}
+
+/// Where a value was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// By a flag.
+    Flag,
+    /// By this variable.
+    Environment(&'static str),
+    /// In this file.
+    File(PathBuf),
+    /// Nowhere.
+    Default,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Environment(variable) => f.write_str(variable),
+            Self::File(path) => f.write_str(&home::shown(path)),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and where it was said.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Which.
+    pub key: Key,
+    /// Its value, if it has one.
+    pub value: Option<String>,
+    /// Where it was said.
+    pub origin: Origin,
+}
+
+/// All settings of one call.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where Planwright keeps its things.
+    pub home: PathBuf,
+    values: Vec<Setting>,
+}
+
+impl Settings {
+    /// Gathers what flags, environment and the user's file say.
+    pub fn gather(store_flag: Option<&str>) -> Result<Self, CommandError> {
+        let home = match variable("PLANWRIGHT_HOME")? {
+            Some(home) => PathBuf::from(home),
+            None => home::default_home()?,
+        };
+        let file = home.join("config.yaml");
+        let written = read_file(&file)?;
+        let mut values = Vec::new();
+        for key in KEYS {
+            let flag = store_flag.filter(|_| key == Key::Store).map(str::to_owned);
+            let in_file = written
+                .iter()
+                .find(|(name, _)| name == key.as_str())
+                .map(|(_, value)| value.clone());
+            let (value, origin) = if let Some(value) = flag {
+                (Some(value), Origin::Flag)
+            } else if let Some(value) = variable(key.variable())? {
+                (Some(value), Origin::Environment(key.variable()))
+            } else if let Some(value) = in_file {
+                (Some(value), Origin::File(file.clone()))
+            } else {
+                (default_of(key, &home), Origin::Default)
+            };
+            if let Some(value) = &value {
+                key.check(value).map_err(|error| CommandError {
+                    message: format!("{} (from {origin}): {}", key.as_str(), error.message),
+                    ..error
+                })?;
+            }
+            values.push(Setting { key, value, origin });
+        }
+        Ok(Self { home, values })
+    }
+
+    /// All settings.
+    pub fn all(&self) -> &[Setting] {
+        &self.values
+    }
+
+    /// One setting.
+    pub fn get(&self, key: Key) -> &Setting {
+        self.values
+            .iter()
+            .find(|setting| setting.key == key)
+            .expect("BUG: every key was gathered")
+    }
+
+    /// Where plans are kept.
+    pub fn store(&self) -> Result<StorePlace, CommandError> {
+        StorePlace::parse(self.get(Key::Store).value.as_deref().unwrap_or_default())
+    }
+
+    /// Who works when nothing narrower says so.
+    pub fn actors(&self) -> Option<Actors> {
+        let name: Name = self.get(Key::Actor).value.as_ref()?.parse().ok()?;
+        Some(Actors::both(name))
+    }
+
+    /// The profile the user chose, if they did.
+    pub fn profile(&self) -> Option<Profile> {
+        let setting = self.get(Key::Profile);
+        if setting.origin == Origin::Default {
+            return None;
+        }
+        setting.value.as_ref()?.parse().ok()
+    }
+
+    /// The user's file.
+    pub fn file(&self) -> PathBuf {
+        self.home.join("config.yaml")
+    }
+
+    /// Writes one setting into the user's file, which is replaced whole.
+    pub fn write(&self, key: Key, value: &str) -> Result<(), CommandError> {
+        key.check(value)?;
+        let path = self.file();
+        let mut written = read_file(&path)?;
+        written.retain(|(name, _)| name != key.as_str());
+        written.push((key.as_str().to_owned(), value.to_owned()));
+        written.sort();
+        let text: String = written
+            .iter()
+            .map(|(name, value)| format!("{name}: {}\n", serde_json::json!(value)))
+            .collect();
+        let failed = |error: std::io::Error| {
+            CommandError::new(
+                Exit::Error,
+                format!("{} cannot be written: {error}", home::shown(&path)),
+            )
+        };
+        std::fs::create_dir_all(&self.home).map_err(failed)?;
+        let new = path.with_extension("yaml.new");
+        std::fs::write(&new, text).map_err(failed)?;
+        std::fs::rename(&new, &path).map_err(failed)
+    }
+}
+
+/// A place plans can be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StorePlace {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server.
+    Postgres(String),
+}
+
+impl StorePlace {
+    /// Reads `sqlite:PATH` or `postgres://…`.
+    pub fn parse(text: &str) -> Result<Self, CommandError> {
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            if path.is_empty() || path == ":memory:" {
+                return Err(CommandError::usage("`sqlite:` needs the path of a file."));
+            }
+            return Ok(Self::Sqlite(PathBuf::from(path)));
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        if text.starts_with("memory") {
+            return Err(CommandError::usage(
+                "A memory store ends with the command, and what it kept is lost with it.",
+            )
+            .hint(
+                "Use --store sqlite:PATH; the memory store is for programs that embed Planwright.",
+            ));
+        }
+        Err(CommandError::usage(format!(
+            "`{}` is no store.",
+            text.chars().take(80).collect::<String>()
+        ))
+        .hint("Use sqlite:PATH or postgres://USER@HOST/DATABASE"))
+    }
+}
+
+fn default_of(key: Key, home: &Path) -> Option<String> {
+    match key {
+        Key::Store => Some(format!("sqlite:{}", home.join("planwright.db").display())),
+        Key::Actor => None,
+        Key::Profile => Some(Profile::default().to_string()),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<(String, String)>, CommandError> {
+    let source = match std::fs::read_to_string(path) {
+        Ok(source) => source,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(CommandError::new(
+                Exit::Error,
+                format!("{} cannot be read: {error}", home::shown(path)),
+            ));
+        }
+    };
+    let known: Vec<&str> = KEYS.iter().map(|key| key.as_str()).collect();
+    let entries = yaml::mapping(&source, &home::shown(path), &known)
+        .map_err(|problem| CommandError::malformed(problem, &source))?;
+    Ok(entries
+        .into_iter()
+        .map(|(name, value, _)| (name, value))
+        .collect())
+}
+
+/// A variable; set but empty counts as not set.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+fn variable(name: &str) -> Result<Option<String>, CommandError> {
+    match std::env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(CommandError::usage(format!("{name} is not valid UTF-8.")))
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! How long ago, as people say it.
+
+use plan::{Span, Timestamp};
+
+/// As in `5 min ago`.
+pub fn age(now: Timestamp, then: Timestamp) -> String {
+    let Span(micros) = now.since(then);
+    let seconds = micros / 1_000_000;
+    match seconds {
+        ..1 => "just now".to_owned(),
+        1..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_read_well() {
+        let check = |seconds, expected| {
+            assert_eq!(age(Timestamp(seconds * 1_000_000), Timestamp(0)), expected);
+        };
+        check(0, "just now");
+        check(-5, "just now");
+        check(59, "59 s ago");
+        check(60, "1 min ago");
+        check(7200, "2 h ago");
+        check(200_000, "2 d ago");
+    }
+}

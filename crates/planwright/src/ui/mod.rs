@@ -1,0 +1,102 @@
+//! Looks: colours, tables, and the words people see for states. Colour is stripped where there is
+//! no terminal by the stream that prints.
+
+mod age;
+mod table;
+
+pub use age::age;
+pub use table::Table;
+
+use anstyle::{AnsiColor, Style};
+use plan::stage::{Landing, Work};
+use plan::{Plan, Stage};
+use store::PlanRow;
+
+/// For what matters most.
+pub const BOLD: Style = Style::new().bold();
+/// For what can be passed over.
+pub const DIM: Style = Style::new().dimmed();
+/// For what is well.
+pub const GOOD: Style = AnsiColor::Green.on_default();
+/// For what waits for a person.
+pub const WARN: Style = AnsiColor::Yellow.on_default();
+/// For what went wrong.
+pub const BAD: Style = AnsiColor::Red.on_default();
+/// For what can be typed.
+pub const CODE: Style = AnsiColor::Cyan.on_default();
+
+/// Text in a style.
+pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Text from outside, made harmless for a terminal: control characters are shown, not obeyed.
+pub fn clean(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            _ if character.is_control() => shown.extend(character.escape_default()),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
+/// One line of at most so many characters.
+pub fn one_line(text: &str, width: usize) -> String {
+    let line = clean(text.lines().next().unwrap_or_default()).replace('\t', " ");
+    let more = text.lines().nth(1).is_some();
+    if line.chars().count() <= width && !more {
+        return line;
+    }
+    let mut short: String = line.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// Is the plan held by a gate as it stands?
+pub fn is_blocked(row: &PlanRow) -> bool {
+    row.verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.version == row.plan.version)
+}
+
+/// The words for where a plan stands, and how they look.
+pub fn standing(row: &PlanRow) -> (&'static str, Style) {
+    if is_blocked(row) {
+        return ("blocked", BAD);
+    }
+    match &row.plan.stage {
+        Stage::Strategize(work) => work_words(work, "thinking", "strategy ready", &row.plan),
+        Stage::Execute(work) => work_words(work, "working", "needs review", &row.plan),
+        Stage::Apply(landing) => match landing {
+            Landing::Queued(..) => ("waiting", DIM),
+            Landing::Processing(..) => ("landing", Style::new()),
+            Landing::AwaitingInput(..) => ("needs answer", WARN),
+            Landing::Errored(_) => ("failed", BAD),
+            Landing::Constrained(_) => ("conflict", BAD),
+            Landing::Applied(_) if row.plan.has_targets() => ("landed", GOOD),
+            Landing::Applied(_) => ("done", GOOD),
+            Landing::Cancelled(_) => ("cancelled", DIM),
+        },
+    }
+}
+
+fn work_words(
+    work: &Work,
+    busy: &'static str,
+    ready: &'static str,
+    plan: &Plan,
+) -> (&'static str, Style) {
+    match work {
+        Work::Queued(_) if plan.needs_person() => ("waiting for you", WARN),
+        Work::Queued(_) => ("waiting", DIM),
+        Work::Processing(_) => (busy, Style::new()),
+        Work::AwaitingInput(_) => ("needs answer", WARN),
+        Work::Complete if plan.needs_person() => (ready, WARN),
+        Work::Complete => ("ready", Style::new()),
+        Work::Errored(_) => ("failed", BAD),
+        Work::Cancelled(_) => ("cancelled", DIM),
+    }
+}

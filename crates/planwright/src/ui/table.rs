@@ -1,0 +1,64 @@
+//! Tables: columns as wide as their widest cell, the last one as long as it is.
+
+use std::fmt;
+
+use anstyle::Style;
+use unicode_width::UnicodeWidthStr;
+
+use crate::ui::DIM;
+
+/// Rows of styled cells under a header.
+#[derive(Default)]
+pub struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<(String, Style)>>,
+}
+
+impl Table {
+    /// A table with these columns.
+    pub fn new<const N: usize>(header: [&str; N]) -> Self {
+        Self {
+            header: header.map(str::to_owned).to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.width()).collect();
+        for row in &self.rows {
+            for (width, (cell, _)) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        widths
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        let header: Vec<(String, Style)> =
+            self.header.iter().map(|cell| (cell.clone(), DIM)).collect();
+        for row in std::iter::once(&header).chain(&self.rows) {
+            for (index, ((cell, style), width)) in row.iter().zip(&widths).enumerate() {
+                if index + 1 == row.len() {
+                    write!(f, "{style}{cell}{style:#}")?;
+                } else {
+                    write!(
+                        f,
+                        "{style}{cell}{style:#}{:1$}",
+                        "",
+                        width - cell.width() + 2
+                    )?;
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

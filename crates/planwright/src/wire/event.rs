@@ -1,0 +1,110 @@
+//! Events and decisions as programs see them.
+
+use plan::decision::DecisionNode;
+use plan::{Digest, PlanId, Recorded, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use store::StoredEvent;
+
+/// An event.
+#[derive(Debug, Serialize)]
+pub struct EventView {
+    /// The plan it happened to.
+    pub plan_id: PlanId,
+    /// Its number within the plan.
+    pub version: u64,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// When.
+    pub at: Timestamp,
+    /// On whose word.
+    pub by: String,
+    /// The details.
+    pub data: Value,
+    /// Where to go on after it, in the log of all plans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// The hash of the event before it and of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<Digest>,
+}
+
+/// A decision.
+#[derive(Debug, Serialize)]
+pub struct DecisionView {
+    /// Its number within the plan.
+    pub number: u32,
+    /// The one it hangs under.
+    pub parent: Option<u32>,
+    /// What sort.
+    pub kind: &'static str,
+    /// What was to be decided.
+    pub question: String,
+    /// What was chosen.
+    pub choice: String,
+    /// What else was considered.
+    pub alternatives: Vec<String>,
+    /// Why.
+    pub rationale: Option<String>,
+    /// How sure, from 0 to 1.
+    pub confidence: Option<f64>,
+}
+
+impl From<&Recorded> for EventView {
+    fn from(recorded: &Recorded) -> Self {
+        let mut data = serde_json::to_value(&recorded.event).unwrap_or_default();
+        if let Value::Object(fields) = &mut data {
+            fields.remove("type");
+        }
+        plain_texts(&mut data);
+        Self {
+            plan_id: recorded.plan,
+            version: recorded.version.0,
+            kind: recorded.event.kind(),
+            at: recorded.at,
+            by: recorded.by.to_string(),
+            data,
+            cursor: None,
+            hash: None,
+        }
+    }
+}
+
+impl From<&StoredEvent> for EventView {
+    fn from(stored: &StoredEvent) -> Self {
+        Self {
+            cursor: stored.cursor.as_ref().map(ToString::to_string),
+            hash: Some(stored.hash),
+            ..Self::from(&stored.recorded)
+        }
+    }
+}
+
+impl From<&DecisionNode> for DecisionView {
+    fn from(node: &DecisionNode) -> Self {
+        Self {
+            number: node.number,
+            parent: node.parent,
+            kind: node.kind.as_str(),
+            question: node.question.to_string(),
+            choice: node.choice.to_string(),
+            alternatives: node.alternatives.iter().map(ToString::to_string).collect(),
+            rationale: node.rationale.as_ref().map(ToString::to_string),
+            confidence: node.confidence.map(Into::into),
+        }
+    }
+}
+
+/// Texts as plain strings: how the store keeps them apart is nobody's business here.
+fn plain_texts(value: &mut Value) {
+    match value {
+        Value::Object(fields) => match fields.remove("$text") {
+            Some(text) => *value = text,
+            None if fields.contains_key("$erased") => *value = Value::Null,
+            None => fields.values_mut().for_each(plain_texts),
+        },
+        Value::Array(items) => items.iter_mut().for_each(plain_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

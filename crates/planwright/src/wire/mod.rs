@@ -1,0 +1,13 @@
+//! What programs see: the shapes of JSON, apart from how the engine keeps things.
+
+mod action;
+mod envelope;
+mod event;
+mod plan;
+mod rule;
+
+pub use action::ActionView;
+pub use envelope::{Envelope, Message, Status, Timing};
+pub use event::{DecisionView, EventView};
+pub use plan::{ChangesetView, PlanSummary, PlanView};
+pub use rule::RuleView;

@@ -1,0 +1,44 @@
+//! Rules as programs see them.
+
+use plan::Timestamp;
+use plan::invariant::{Gate, Rule};
+use serde::Serialize;
+
+/// A rule.
+#[derive(Debug, Serialize)]
+pub struct RuleView {
+    /// Its name.
+    pub name: String,
+    /// Where it holds.
+    pub scope: String,
+    /// Its scope's revision when it was added.
+    pub revision: u64,
+    /// The expression that must be true.
+    pub expr: String,
+    /// Where it is judged.
+    pub at: Vec<Gate>,
+    /// A failure is told but does not block.
+    pub advisory: bool,
+    /// No narrower rule replaces it and nobody waives it.
+    pub non_overridable: bool,
+    /// When it was added.
+    pub added_at: Timestamp,
+    /// By whom.
+    pub added_by: String,
+}
+
+impl From<&Rule> for RuleView {
+    fn from(rule: &Rule) -> Self {
+        Self {
+            name: rule.draft.name.to_string(),
+            scope: rule.scope.to_string(),
+            revision: rule.revision,
+            expr: rule.draft.check.source().to_owned(),
+            at: rule.draft.at.clone(),
+            advisory: rule.draft.advisory,
+            non_overridable: rule.draft.non_overridable,
+            added_at: rule.added_at,
+            added_by: rule.added_by.to_string(),
+        }
+    }
+}

@@ -1,0 +1,613 @@
+//! Good files and bad ones.
+
+use std::fmt::Write;
+
+use plan::argument::ArgumentValue;
+use plan::invariant::Gate;
+
+use super::*;
+
+/// What every action needs, in two lines.
+const HEAD: &str = "name: tidy\ndescription: Tidy up\n";
+
+#[track_caller]
+fn good(source: &str) -> ActionDefinition {
+    action(source, "f").unwrap_or_else(|problem| panic!("{problem}\n{}", problem.excerpt(source)))
+}
+
+/// `source` is refused with exactly this `LINE:COLUMN: message`.
+#[track_caller]
+fn bad(source: &str, expected: &str) {
+    let problem = action(source, "f").expect_err(source);
+    assert_eq!(problem.to_string(), format!("f:{expected}"), "{source}");
+}
+
+/// Each line of `table` is `SOURCE => LINE:COLUMN: message`, as for [`bad`], with `⏎` for a line
+/// break and `⇥` for a tab; `around` completes the source.
+#[track_caller]
+fn all_bad(around: fn(&str) -> String, table: &str) {
+    for row in table.trim().lines() {
+        let (source, expected) = row.trim().split_once(" => ").expect(row);
+        bad(
+            &around(&source.replace('⏎', "\n").replace('⇥', "\t")),
+            expected,
+        );
+    }
+}
+
+/// The whole file.
+fn file(source: &str) -> String {
+    source.to_owned()
+}
+
+/// What follows the head, from line 3 on.
+fn rest(source: &str) -> String {
+    format!("{HEAD}{source}")
+}
+
+/// The type and further keys of an argument `n`, in line 4 from column 19 on.
+fn argument(source: &str) -> String {
+    rest(&format!("arguments:\n- {{name: n, type: {source}}}\n"))
+}
+
+/// The further keys of a rule `r`, from line 5 on.
+fn rule(source: &str) -> String {
+    rest(&format!("invariants:\n- name: r\n  {source}"))
+}
+
+#[track_caller]
+fn hint(source: &str, expected: &str) {
+    let problem = action(source, "f").expect_err(source);
+    assert_eq!(problem.hint.as_deref(), Some(expected), "{problem}");
+}
+
+const FULL: &str = r#"
+# A comment.
+name: acme/tidy
+description: Tidy up 🎉
+long_description: |
+  Line one: with a colon.
+  Line two.
+strategy_actor: planner
+execution_actor: acme/worker
+arguments:
+  - name: count
+    type: integer
+    default: -3
+    min: -5
+    max: 10.5
+    description: "How many: roughly"
+  - {name: ratio, type: float, default: 2}
+  - {name: force, type: boolean, default: false}
+  - {name: paths, type: list, default: ["no", b], max: 3}
+  - {name: who, type: string, pattern: '[a-z]+\d*', default: no}
+  - {name: must, type: string, required: true}
+invariants:
+  - name: small
+    expr: args.count < 10 && !args.force
+    at: [result, apply]
+    advisory: true
+  - {name: asked, expr: "plan.goal != ''", at: strategize, non_overridable: true}
+  - {name: always, expr: 'true'}
+automation_profile: supervised
+read_only: true
+reusable: false
+"#;
+
+#[test]
+fn every_key_is_read() {
+    let action = good(FULL);
+    assert_eq!(action.name.full(), "acme/tidy");
+    assert_eq!(action.description, "Tidy up 🎉");
+    let long = action.long_description.unwrap();
+    assert_eq!(long, "Line one: with a colon.\nLine two.\n");
+    let actors = action.actors.unwrap();
+    assert_eq!(actors.strategy.full(), "local/planner");
+    assert_eq!(actors.execution.full(), "acme/worker");
+    assert_eq!(action.automation_profile, Some(plan::Profile::Supervised));
+    assert!(action.read_only && !action.reusable);
+
+    let count = &action.arguments[0];
+    assert_eq!((count.min, count.max), (Some(-5.0), Some(10.5)));
+    assert_eq!(count.description.as_deref(), Some("How many: roughly"));
+    let defaults: Vec<_> = action
+        .arguments
+        .iter()
+        .map(|spec| spec.default.clone())
+        .collect();
+    let expected = [
+        Some(ArgumentValue::Integer(-3)),
+        Some(ArgumentValue::Float(2.0)),
+        Some(ArgumentValue::Boolean(false)),
+        Some(ArgumentValue::List(vec!["no".into(), "b".into()])),
+        Some(ArgumentValue::String("no".into())),
+        None,
+    ];
+    assert_eq!(defaults, expected);
+    assert!(action.arguments[5].required);
+
+    let [small, asked, always] = &action.invariants[..] else {
+        panic!("{:?}", action.invariants)
+    };
+    assert_eq!(small.check.source(), "args.count < 10 && !args.force");
+    assert_eq!(small.at, [Gate::Result, Gate::Apply]);
+    assert!(small.advisory && !small.non_overridable);
+    assert_eq!(asked.at, [Gate::Strategize]);
+    assert!(!asked.advisory && asked.non_overridable);
+    assert_eq!(always.at, Gate::ALL);
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let action = good(HEAD);
+    assert_eq!((action.long_description, action.actors), (None, None));
+    assert!(action.arguments.is_empty() && action.invariants.is_empty());
+    assert_eq!(action.automation_profile, None);
+    assert!(!action.read_only && action.reusable);
+}
+
+#[test]
+fn one_actor_works_in_both_phases() {
+    let actors = good(&format!("{HEAD}actor: human\n")).actors.unwrap();
+    assert_eq!(actors.strategy, actors.execution);
+}
+
+#[test]
+fn the_way_of_writing_does_not_matter() {
+    let expected = good(HEAD);
+    for source in [
+        "{name: tidy, description: Tidy up}",
+        "\u{feff}name: tidy\r\ndescription: Tidy up\r\n",
+        "name: tidy\rdescription: Tidy up",
+        "---\n  description: >-\n    Tidy\n    up\n  \"name\": 'tidy' # as ever\n...\n",
+        "? name\n: tidy\n? description\n: Tidy up\narguments: []\ninvariants: []\n",
+        "name:\ttidy\ndescription:\tTidy up\n",
+    ] {
+        assert_eq!(good(source), expected, "{source}");
+    }
+}
+
+#[test]
+fn words_of_older_yaml_are_texts() {
+    for word in [
+        "no",
+        "yes",
+        "on",
+        "off",
+        "y",
+        "1_000",
+        "12:30",
+        "2024-01-01",
+        "1.2.3",
+        "inf",
+    ] {
+        let source = format!("name: a\ndescription: {word}\n");
+        assert_eq!(good(&source).description, word);
+    }
+}
+
+#[test]
+fn a_very_long_text_is_a_text() {
+    let text = "é".repeat(120_000);
+    assert_eq!(
+        good(&format!("name: a\ndescription: {text}\n")).description,
+        text
+    );
+}
+
+#[test]
+fn a_file_is_one_mapping() {
+    bad(
+        "",
+        "1:1: expected an action as a mapping of keys to values, found nothing",
+    );
+    all_bad(file, "
+        ⏎# only a comment⏎ => 1:1: expected an action as a mapping of keys to values, found nothing
+        - name: tidy => 1:1: expected an action as a mapping of keys to values, found a list
+        name:tidy => 1:1: expected an action as a mapping of keys to values, found the text `name:tidy`
+        42 => 1:1: expected an action as a mapping of keys to values, found the number `42`
+        a: b⏎---⏎a: b => 2:1: a second document starts here
+        a: b⏎...⏎a: b => 3:1: a second document starts here
+        %YAML 1.1⏎---⏎a: b => 1:1: directives (`%…`) are not supported
+    ");
+    bad(
+        &" ".repeat(MAX_BYTES + 1),
+        "1:1: the file has 262145 bytes; the most is 262144 (256 KiB)",
+    );
+}
+
+#[test]
+fn name_and_description_are_needed() {
+    all_bad(file, "
+        description: d => 1:1: an action needs the key `name`
+        ⏎⏎  name: a => 3:3: an action needs the key `description`
+        name: a⏎description: => 2:12: `description`: expected a text, found nothing
+        name: a⏎description: ' ' => 2:14: `description`: expected a text, found an empty one
+        name: a⏎description: |⏎ => 2:14: `description`: expected a text, found an empty one
+        name: a⏎description: 42 => 2:14: `description`: expected a text, found the number `42`
+        name: a⏎description: [b] => 2:14: `description`: expected a text, found a list
+        name: a⏎description: {b: c} => 2:14: `description`: expected a text, found a mapping
+        name: null⏎description: d => 1:7: `name`: expected a text, found `null`
+        name: A⏎description: d => 1:7: `name`: `A` is not a name: use lower-case letters, digits, `-`, `_` and `.`, as in `tidy` or `acme/tidy`
+    ");
+    hint(
+        "name: a\ndescription: 42\n",
+        "in quotes it is a text: \"42\"",
+    );
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_one() {
+    all_bad(
+        rest,
+        r#"
+        readonly: true => 3:1: unknown key `readonly` in an action; did you mean `read_only`?
+        profile: auto => 3:1: unknown key `profile` in an action; did you mean `automation_profile`?
+        🎉: x => 3:1: unknown key `🎉` in an action
+        "\e[31m": x => 3:1: unknown key `\u{1b}[31m` in an action
+    "#,
+    );
+    bad(
+        "\u{feff}nane: a\r\n",
+        "1:1: unknown key `nane` in an action; did you mean `name`?",
+    );
+    bad(
+        "name: a\r\nnane: a\r\n",
+        "2:1: unknown key `nane` in an action; did you mean `name`?",
+    );
+    all_bad(
+        argument,
+        "list, defualt: [] => 4:25: unknown key `defualt` in an argument; did you mean `default`?",
+    );
+    all_bad(
+        rule,
+        "expression: a => 5:3: unknown key `expression` in a rule; did you mean `expr`?",
+    );
+    hint(
+        &rest("invariants: [{nam: r}]"),
+        "the keys are name, expr, at, advisory, non_overridable",
+    );
+}
+
+#[test]
+fn misplaced_keys_are_sent_to_their_place() {
+    all_bad(
+        rest,
+        "
+        min: 1 => 3:1: unknown key `min` in an action: `min` belongs under an argument
+        at: x => 3:1: unknown key `at` in an action: `at` belongs under a rule in `invariants`
+    ",
+    );
+    all_bad(
+        argument,
+        "list, actor: a => 4:25: unknown key `actor` in an argument: `actor` belongs at the top level",
+    );
+    all_bad(
+        rule,
+        "description: a => 5:3: unknown key `description` in a rule: `description` belongs at the top level or under an argument",
+    );
+}
+
+#[test]
+fn keys_are_given_once() {
+    all_bad(
+        rest,
+        r#"
+        reusable: true⏎"name": b => 4:1: the key `name` is given twice
+        : a => 3:1: there is no key before this `:`
+        ? [a]⏎: b => 3:3: a key must be a word, found a list
+        {a: b}: c => 3:1: a key must be a word, found a mapping
+    "#,
+    );
+    all_bad(
+        argument,
+        "list, type: list => 4:25: the key `type` is given twice",
+    );
+    hint(&rest("name: b\n"), "it is first given in line 1");
+}
+
+#[test]
+fn keys_that_nothing_consumes_are_refused_and_say_so() {
+    all_bad(
+        rest,
+        "
+        definition_of_done: x => 3:1: `definition_of_done` is not yet supported
+        invariant_actor: x => 3:1: `invariant_actor` is not yet supported
+        estimation_actor: x => 3:1: `estimation_actor` is refused: nothing here consumes it
+        review_actor: x => 3:1: `review_actor` is refused: nothing here consumes it
+        apply_actor: x => 3:1: `apply_actor` is refused: nothing here consumes it
+        state: archived => 3:1: `state` is not part of a definition: it is set by `action archive`
+    ",
+    );
+    all_bad(
+        rule,
+        "
+        allow: x => 5:3: `allow` is not yet supported: only `expr` rules are
+        forbid: x => 5:3: `forbid` is not yet supported: only `expr` rules are
+        command: x => 5:3: `command` is not yet supported: only `expr` rules are
+        ask: x => 5:3: `ask` is not yet supported: only `expr` rules are
+    ",
+    );
+}
+
+#[test]
+fn actors_are_one_or_two() {
+    all_bad(
+        rest,
+        "
+        actor: a⏎strategy_actor: b => 4:1: `strategy_actor` cannot stand beside `actor`
+        execution_actor: b⏎actor: a => 3:1: `execution_actor` cannot stand beside `actor`
+        strategy_actor: b => 3:1: `strategy_actor` needs `execution_actor` beside it
+        execution_actor: b => 3:1: `execution_actor` needs `strategy_actor` beside it
+        actor: [a] => 3:8: `actor`: expected a text, found a list
+    ",
+    );
+}
+
+#[test]
+fn booleans_are_true_or_false() {
+    all_bad(
+        rest,
+        "
+        read_only: no => 3:12: `read_only`: expected `true` or `false`, found the text `no`
+        reusable: 'true' => 3:11: `reusable`: expected `true` or `false`, found the text `true`
+        reusable: TRUE => 3:11: `reusable`: expected `true` or `false`, found the boolean `TRUE`
+    ",
+    );
+    all_bad(
+        argument,
+        "list, required: 1 => 4:35: `required`: expected `true` or `false`, found the number `1`",
+    );
+    all_bad(
+        rule,
+        "expr: a⏎  advisory: => 6:11: `advisory`: expected `true` or `false`, found nothing",
+    );
+}
+
+#[test]
+fn profiles_are_known_ones() {
+    all_bad(
+        rest,
+        "automation_profile: full => 3:21: `automation_profile`: `full` is no profile: use manual, supervised, review or auto",
+    );
+    let endless = rest(&format!("automation_profile: {}\n", "x".repeat(100_000)));
+    assert!(action(&endless, "f").unwrap_err().message.len() < 500);
+}
+
+#[test]
+fn arguments_are_a_list_of_mappings() {
+    all_bad(rest, "
+        arguments: => 3:10: `arguments`: expected a list, found nothing
+        arguments: n => 3:12: `arguments`: expected a list, found the text `n`
+        arguments:⏎  n: {type: list} => 4:3: `arguments`: expected a list, found a mapping
+        arguments: [n] => 3:13: expected an argument as a mapping of keys to values, found the text `n`
+        arguments:⏎- type: list => 4:3: an argument needs the key `name`
+        arguments:⏎- name: n => 4:3: an argument needs the key `type`
+        arguments:⏎- {name: n, type: list}⏎- {name: n, type: list} => 5:3: `arguments` names `n` twice
+    ");
+    let mut many = "arguments:\n".to_owned();
+    for index in 0..300 {
+        writeln!(many, "- {{name: a{index}, type: list}}").unwrap();
+    }
+    bad(&rest(&many), "260:3: `arguments`: more than 256 items");
+}
+
+#[test]
+fn arguments_are_sound() {
+    all_bad(
+        argument,
+        r#"
+        integr => 4:19: `type`: `integr` is no type: use one of string, integer, float, boolean, list
+        integer, min: 5, max: 1 => 4:3: argument `n`: `min` 5 is greater than `max` 1
+        integer, min: x => 4:33: `min`: expected a finite number, found the text `x`
+        integer, min: .inf => 4:33: `min`: expected a finite number, found the number `.inf`
+        integer, max: 1e999 => 4:33: `max`: expected a finite number, found the number `1e999`
+        boolean, min: 1 => 4:3: argument `n`: `min` and `max` have no meaning for a boolean
+        list, pattern: a => 4:3: argument `n`: `pattern` is for strings, not for type list
+        string, pattern: '(' => 4:3: argument `n`: `pattern` is no regular expression: unclosed group
+        string, pattern: "\d" => 4:36: this text holds an unknown escape
+    "#,
+    );
+    all_bad(rest, "
+        arguments: [{name: N, type: list}] => 3:13: argument `N`: a name is lower-case letters, digits and `_`, starting with a letter
+    ");
+}
+
+#[test]
+fn defaults_are_of_the_type() {
+    all_bad(argument, "
+        integer, default: 1.5 => 4:37: `default`: expected a whole number of 64 bits, found the number `1.5`
+        integer, default: 9223372036854775808 => 4:37: `default`: expected a whole number of 64 bits, found the number `9223372036854775808`
+        integer, default: '1' => 4:37: `default`: expected a whole number of 64 bits, found the text `1`
+        integer, default: 0x1F => 4:37: `default`: expected a whole number of 64 bits, found the number `0x1F`
+        float, default: nan => 4:35: `default`: expected a finite number, found the text `nan`
+        float, default: .nan => 4:35: `default`: expected a finite number, found the number `.nan`
+        boolean, default: yes => 4:37: `default`: expected `true` or `false`, found the text `yes`
+        string, default: 1.10 => 4:36: `default`: expected a text, found the number `1.10`
+        string, default: ~ => 4:36: `default`: expected a text, found nothing
+        list, default: a => 4:34: `default`: expected a list, found the text `a`
+        list, default: [a, true] => 4:38: `default`: expected a text, found the boolean `true`
+        integer, default: 7, max: 5 => 4:37: argument `n`: 7 is more than the most, 5
+        string, default: b, pattern: a+ => 4:36: argument `n`: `b` does not match `a+`
+        list, default: [], required: true => 4:34: argument `n`: it is required, so a default would never be used
+        integer, default: 7, min: 9, max: 5 => 4:3: argument `n`: `min` 9 is greater than `max` 5
+    ");
+}
+
+#[test]
+fn rules_are_sound() {
+    all_bad(
+        rule,
+        "
+        expr: true => 5:9: `expr`: expected a text, found the boolean `true`
+        expr: '' => 5:9: `expr`: expected a text, found an empty one
+        expr: a⏎  at: land => 6:7: `at`: `land` is no gate: use strategize, execute, result or apply
+        expr: a⏎  at: [] => 6:7: `at`: expected a gate, found an empty list
+        expr: a⏎  at: [apply, result, apply] => 6:23: `at`: `apply` is named twice
+        expr: a⏎  at: {b: c} => 6:7: `at`: expected a gate or a list of gates, found a mapping
+        expr: a⏎- {name: r, expr: b} => 6:3: `invariants` names `r` twice
+        expr: !args.force => 5:9: tags (`!name`) are not supported
+    ",
+    );
+    all_bad(rest, "
+        invariants: [{name: r}] => 3:14: a rule needs the key `expr`
+        invariants: [{name: R, expr: a}] => 3:21: `name`: the name of a rule is 1 to 64 lower-case letters, digits, `-`, `_` and `.`
+    ");
+}
+
+#[test]
+fn broken_yaml_is_explained() {
+    all_bad(
+        file,
+        r#"
+        name: a⏎description: fix: this => 2:17: a `:` is not allowed here
+        name: a⏎  description: b => 2:14: a `:` is not allowed here
+        name: a⏎description:b => 2:1: expected `key: value`, found no `:` after the key
+        name: a⏎description: 'b⏎reusable: true => 3:1: a quoted text has no end
+        name: a⏎description: 'b => 2:14: a quoted text has no end
+        name: a⏎description: @b => 2:14: `@` cannot start a text
+        name: a⏎description: - b => 2:14: a list cannot start here
+        name: a⏎description: [b => 2:14: unclosed bracket '['
+        name: a⏎description: "b" == c => 2:18: something follows the closing quote
+        name: a⏎description: [a-z]+ => 2:19: this does not fit what stands before it
+        arguments:⏎  - name: n⏎  type: list => 3:3: this does not fit what stands before it
+    "#,
+    );
+    let long = format!("name: a\ndescription: {}: b\n", "é".repeat(10_000));
+    bad(&long, "2:10014: a `:` is not allowed here");
+}
+
+#[test]
+fn tabs_do_not_indent() {
+    all_bad(
+        rest,
+        "
+        arguments:⏎⇥- name: n => 4:1: a tab is not allowed here
+        arguments:⏎  -⇥name: é⏎   ⇥type: list => 4:4: a tab is not allowed here
+        long_description:⏎⇥b => 4:1: a tab is not allowed here
+    ",
+    );
+    bad(
+        "\tname: a\n\tdescription: b\n",
+        "1:1: a tab is not allowed here",
+    );
+}
+
+#[test]
+fn nul_is_refused_wherever_it_hides() {
+    bad(
+        "name: a\ndescription: b\0\n",
+        "2:15: a NUL character cannot be stored",
+    );
+    bad(
+        "\u{feff}name: a\r\n# \0",
+        "2:3: a NUL character cannot be stored",
+    );
+    bad(
+        "name: a\ndescription: \"b\\0\"\n",
+        "2:14: a NUL character cannot be stored",
+    );
+    bad("\"a\\x00\": b\n", "1:1: a NUL character cannot be stored");
+}
+
+#[test]
+fn anchors_aliases_tags_and_merge_keys_are_refused() {
+    all_bad(
+        file,
+        "
+        name: a⏎description: &b c => 2:14: anchors (`&name`) are not supported
+        &a⏎name: a => 1:1: anchors (`&name`) are not supported
+        name: a⏎description: *.rs => 2:14: aliases (`*name`) are not supported
+        *a : b => 1:1: aliases (`*name`) are not supported
+        name: a⏎description: * b => 2:14: aliases and anchors are not supported
+        name: a⏎description: !!str b => 2:14: tags (`!name`) are not supported
+        name: a⏎<<: {reusable: true} => 2:1: merge keys (`<<`) are not supported
+    ",
+    );
+}
+
+#[test]
+fn bombs_are_refused_at_once() {
+    let laughs = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\n";
+    bad(laughs, "1:4: anchors (`&name`) are not supported");
+    bad(
+        &"[".repeat(MAX_BYTES),
+        "1:17: nested more than 16 levels deep",
+    );
+    bad(
+        &"- ".repeat(MAX_BYTES / 2),
+        "1:33: nested more than 16 levels deep",
+    );
+    bad(
+        &"? ".repeat(MAX_BYTES / 2),
+        "1:33: nested more than 16 levels deep",
+    );
+    bad(
+        &"{a: ".repeat(MAX_BYTES / 4),
+        "1:65: nested more than 16 levels deep",
+    );
+    let mut stairs = String::new();
+    for depth in 0..100 {
+        writeln!(stairs, "{}a:", " ".repeat(depth)).unwrap();
+    }
+    bad(&stairs, "17:17: nested more than 16 levels deep");
+}
+
+#[test]
+fn no_torn_file_breaks_the_reading() {
+    let chars: Vec<char> = FULL.chars().collect();
+    let replacements = "\t\n\r:'\"[}&*!🎉\0".chars().cycle();
+    for (index, replacement) in (0..chars.len()).zip(replacements) {
+        let before: String = chars[..index].iter().collect();
+        let after: String = chars[index + 1..].iter().collect();
+        for source in [format!("{before}{replacement}{after}"), before + &after] {
+            if let Err(problem) = action(&source, "f") {
+                assert!(problem.line <= source.lines().count() + 1, "{problem}");
+                assert_eq!(problem.excerpt(&source).lines().count(), 2, "{problem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_are_known_keys_with_single_values() {
+    const KNOWN: [&str; 3] = ["store", "profile", "limit"];
+    let source = "# mine\nprofile: no\nlimit: 010\nstore: 'a b'\n";
+    let read = mapping(source, "f", &KNOWN).unwrap();
+    let shown: Vec<_> = read
+        .iter()
+        .map(|(key, value, at)| format!("{key}={value} at {}:{}", at.line, at.column))
+        .collect();
+    assert_eq!(
+        shown,
+        ["profile=no at 2:10", "limit=010 at 3:8", "store=a b at 4:8"]
+    );
+    for nothing in ["", "# profile: auto\n", "---\n", "{}"] {
+        assert_eq!(mapping(nothing, "f", &KNOWN).unwrap(), []);
+    }
+    let bad = |source: &str, expected: &str| {
+        let problem = mapping(source, "f", &KNOWN).expect_err(source);
+        assert_eq!(problem.to_string(), format!("f:{expected}"));
+    };
+    bad(
+        "profil: auto",
+        "1:1: unknown key `profil` in the settings; did you mean `profile`?",
+    );
+    bad("store: a\nstore: b", "2:1: the key `store` is given twice");
+    bad(
+        "store: [a]",
+        "1:8: `store`: expected a single value, found a list",
+    );
+    bad(
+        "store: {a: b}",
+        "1:8: `store`: expected a single value, found a mapping",
+    );
+    bad(
+        "store:\n",
+        "1:6: `store`: expected a single value, found nothing",
+    );
+    bad(
+        "- store",
+        "1:1: expected the settings as a mapping of keys to values, found a list",
+    );
+}
