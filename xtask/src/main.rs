@@ -10,6 +10,7 @@
     reason = "what it says is for the developer at the terminal"
 )]
 
+mod bench;
 mod cargo;
 mod child;
 mod ci;
@@ -44,6 +45,7 @@ struct Xtask {
 enum Task {
     Test(test::Arguments),
     Ci(ci::Arguments),
+    Bench(bench::Arguments),
     Postgres(postgres::Arguments),
     #[command(hide = true)]
     PostgresGuard(postgres::GuardArguments),
@@ -54,6 +56,7 @@ impl Task {
         match self {
             Self::Test(arguments) => test::run(&arguments),
             Self::Ci(arguments) => ci::run(&arguments),
+            Self::Bench(arguments) => bench::run(&arguments),
             Self::Postgres(arguments) => postgres::run(&arguments),
             Self::PostgresGuard(arguments) => postgres::guard(&arguments),
         }

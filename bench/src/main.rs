@@ -1,0 +1,38 @@
+//! Measures the stores against hand-written loops that write exactly the same rows, in the same run
+//! on the same disk. Run by `cargo xtask bench store`; prints a table for `docs/performance.md`.
+//!
+//! Every figure is a ratio within a round, and the median of several rounds, because machines are
+//! shared and disks have moods.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a measuring program: it prints, starts itself again, and stops at the first surprise"
+)]
+
+mod hand;
+mod postgres;
+mod rounds;
+mod size;
+mod sqlite;
+mod work;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["store"] => {
+            println!("| what | figure | target |");
+            println!("| --- | --- | --- |");
+            sqlite::measure();
+            postgres::measure();
+            size::measure();
+        }
+        ["store", "sqlite"] => sqlite::measure(),
+        ["store", "postgres"] => postgres::measure(),
+        ["store", "size"] => size::measure(),
+        ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
+        _ => println!("usage: planwright-bench store [sqlite|postgres|size]"),
+    }
+}
