@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn ages_read_well() {
-        let check = |seconds, expected| {
+        let check = |seconds: i64, expected| {
             assert_eq!(age(Timestamp(seconds * 1_000_000), Timestamp(0)), expected);
         };
         check(0, "just now");
