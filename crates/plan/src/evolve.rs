@@ -26,6 +26,10 @@ pub fn evolve(plan: Option<Plan>, recorded: &Recorded) -> Result<Plan, Misfit> {
         kind: recorded.event.kind(),
         stage,
     };
+    let held = plan
+        .as_ref()
+        .and_then(|plan| plan.stage.holder())
+        .map(|holder| holder.epoch);
     let mut next = match (plan, &recorded.event) {
         (None, Event::Created(created)) => created_plan(created, recorded),
         (None, _) => return Err(misfit("nothing".to_owned())),
@@ -42,7 +46,7 @@ pub fn evolve(plan: Option<Plan>, recorded: &Recorded) -> Result<Plan, Misfit> {
     };
     next.version = recorded.version;
     next.updated_at = recorded.at;
-    if let Some((verb, epoch)) = verb_of(&recorded.event) {
+    if let Some((verb, epoch)) = verb_of(&recorded.event, held) {
         next.done.insert(
             verb,
             Done {
@@ -180,6 +184,7 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 return None;
             };
             plan.stage = Stage::Apply(Landing::Processing(holder, Some(intent.clone())));
+            plan.done.remove(&Verb::WithdrawApply);
         }
         Event::ApplyWithdrawn { epoch } => {
             held_by(&plan, *epoch, Phase::Apply)?;
@@ -187,6 +192,8 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 return None;
             };
             plan.stage = Stage::Apply(Landing::Processing(holder, None));
+            // Taken back, it is no longer done: who repeats it must not be told that it is.
+            plan.done.remove(&Verb::PrepareApply);
         }
         Event::Landed { epoch } => {
             held_by(&plan, *epoch, Phase::Apply)?;
@@ -260,6 +267,9 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 (None, None) => None,
                 (Some(_), None) | (None, Some(_)) => return None,
             };
+            if intent.is_none() {
+                plan.done.remove(&Verb::PrepareApply);
+            }
             plan.unattended_attempts = 1;
             plan.stage = Stage::requeued(phase, queued, intent);
         }
@@ -373,7 +383,7 @@ fn intent_of(landing: Landing) -> Option<crate::stage::Intent> {
 }
 
 /// The verb an event is the doing of, and its epoch; `None` where a verb's other event tells.
-fn verb_of(event: &Event) -> Option<(Verb, Option<Epoch>)> {
+fn verb_of(event: &Event, held: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> {
     let told = match event {
         Event::GateHeld { .. } | Event::DecisionsRecorded { .. } | Event::RetryScheduled { .. } => {
             return None;
@@ -408,6 +418,8 @@ fn verb_of(event: &Event) -> Option<(Verb, Option<Epoch>)> {
         Event::ApplyWithdrawn { epoch } => (Verb::WithdrawApply, Some(*epoch)),
         Event::Landed { epoch } => (Verb::CompleteApply, Some(*epoch)),
         Event::Constrained { constraint } => (Verb::Constrain, Some(constraint.epoch)),
+        // A failure under another epoch than the holder's is how a last reclaim ends.
+        Event::Failed { failure } if held != Some(failure.epoch) => (Verb::Reclaim, None),
         Event::Failed { failure } => (Verb::Fail, Some(failure.epoch)),
         Event::Retried { .. } => (Verb::Retry, None),
         Event::Asked { question } => (Verb::Ask, Some(question.epoch)),

@@ -166,9 +166,13 @@ fn numbered(reported: &[ReportedDecision], existing: u32) -> Result<Vec<Decision
             alternatives: one
                 .alternatives
                 .iter()
-                .map(|text| text.as_str().into())
-                .collect(),
-            rationale: one.rationale.as_deref().map(Text::from),
+                .map(|text| text::storable("alternative of a decision", text))
+                .collect::<Result<_, _>>()?,
+            rationale: one
+                .rationale
+                .as_deref()
+                .map(|text| text::storable("rationale of a decision", text))
+                .transpose()?,
             confidence: one.confidence,
         });
     }

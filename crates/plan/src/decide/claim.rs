@@ -2,7 +2,7 @@
 
 use crate::command::Grounds;
 use crate::decide::draft::Draft;
-use crate::decide::{changeset, create, gate};
+use crate::decide::{changeset, create, gate, text};
 use crate::invariant::Gate;
 use crate::judgement::Judgement;
 use crate::profile::Step;
@@ -37,6 +37,7 @@ pub(super) fn start(
     {
         return Err(Refusal::NotDue { retry_at });
     }
+    text::checked("owner", owner)?;
     let asked = caller.is_person();
     if phase == Phase::Strategize {
         if !draft.plan.may(Step::StartStrategize, caller) {

@@ -1,6 +1,5 @@
 //! Halting: failures, questions and their answers.
 
-use crate::decide::create;
 use crate::decide::draft::Draft;
 use crate::decide::text;
 use crate::decision::{DecisionKind, DecisionNode};
@@ -63,6 +62,12 @@ pub(super) fn answer(mut draft: Draft<'_>, answer: &str) -> Result<Decision, Ref
     let Some(question) = draft.plan.stage.question().cloned() else {
         return draft.not_now();
     };
+    if !draft.request.caller.is_person() {
+        return Err(Refusal::NeedsPerson {
+            verb: draft.request.command.verb(),
+            profile: draft.plan.profile,
+        });
+    }
     let said = text::checked("answer", answer)?;
     let fate = match (draft.plan.is_prepared(), answer.trim()) {
         (false, _) => None,
@@ -75,12 +80,9 @@ pub(super) fn answer(mut draft: Draft<'_>, answer: &str) -> Result<Decision, Ref
         answer: said.clone(),
         fate,
     });
-    let mut decisions = Vec::new();
-    if draft.plan.decisions == 0 {
-        decisions.push(create::root_decision(&draft.plan.goal));
-    }
-    decisions.push(DecisionNode {
-        number: draft.plan.decisions + 1 + u32::from(!decisions.is_empty()),
+    // A question is asked by a holder, and the first claim recorded the root.
+    let decisions = vec![DecisionNode {
+        number: draft.plan.decisions + 1,
         parent: Some(1),
         kind: DecisionKind::UserIntervention,
         question: question.text,
@@ -88,7 +90,7 @@ pub(super) fn answer(mut draft: Draft<'_>, answer: &str) -> Result<Decision, Ref
         alternatives: Vec::new(),
         rationale: None,
         confidence: None,
-    });
+    }];
     draft.emit(Event::DecisionsRecorded { decisions });
     if fate == Some(Fate::Drop) {
         let epoch = draft.plan.epoch.next();

@@ -29,6 +29,11 @@ pub(super) fn prepare(
     if draft.plan.has_targets() && moves.is_empty() {
         return Err(Refusal::EmptyResult);
     }
+    if !draft.plan.has_targets()
+        && let Some(step) = moves.first()
+    {
+        return Err(Refusal::ReadOnly(step.resource.clone()));
+    }
     match gate::pass(draft, Gate::Apply, judgement)? {
         gate::Passage::Blocked(decision) => Ok(decision),
         gate::Passage::Open(mut draft) => {
@@ -66,6 +71,10 @@ pub(super) fn complete(
     let intent = intent.clone();
     if draft.require_holder(epoch).is_err() {
         return draft.not_now();
+    }
+    // What lands on nothing leaves no rest; a rest could write what its origin may not.
+    if !draft.plan.has_targets() && rest.is_some() {
+        return Err(Refusal::ReadOnly("anything".to_owned()));
     }
     match intent {
         Some(intent) => check_landed(&intent, landed, rest)?,

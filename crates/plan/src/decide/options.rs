@@ -35,13 +35,18 @@ pub fn options(plan: &Plan) -> Vec<Verb> {
                 ]
             }
             Work::AwaitingInput(_) => vec![Verb::Answer, Verb::Revise, Verb::Revert, Verb::Cancel],
-            Work::Complete => vec![
-                Verb::ApplyPlan,
-                Verb::Approve,
-                Verb::Revise,
-                Verb::Revert,
-                Verb::Cancel,
-            ],
+            Work::Complete => {
+                // What has to be signed is refused by `apply-plan` until it is.
+                let to_sign =
+                    plan.has_targets() && !plan.lands_unasked() && plan.valid_approval().is_none();
+                let mut verbs = if to_sign {
+                    vec![Verb::Approve]
+                } else {
+                    vec![Verb::ApplyPlan, Verb::Approve]
+                };
+                verbs.extend([Verb::Revise, Verb::Revert, Verb::Cancel]);
+                verbs
+            }
             Work::Errored(_) => vec![Verb::Retry, Verb::Revise, Verb::Revert, Verb::Cancel],
             Work::Cancelled(_) => Vec::new(),
         },
@@ -52,15 +57,20 @@ pub fn options(plan: &Plan) -> Vec<Verb> {
                 vec![Verb::CompleteApply, Verb::WithdrawApply, Verb::Release]
             }
             Landing::Processing(..) => {
-                let mut verbs = vec![
-                    Verb::PrepareApply,
+                let forward = if plan.has_targets() {
+                    Verb::PrepareApply
+                } else {
+                    Verb::CompleteApply
+                };
+                vec![
+                    forward,
                     Verb::Constrain,
                     Verb::Fail,
                     Verb::Ask,
                     Verb::Release,
-                ];
-                verbs.extend([Verb::Revert, Verb::Cancel]);
-                verbs
+                    Verb::Revert,
+                    Verb::Cancel,
+                ]
             }
             Landing::AwaitingInput(..) if prepared => vec![Verb::Answer],
             Landing::AwaitingInput(..) => {

@@ -4,9 +4,16 @@ use crate::{Refusal, Text};
 
 /// A text that says something, fits and can be stored everywhere.
 pub(super) fn checked(what: &'static str, text: &str) -> Result<Text, Refusal> {
-    let why = if text.trim().is_empty() {
-        "is empty"
-    } else if text.len() > Text::MAX_BYTES {
+    if text.trim().is_empty() {
+        let why = "is empty";
+        return Err(Refusal::BadText { what, why });
+    }
+    storable(what, text)
+}
+
+/// A text that fits and can be stored everywhere; it may be empty.
+pub(super) fn storable(what: &'static str, text: &str) -> Result<Text, Refusal> {
+    let why = if text.len() > Text::MAX_BYTES {
         "is longer than 256 KiB"
     } else if text.contains('\0') {
         "holds a NUL character"

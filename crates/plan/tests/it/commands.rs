@@ -1,0 +1,215 @@
+//! One command for every verb, as the plan it is about calls for it.
+
+use planwright_plan as plan;
+
+use plan::changeset::{Entry, Node, Operation, TreePath};
+use plan::command::{Grounds, Into, LinkedPlan};
+use plan::decision::{DecisionKind, ReportedDecision};
+use plan::plan::Limits;
+use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, ResultTree};
+use plan::{ChangesetId, Command, Phase, PlanId, Verb};
+
+use crate::world::{How, PATIENCE, World};
+
+impl World {
+    /// A command; `None` for a verb that is not about a plan that exists.
+    pub fn command_with(&self, verb: Verb, how: How) -> Option<Command> {
+        let epoch = how.epoch;
+        let judgement = self.judgement(how.judged);
+        let start = |phase| Command::Start {
+            phase,
+            owner: how.owner.into(),
+            lease: how.lease,
+            judgement: Some(judgement.clone()),
+        };
+        let targets = self.plan().has_targets();
+        Some(match verb {
+            Verb::CreateAction
+            | Verb::ArchiveAction
+            | Verb::AddRule
+            | Verb::RemoveRule
+            | Verb::Use => return None,
+            Verb::StartStrategize => start(Phase::Strategize),
+            Verb::StartExecute => start(Phase::Execute),
+            Verb::StartApply => start(Phase::Apply),
+            Verb::CompleteStrategize => Command::CompleteStrategize {
+                epoch,
+                decisions: pick(
+                    how,
+                    [vec![choice()], vec![], vec![choice(), choice(), choice()]],
+                ),
+            },
+            Verb::ExecutePlan => Command::ExecutePlan { judgement },
+            Verb::OpenChangeset => Command::OpenChangeset {
+                epoch,
+                id: ChangesetId::from_parts(self.commits, u128::from(self.commits)),
+                node: pick(how, [Node::main(), "side".parse().unwrap()]),
+            },
+            Verb::RecordChange => Command::RecordChange {
+                epoch,
+                into: pick(
+                    how,
+                    [
+                        Into::OnlyOpen,
+                        Into::Node(Node::main()),
+                        Into::Changeset(self.some_changeset()),
+                    ],
+                ),
+                entry: Entry::new(
+                    path(&format!("src/{}.rs", how.variant % 2)),
+                    pick(how, Operation::ALL),
+                ),
+            },
+            Verb::SealChangeset => Command::SealChangeset {
+                epoch,
+                changeset: self.some_changeset(),
+            },
+            Verb::CompleteExecute => Command::CompleteExecute {
+                epoch,
+                result: pick(how, [self.result(targets), self.result(!targets)]),
+                judgement,
+            },
+            Verb::Approve => Command::Approve,
+            Verb::ApplyPlan => Command::ApplyPlan { judgement },
+            Verb::PrepareApply => Command::PrepareApply {
+                epoch,
+                moves: pick(how, [self.moves(targets), self.moves(!targets)]),
+                judgement,
+            },
+            Verb::WithdrawApply => Command::WithdrawApply { epoch },
+            Verb::CompleteApply => {
+                let both = self.plan().resources.clone();
+                let first = both.iter().take(1).cloned().collect();
+                let (landed, rest) = pick(
+                    how,
+                    [
+                        (both, None),
+                        (first, Some(self.linked(&["docs"]))),
+                        (Vec::new(), None),
+                        (Vec::new(), Some(self.linked(&["app", "docs"]))),
+                    ],
+                );
+                Command::CompleteApply {
+                    epoch,
+                    landed,
+                    rest,
+                }
+            }
+            Verb::Constrain => Command::Constrain {
+                epoch,
+                kind: pick(how, ConstraintKind::ALL),
+                message: "both sides changed it".into(),
+                paths: vec![path("src/0.rs")],
+                commits: vec!["c0ffee".into()],
+            },
+            Verb::Renew => Command::Renew {
+                epoch,
+                lease: how.lease,
+            },
+            Verb::Release => Command::Release { epoch },
+            Verb::Reclaim => Command::Reclaim {
+                grounds: pick(how, [Grounds::OwnerDead, Grounds::Expired]),
+            },
+            Verb::Fail => Command::Fail {
+                epoch,
+                category: pick(
+                    how,
+                    [Category::Actor, Category::Transient, Category::Budget],
+                ),
+                message: "no luck".into(),
+            },
+            Verb::Ask => Command::Ask {
+                epoch,
+                question: "tabs or spaces?".into(),
+                patience: pick(how, [Some(PATIENCE), None]),
+            },
+            Verb::Answer => Command::Answer {
+                text: pick(how, ["landed", "again", "drop", "spaces", " "]).into(),
+            },
+            Verb::ExpireQuestion => Command::ExpireQuestion,
+            Verb::Retry => Command::Retry {
+                fresh: pick(how, [false, true]),
+                limits: pick(how, [None, Some(Limits { attempts: 2 })]),
+            },
+            Verb::Revise => Command::Revise {
+                feedback: pick(how, ["shorter, please", " "]).into(),
+                dropped: vec![path("src/1.rs")],
+            },
+            Verb::Revert => Command::Revert {
+                reason: pick(how, ["the strategy is wrong", "a\0b"]).into(),
+            },
+            Verb::Waive => Command::Waive {
+                rule: pick(how, ["clean", "unknown", "hard"]).parse().unwrap(),
+                reason: "not here".into(),
+            },
+            Verb::Cancel => Command::Cancel {
+                reason: pick(how, [Some("not needed".into()), None]),
+            },
+            Verb::Undo => Command::Undo(self.linked(&["app", "docs"])),
+        })
+    }
+
+    /// What an execute of this epoch leaves: other trees with every epoch.
+    pub fn result(&self, with_trees: bool) -> ResultContent {
+        let tree = |resource: &String| ResultTree {
+            resource: resource.clone(),
+            target: "refs/heads/main".into(),
+            base: "b0".into(),
+            tree: format!("t{}", self.plan().epoch),
+        };
+        let trees = self.plan().resources.iter().map(tree).collect();
+        ResultContent {
+            report: Some("tidied".into()),
+            trees: if with_trees { trees } else { Vec::new() },
+        }
+    }
+
+    fn moves(&self, some: bool) -> Vec<RefMove> {
+        let one = |resource: &String| RefMove {
+            resource: resource.clone(),
+            target: "refs/heads/main".into(),
+            old: "b0".into(),
+            new: format!("n{}", self.plan().epoch),
+        };
+        if some {
+            self.plan().resources.iter().map(one).collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn linked(&self, resources: &[&str]) -> LinkedPlan {
+        LinkedPlan {
+            id: PlanId::from_parts(self.commits, u128::from(self.commits)),
+            resources: resources.iter().map(|one| (*one).to_owned()).collect(),
+            result: self.result(true),
+        }
+    }
+
+    fn some_changeset(&self) -> ChangesetId {
+        self.facts
+            .changesets
+            .first()
+            .map_or(ChangesetId::from_parts(1, 1), |open| open.id)
+    }
+}
+
+pub fn path(text: &str) -> TreePath {
+    TreePath::new(text).unwrap()
+}
+
+fn pick<T, const N: usize>(how: How, choices: [T; N]) -> T {
+    choices.into_iter().nth(how.variant % N).unwrap()
+}
+
+fn choice() -> ReportedDecision {
+    ReportedDecision {
+        kind: DecisionKind::StrategyChoice,
+        question: "where to start?".into(),
+        choice: "at the top".into(),
+        alternatives: vec!["at the bottom".into()],
+        rationale: Some("it reads better".into()),
+        confidence: Some(0.75.try_into().unwrap()),
+        parent: None,
+    }
+}

@@ -1,0 +1,752 @@
+//! The transition table of the design, row by row, written by hand and not derived from the code;
+//! then the paragraphs after it.
+
+use planwright_plan as plan;
+
+use plan::command::Grounds;
+use plan::decision::DecisionKind;
+use plan::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Origin};
+use plan::stage::{Category, ConstraintKind};
+use plan::{Command, Epoch, Event, Outcome, Phase, Profile, Refusal, Row, Span, Verb};
+
+use crate::spot::Driver;
+use crate::spot::Spot::{self, *};
+use crate::world::{How, Judged, LEASE, Lands, PATIENCE, World, ada, worker};
+
+/// `from`, by `verb`, to `to`.
+#[track_caller]
+fn check(row: &str, from: Spot, verb: Verb, to: Spot) {
+    let mut world = from.world();
+    world.person(verb);
+    assert_eq!(
+        Spot::of(&world.plan().stage),
+        to,
+        "row {row}: {from:?} by {verb}"
+    );
+}
+
+#[test]
+fn design_rows() {
+    assert_eq!(
+        Spot::of(&World::new(Profile::Review, Lands::OnTargets).plan().stage),
+        StrategizeQueued,
+        "row 1"
+    );
+    check(
+        "2",
+        StrategizeQueued,
+        Verb::StartStrategize,
+        StrategizeProcessing,
+    );
+    check(
+        "3",
+        StrategizeProcessing,
+        Verb::CompleteStrategize,
+        StrategizeComplete,
+    );
+    check("4", StrategizeComplete, Verb::ExecutePlan, ExecuteQueued);
+    check("5", ExecuteQueued, Verb::StartExecute, ExecuteProcessing);
+    check(
+        "6",
+        ExecuteProcessing,
+        Verb::CompleteExecute,
+        ExecuteComplete,
+    );
+    let mut approved = ExecuteComplete.world();
+    approved.person(Verb::Approve).person(Verb::ApplyPlan);
+    assert_eq!(approved.stage(), "apply/queued", "row 7");
+    check("8", ApplyQueued, Verb::StartApply, ApplyProcessing);
+    check(
+        "8",
+        ApplyQueuedPrepared,
+        Verb::StartApply,
+        ApplyProcessingPrepared,
+    );
+    check(
+        "9",
+        ApplyProcessing,
+        Verb::PrepareApply,
+        ApplyProcessingPrepared,
+    );
+    check(
+        "9b",
+        ApplyProcessingPrepared,
+        Verb::WithdrawApply,
+        ApplyProcessing,
+    );
+    check(
+        "10",
+        ApplyProcessingPrepared,
+        Verb::CompleteApply,
+        ApplyApplied,
+    );
+    check("11", ApplyProcessing, Verb::Constrain, ApplyConstrained);
+    check("12", StrategizeProcessing, Verb::Fail, StrategizeErrored);
+    check("12", ExecuteProcessing, Verb::Fail, ExecuteErrored);
+    check("12", ApplyProcessing, Verb::Fail, ApplyErrored);
+    check(
+        "13",
+        StrategizeProcessing,
+        Verb::Ask,
+        StrategizeAwaitingInput,
+    );
+    check("13", ExecuteProcessing, Verb::Ask, ExecuteAwaitingInput);
+    check("13", ApplyProcessing, Verb::Ask, ApplyAwaitingInput);
+    check(
+        "14",
+        StrategizeAwaitingInput,
+        Verb::Answer,
+        StrategizeQueued,
+    );
+    check("14", ExecuteAwaitingInput, Verb::Answer, ExecuteQueued);
+    check("14", ApplyAwaitingInput, Verb::Answer, ApplyQueued);
+    for (from, to) in [
+        (StrategizeAwaitingInput, StrategizeErrored),
+        (ExecuteAwaitingInput, ExecuteErrored),
+        (ApplyAwaitingInput, ApplyErrored),
+    ] {
+        let mut world = from.world();
+        world
+            .wait(PATIENCE)
+            .done_by(&worker(), Verb::ExpireQuestion);
+        let stage = &world.plan().stage;
+        assert_eq!(Spot::of(stage), to, "row 14b");
+        assert_eq!(
+            stage.failure().unwrap().category,
+            Category::Unanswered,
+            "row 14b"
+        );
+    }
+    check("15", StrategizeErrored, Verb::Retry, StrategizeQueued);
+    check("15", ExecuteErrored, Verb::Retry, ExecuteQueued);
+    check("15", ApplyErrored, Verb::Retry, ApplyQueued);
+    check("15", ApplyConstrained, Verb::Retry, ApplyQueued);
+    check("16", StrategizeComplete, Verb::Revise, StrategizeQueued);
+    check("16", StrategizeErrored, Verb::Revise, StrategizeQueued);
+    for from in [
+        ExecuteComplete,
+        ExecuteErrored,
+        ExecuteAwaitingInput,
+        ApplyQueued,
+        ApplyAwaitingInput,
+        ApplyErrored,
+        ApplyConstrained,
+    ] {
+        check("16b", from, Verb::Revise, ExecuteQueued);
+    }
+    for from in [
+        ExecuteQueued,
+        ExecuteProcessing,
+        ExecuteAwaitingInput,
+        ExecuteComplete,
+        ExecuteErrored,
+        ApplyQueued,
+        ApplyProcessing,
+        ApplyAwaitingInput,
+        ApplyErrored,
+        ApplyConstrained,
+    ] {
+        check("17", from, Verb::Revert, StrategizeQueued);
+    }
+    for verb in [Verb::Release, Verb::Reclaim] {
+        check("18, 19", StrategizeProcessing, verb, StrategizeQueued);
+        check("18, 19", ExecuteProcessing, verb, ExecuteQueued);
+        check("18, 19", ApplyProcessing, verb, ApplyQueued);
+        check("18, 19", ApplyProcessingPrepared, verb, ApplyQueuedPrepared);
+    }
+    for &from in Spot::ALL {
+        let plan = from.world().plan().clone();
+        if plan.stage.is_final() || plan.is_prepared() {
+            continue;
+        }
+        let to = match plan.phase() {
+            Phase::Strategize => StrategizeCancelled,
+            Phase::Execute => ExecuteCancelled,
+            Phase::Apply => ApplyCancelled,
+        };
+        check("20", from, Verb::Cancel, to);
+    }
+    let mut landed = ApplyApplied.world();
+    landed.person(Verb::Undo);
+    assert_eq!(
+        Spot::of(&landed.born[0].plan.stage),
+        ExecuteComplete,
+        "row 21"
+    );
+    assert_eq!(
+        Spot::of(&landed.plan().stage),
+        ApplyApplied,
+        "row 21: final is final"
+    );
+}
+
+/// "From `prepare_apply` until resolved or withdrawn only renew, release, reclaim, start_apply,
+/// resolve, withdraw_apply and complete_apply run", and the one ask with its answer.
+#[test]
+fn past_the_point_of_no_return_only_these_run() {
+    let allowed = [
+        (ApplyQueuedPrepared, vec![Verb::StartApply]),
+        (
+            ApplyProcessingPrepared,
+            vec![
+                Verb::WithdrawApply,
+                Verb::CompleteApply,
+                Verb::Renew,
+                Verb::Release,
+                Verb::Reclaim,
+                Verb::Ask,
+            ],
+        ),
+        (ApplyAwaitingInputPrepared, vec![Verb::Answer]),
+    ];
+    for (spot, verbs) in allowed {
+        let mut world = spot.world();
+        world.wait(PATIENCE);
+        for &verb in Verb::ALL {
+            let Some(command) = world.command_with(verb, world.usual()) else {
+                continue;
+            };
+            let answer = world.decide(&ada(), command);
+            let carried_out = answer.is_ok_and(|done| done.receipt.outcome == Outcome::Done);
+            assert_eq!(carried_out, verbs.contains(&verb), "{verb} in {spot:?}");
+        }
+    }
+}
+
+#[test]
+fn a_prepared_plan_is_reclaimed_to_queued_however_often_its_holders_vanish() {
+    let mut world = ApplyProcessingPrepared.world();
+    let intent = world.plan().stage.intent().cloned();
+    for _ in 0..10 {
+        world.person(Verb::Reclaim);
+        assert_eq!(world.stage(), "apply/queued, prepared");
+        world.person(Verb::StartApply);
+    }
+    assert_eq!(world.plan().stage.intent().cloned(), intent);
+}
+
+#[test]
+fn the_answer_landed_counts_as_landed_on_a_persons_word() {
+    let mut world = ApplyAwaitingInputPrepared.world();
+    let moves = world.plan().stage.intent().unwrap().moves.clone();
+    world.person(Verb::Answer);
+    let intent = world.plan().stage.intent().unwrap().clone();
+    assert_eq!((intent.moves, intent.vouched), (moves, Some(ada())));
+    world.done_by(&worker(), Verb::StartApply);
+    let nothing_seen = world.variant(Verb::CompleteApply, 2);
+    world.submit(&worker(), nothing_seen).unwrap();
+    assert_eq!(world.stage(), "apply/applied");
+}
+
+#[test]
+fn the_answer_again_brings_it_in_anew() {
+    let mut world = ApplyAwaitingInputPrepared.world();
+    let again = world.variant(Verb::Answer, 1);
+    world.submit(&ada(), again).unwrap();
+    assert_eq!(world.stage(), "apply/queued");
+    for verb in [Verb::StartApply, Verb::PrepareApply, Verb::CompleteApply] {
+        world.done_by(&worker(), verb);
+    }
+    assert_eq!(world.stage(), "apply/applied");
+}
+
+#[test]
+fn the_answer_drop_ends_the_plan() {
+    let mut world = ApplyAwaitingInputPrepared.world();
+    let epoch = world.plan().epoch;
+    let drop = world.variant(Verb::Answer, 2);
+    world.submit(&ada(), drop).unwrap();
+    assert_eq!(world.stage(), "apply/cancelled");
+    assert_eq!(world.plan().epoch, epoch.next());
+}
+
+#[test]
+fn any_other_answer_about_a_removed_change_is_refused() {
+    let world = ApplyAwaitingInputPrepared.world();
+    let refusal = world.refused(&ada(), world.variant(Verb::Answer, 3));
+    assert_eq!(refusal, Refusal::NeedsFate);
+}
+
+#[test]
+fn a_question_about_a_removed_change_never_expires() {
+    let mut world = ApplyAwaitingInputPrepared.world();
+    assert_eq!(world.plan().stage.question().unwrap().deadline, None);
+    world.wait(Span::seconds(1_000_000_000));
+    let refusal = world.refused(&worker(), Command::ExpireQuestion);
+    assert_eq!(refusal, Refusal::QuestionOpen);
+}
+
+#[test]
+fn what_was_withdrawn_is_not_already_prepared() {
+    let mut world = ApplyProcessingPrepared.world();
+    let repeated = world.command(Verb::PrepareApply);
+    world.person(Verb::WithdrawApply).person(Verb::Constrain);
+    // Told "already done", its holder would move the target without a stored intent.
+    assert!(matches!(
+        world.refused(&worker(), repeated),
+        Refusal::Fenced { .. }
+    ));
+
+    let mut world = ApplyAwaitingInputPrepared.world();
+    let repeated = world.command(Verb::PrepareApply);
+    let again = world.variant(Verb::Answer, 1);
+    world.submit(&ada(), again).unwrap();
+    assert!(matches!(
+        world.refused(&worker(), repeated),
+        Refusal::Fenced { .. }
+    ));
+}
+
+#[test]
+fn what_was_prepared_again_is_not_already_withdrawn() {
+    let mut world = ApplyProcessingPrepared.world();
+    world.person(Verb::WithdrawApply);
+    let repeated = world.command(Verb::WithdrawApply);
+    world.person(Verb::PrepareApply).person(Verb::Release);
+    assert!(matches!(
+        world.refused(&worker(), repeated),
+        Refusal::Fenced { .. }
+    ));
+}
+
+// Conditions of single rows.
+
+#[test]
+fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
+    let mut world = StrategizeQueued.world();
+    let decision = world
+        .submit(&worker(), world.command(Verb::StartStrategize))
+        .unwrap();
+    let lease = world.facts.lease.clone().unwrap();
+    assert_eq!((lease.epoch, lease.owner.as_str()), (Epoch(1), "w1"));
+    assert_eq!(lease.expires_at, world.now.plus(LEASE));
+    assert_eq!(decision.receipt.epoch, Some(Epoch(1)));
+    let kinds: Vec<_> = decision.plans[0]
+        .events
+        .iter()
+        .map(|one| one.event.kind())
+        .collect();
+    assert_eq!(kinds, ["gate_held", "claimed", "decisions_recorded"]);
+    let Event::DecisionsRecorded { decisions } = &world.log.last().unwrap().event else {
+        panic!("the root decision is recorded with the claim");
+    };
+    assert_eq!(decisions[0].kind, DecisionKind::PromptDefinition);
+    world.person(Verb::Release).person(Verb::StartStrategize);
+    assert_eq!(world.plan().decisions, 1, "there is one root");
+}
+
+#[test]
+fn completing_execute_seals_what_is_open_and_keeps_the_verdicts() {
+    let mut world = ExecuteProcessing.world();
+    world.person(Verb::OpenChangeset).person(Verb::RecordChange);
+    let failing = How {
+        judged: Judged::Failed,
+        ..world.usual()
+    };
+    let command = world.command_with(Verb::CompleteExecute, failing).unwrap();
+    let decision = world.submit(&worker(), command).unwrap();
+    assert_eq!(
+        world.stage(),
+        "execute/complete",
+        "a failing rule blocks apply, not this"
+    );
+    let sealed = |row: &&Row| matches!(row, Row::PutChangeset(one) if one.seal.is_some());
+    let evidence = |row: &&Row| matches!(row, Row::PutEvidence(_));
+    assert_eq!(decision.rows.iter().filter(sealed).count(), 1);
+    assert_eq!(decision.rows.iter().filter(evidence).count(), 1);
+
+    world.person(Verb::Approve);
+    let failing = How {
+        judged: Judged::Failed,
+        ..world.usual()
+    };
+    let command = world.command_with(Verb::ApplyPlan, failing).unwrap();
+    let decision = world.decide(&ada(), command).unwrap();
+    assert!(matches!(decision.receipt.outcome, Outcome::Blocked(_)));
+}
+
+#[test]
+fn a_result_that_a_rule_was_not_judged_on_is_not_taken() {
+    let world = ExecuteProcessing.world();
+    for judged in Judged::ALL.into_iter().filter(|one| one.is_stale()) {
+        let how = How {
+            judged,
+            ..world.usual()
+        };
+        let command = world.command_with(Verb::CompleteExecute, how).unwrap();
+        let refusal = world.refused(&worker(), command);
+        assert!(
+            matches!(refusal, Refusal::JudgementStale { .. }),
+            "{judged:?}"
+        );
+    }
+}
+
+#[test]
+fn a_new_holder_of_execute_seals_what_the_last_one_left_open() {
+    let mut world = ExecuteProcessing.world();
+    world
+        .person(Verb::OpenChangeset)
+        .person(Verb::Reclaim)
+        .person(Verb::StartExecute);
+    assert!(world.facts.changesets.is_empty());
+    let sealed = |one: &&plan::Recorded| matches!(one.event, Event::ChangesetSealed { .. });
+    assert_eq!(world.log.iter().filter(sealed).count(), 1);
+}
+
+#[test]
+fn a_result_lands_only_with_a_signature_on_it() {
+    let mut world = ExecuteComplete.world();
+    let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+    assert_eq!(refusal, Refusal::NeedsApproval);
+    world.person(Verb::Approve).person(Verb::Revise);
+    world
+        .person(Verb::StartExecute)
+        .person(Verb::CompleteExecute);
+    assert_eq!(world.plan().approval, None, "revise voids the approval");
+    let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+    assert_eq!(refusal, Refusal::NeedsApproval);
+}
+
+#[test]
+fn under_auto_the_profile_signs() {
+    let mut world = ExecuteComplete.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
+    world.done_by(&worker(), Verb::ApplyPlan);
+    assert!(world.plan().valid_approval().is_some());
+    assert_eq!(world.stage(), "apply/queued");
+}
+
+#[test]
+fn landing_is_looked_up_not_assumed() {
+    let world = ApplyProcessingPrepared.world();
+    let refusal = world.refused(&worker(), world.variant(Verb::CompleteApply, 2));
+    let missing = vec!["app".to_owned(), "docs".to_owned()];
+    assert_eq!(refusal, Refusal::NotLanded { missing });
+    let all_left_over = world.variant(Verb::CompleteApply, 3);
+    assert!(matches!(
+        world.refused(&worker(), all_left_over),
+        Refusal::NotLanded { .. }
+    ));
+}
+
+#[test]
+fn the_rest_of_a_partial_apply_is_a_new_plan_in_the_same_commit() {
+    let mut world = ApplyProcessingPrepared.world();
+    let command = world.variant(Verb::CompleteApply, 1);
+    world.submit(&worker(), command).unwrap();
+    assert_eq!(world.stage(), "apply/applied");
+    let rest = &world.born[0].plan;
+    assert_eq!(rest.origin, Origin::RestOf(world.plan().id));
+    assert_eq!(rest.stage.to_string(), "execute/complete");
+    assert_eq!(
+        (&rest.actors, rest.profile, rest.decisions),
+        (&world.plan().actors, world.plan().profile, 1)
+    );
+    assert_eq!(rest.approval, None, "it takes the normal way");
+}
+
+#[test]
+fn an_undo_is_a_new_plan_that_takes_the_normal_way() {
+    let mut world = ApplyApplied.world();
+    world.person(Verb::Undo);
+    let mut undo = world.of_born(&world.born[0]);
+    assert_eq!(undo.plan().origin, Origin::UndoOf(world.plan().id));
+    assert_eq!(undo.plan().decisions, 1);
+    undo.person(Verb::Approve).person(Verb::ApplyPlan);
+    for verb in [Verb::StartApply, Verb::PrepareApply, Verb::CompleteApply] {
+        undo.done_by(&worker(), verb);
+    }
+    assert_eq!(undo.stage(), "apply/applied");
+}
+
+#[test]
+fn every_kind_of_constraint_can_be_recorded_and_left() {
+    for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
+        let mut world = ApplyProcessing.world();
+        let command = world.variant(Verb::Constrain, variant);
+        world.submit(&worker(), command).unwrap();
+        assert_eq!(world.stage(), "apply/constrained", "{kind:?}");
+        world.person(Verb::Approve).person(Verb::Retry);
+        assert_eq!(world.stage(), "apply/queued", "{kind:?}");
+    }
+}
+
+#[test]
+fn an_answer_is_recorded_as_a_persons_intervention() {
+    let mut world = ExecuteAwaitingInput.world();
+    let refusal = world.refused(&worker(), world.command(Verb::Answer));
+    assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
+    world.person(Verb::Answer);
+    let Event::DecisionsRecorded { decisions } = &world.log.last().unwrap().event else {
+        panic!("an answer is a decision");
+    };
+    assert_eq!(decisions[0].kind, DecisionKind::UserIntervention);
+    assert_eq!(decisions[0].question.as_str(), "tabs or spaces?");
+}
+
+#[test]
+fn only_a_person_sets_a_rule_aside() {
+    let world = ExecuteComplete.world();
+    let refusal = world.refused(&worker(), world.command(Verb::Waive));
+    assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
+    let refusal = world.refused(&ada(), world.variant(Verb::Waive, 2));
+    assert!(matches!(refusal, Refusal::NonOverridable { .. }));
+}
+
+#[test]
+fn a_waived_rule_no_longer_blocks() {
+    let mut world = StrategizeComplete.world();
+    let failing = |world: &World| {
+        let how = How {
+            judged: Judged::Failed,
+            ..world.usual()
+        };
+        world.command_with(Verb::ExecutePlan, how).unwrap()
+    };
+    let before = world.plan().clone();
+    let blocked = world.submit(&ada(), failing(&world)).unwrap();
+    assert!(matches!(blocked.receipt.outcome, Outcome::Blocked(_)));
+    assert!(matches!(blocked.rows.as_slice(), [Row::PutVerdict(_)]));
+    assert_eq!(world.plan(), &before, "a blocked plan does not move");
+    world.person(Verb::Waive);
+    world.submit(&ada(), failing(&world)).unwrap();
+    assert_eq!(world.stage(), "execute/queued");
+}
+
+#[test]
+fn automatic_retries_end_at_the_limit_and_a_person_starts_the_count_anew() {
+    let mut world = ExecuteProcessing.world();
+    let fail = |world: &mut World| {
+        let command = world.variant(Verb::Fail, 1);
+        world.submit(&worker(), command).unwrap();
+    };
+    for attempt in 1..Limits::default().attempts {
+        assert_eq!(world.plan().attempt, attempt);
+        fail(&mut world);
+        assert_eq!(world.stage(), "execute/queued");
+        let refusal = world.refused(&worker(), world.command(Verb::StartExecute));
+        assert!(matches!(refusal, Refusal::NotDue { .. }));
+        world
+            .wait(Span::seconds(300))
+            .done_by(&worker(), Verb::StartExecute);
+    }
+    fail(&mut world);
+    assert_eq!(world.stage(), "execute/errored");
+    world.person(Verb::Retry);
+    let plan = world.plan();
+    assert_eq!((plan.attempt, plan.unattended_attempts), (4, 1));
+}
+
+#[test]
+fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
+    let mut world = ExecuteProcessing.world();
+    for _ in 1..Limits::default().attempts {
+        world
+            .done_by(&worker(), Verb::Reclaim)
+            .done_by(&worker(), Verb::StartExecute);
+    }
+    let (epoch, attempt) = (world.plan().epoch, world.plan().attempt);
+    world.done_by(&worker(), Verb::Reclaim);
+    assert_eq!(
+        world.plan().stage.failure().unwrap().category,
+        Category::Lost
+    );
+    assert_eq!(world.plan().epoch, epoch.next());
+    assert_eq!(world.plan().attempt, attempt);
+    // Nobody held that epoch, so nobody failed under it.
+    let refusal = world.refused(&worker(), world.command(Verb::Fail));
+    assert!(matches!(refusal, Refusal::Fenced { .. }));
+    let refusal = world.refused(&worker(), world.command(Verb::Reclaim));
+    assert!(matches!(refusal, Refusal::WrongState { done: Some(_), .. }));
+}
+
+#[test]
+fn a_release_costs_no_attempt() {
+    let mut world = ExecuteProcessing.world();
+    world.person(Verb::Release);
+    assert_eq!(world.plan().attempt, 1);
+}
+
+#[test]
+fn an_expired_holder_that_nobody_reclaimed_may_renew_and_complete() {
+    let mut world = ExecuteProcessing.world();
+    world.wait(Span::seconds(1_000_000));
+    world
+        .done_by(&worker(), Verb::Renew)
+        .done_by(&worker(), Verb::CompleteExecute);
+    assert_eq!(world.stage(), "execute/complete");
+}
+
+#[test]
+fn a_lease_that_runs_is_not_reclaimed() {
+    let mut world = ExecuteProcessing.world();
+    let expired = Command::Reclaim {
+        grounds: Grounds::Expired,
+    };
+    assert!(matches!(
+        world.refused(&worker(), expired.clone()),
+        Refusal::LeaseRuns { .. }
+    ));
+    world.wait(LEASE);
+    world.submit(&worker(), expired).unwrap();
+    assert_eq!(world.stage(), "execute/queued");
+}
+
+#[test]
+fn automatic_reversions_are_counted_for_the_whole_life_of_the_plan() {
+    let mut world = ExecuteQueued.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
+    let again = |world: &mut World| {
+        for verb in [
+            Verb::StartStrategize,
+            Verb::CompleteStrategize,
+            Verb::ExecutePlan,
+        ] {
+            world.done_by(&worker(), verb);
+        }
+    };
+    for _ in 0..MAX_AUTOMATIC_REVERSIONS {
+        world.done_by(&worker(), Verb::Revert);
+        again(&mut world);
+    }
+    let refusal = world.refused(&worker(), world.command(Verb::Revert));
+    assert_eq!(refusal, Refusal::ReversionLimit(MAX_AUTOMATIC_REVERSIONS));
+    world.person(Verb::Revert);
+    again(&mut world);
+    let refusal = world.refused(&worker(), world.command(Verb::Revert));
+    assert_eq!(refusal, Refusal::ReversionLimit(MAX_AUTOMATIC_REVERSIONS));
+    assert_eq!(world.plan().reversions, MAX_AUTOMATIC_REVERSIONS + 1);
+}
+
+#[test]
+fn what_a_person_asked_for_holds_across_answer_release_and_reclaim() {
+    for verbs in [
+        vec![Verb::Ask, Verb::Answer],
+        vec![Verb::Release],
+        vec![Verb::Reclaim],
+    ] {
+        let mut world = StrategizeQueued.reach(Profile::Manual, Lands::OnTargets, Driver::Person);
+        let refusal = world.refused(&worker(), world.command(Verb::StartStrategize));
+        assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
+        world.person(Verb::StartStrategize);
+        for &verb in &verbs {
+            world.person(verb);
+        }
+        world.done_by(&worker(), Verb::StartStrategize);
+        assert_eq!(world.stage(), "strategize/processing", "{verbs:?}");
+    }
+}
+
+#[test]
+fn a_plan_without_targets_lands_without_a_signature_and_prepares_as_it_completes() {
+    for lands in [Lands::ReadOnly, Lands::Projectless] {
+        for profile in Profile::ALL {
+            let mut world = ExecuteComplete.reach(profile, lands, Driver::WorkerFirst);
+            let unasked = world.decide(&worker(), world.command(Verb::ApplyPlan));
+            assert_eq!(
+                unasked.is_ok(),
+                profile != Profile::Manual,
+                "{lands:?} under {profile}"
+            );
+            world
+                .person(Verb::ApplyPlan)
+                .done_by(&worker(), Verb::StartApply)
+                .done_by(&worker(), Verb::CompleteApply);
+            assert_eq!(world.stage(), "apply/applied");
+            assert_eq!(world.plan().approval, None);
+        }
+    }
+}
+
+#[test]
+fn a_plan_without_targets_can_be_given_none_on_the_way() {
+    for lands in [Lands::ReadOnly, Lands::Projectless] {
+        let mut world = ApplyProcessing.reach(Profile::Review, lands, Driver::Person);
+        let rest = world.variant(Verb::CompleteApply, 1);
+        let refusal = world.refused(&worker(), rest.clone());
+        assert!(matches!(refusal, Refusal::ReadOnly(_)), "{lands:?}");
+        world.person(Verb::PrepareApply);
+        let refusal = world.refused(&worker(), rest);
+        assert!(matches!(refusal, Refusal::ReadOnly(_)), "{lands:?}");
+    }
+    let world = ApplyProcessing.reach(Profile::Review, Lands::ReadOnly, Driver::Person);
+    let moves = world.variant(Verb::PrepareApply, 1);
+    assert!(matches!(
+        world.refused(&worker(), moves),
+        Refusal::ReadOnly(_)
+    ));
+}
+
+#[test]
+fn the_verbs_that_raise_the_epoch() {
+    for (from, verb) in [
+        (ExecuteQueued, Verb::StartExecute),
+        (ExecuteProcessing, Verb::Reclaim),
+        (ExecuteProcessing, Verb::Cancel),
+        (ExecuteProcessing, Verb::Revert),
+        (ExecuteComplete, Verb::Revise),
+    ] {
+        let mut world = from.world();
+        let epoch = world.plan().epoch;
+        world.person(verb);
+        assert_eq!(world.plan().epoch, epoch.next(), "{verb}");
+    }
+}
+
+#[test]
+fn a_start_is_never_already_done() {
+    for (spot, verb) in [
+        (StrategizeProcessing, Verb::StartStrategize),
+        (ExecuteProcessing, Verb::StartExecute),
+        (ApplyProcessing, Verb::StartApply),
+    ] {
+        let world = spot.world();
+        let refusal = world.refused(&ada(), world.command(verb));
+        assert!(matches!(refusal, Refusal::Held { .. }), "{verb}");
+    }
+}
+
+#[test]
+fn a_refusal_says_when_and_by_whom_it_was_done_and_what_would_help() {
+    let world = ExecuteQueued.world();
+    let refusal = world.refused(&worker(), world.command(Verb::ExecutePlan));
+    let Refusal::WrongState { done, helps, .. } = refusal else {
+        panic!("{refusal}");
+    };
+    assert_eq!(done.unwrap().by, ada());
+    assert_eq!(helps, [Verb::StartExecute, Verb::Revert, Verb::Cancel]);
+}
+
+#[test]
+fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
+    let world = StrategizeQueued.world();
+    for owner in ["", " ", "a\0b"] {
+        let Command::Start {
+            phase,
+            lease,
+            judgement,
+            ..
+        } = world.command(Verb::StartStrategize)
+        else {
+            unreachable!()
+        };
+        let command = Command::Start {
+            phase,
+            lease,
+            judgement,
+            owner: owner.into(),
+        };
+        let refusal = world.refused(&ada(), command);
+        assert!(matches!(refusal, Refusal::BadText { .. }), "{owner:?}");
+    }
+    let world = StrategizeProcessing.world();
+    let with = |change: fn(&mut plan::decision::ReportedDecision)| {
+        let mut command = world.command(Verb::CompleteStrategize);
+        if let Command::CompleteStrategize { decisions, .. } = &mut command {
+            change(&mut decisions[0]);
+        }
+        world.decide(&worker(), command)
+    };
+    assert!(with(|one| one.rationale = Some("a\0b".into())).is_err());
+    assert!(with(|one| one.alternatives = vec!["a\0b".into()]).is_err());
+    assert!(with(|one| one.rationale = Some(String::new())).is_ok());
+}

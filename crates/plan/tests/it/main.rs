@@ -1,0 +1,17 @@
+//! Tests of the pure core, through its public face only: real commands in, decisions out.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on stops where it is"
+)]
+
+mod commands;
+mod design_rows;
+mod golden;
+mod model;
+mod properties;
+mod sound;
+mod spot;
+mod table;
+mod walk;
+mod world;

@@ -1,0 +1,359 @@
+//! What every command does in every place a plan can be in: one readable table, kept as a snapshot.
+//!
+//! Exhaustive by construction: the places come from [`Spot::of`], the commands from [`Verb::ALL`]
+//! through [`World::command_with`]; a new variant of either does not compile before it has an
+//! entry. `use` and the verbs about actions and rules are not about a plan that exists.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use planwright_plan as plan;
+
+use plan::{Caller, Command, Decision, Epoch, Outcome, Profile, Refusal, Span, Verb};
+
+use crate::spot::{Driver, Spot};
+use crate::world::{How, Lands, PATIENCE, World, ada, worker};
+
+/// A command as it is tried on a plan.
+struct Trial {
+    label: String,
+    /// What is done before, as far as it can be.
+    before: Option<Verb>,
+    wait: Span,
+    command: Command,
+}
+
+/// The ways to ask for a verb that can come out differently.
+fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
+    let trial = |label: &str, variant| -> Option<Trial> {
+        Some(Trial {
+            label: match label {
+                "" => verb.to_string(),
+                label => format!("{verb} ({label})"),
+            },
+            before: None,
+            wait: Span(0),
+            command: world.command_with(verb, How { variant, ..how })?,
+        })
+    };
+    let after = |trial: Option<Trial>, before| {
+        trial.map(|trial| Trial {
+            before: Some(before),
+            ..trial
+        })
+    };
+    let later = |trial: Option<Trial>| {
+        trial.map(|trial| Trial {
+            wait: PATIENCE,
+            ..trial
+        })
+    };
+    let tried = match verb {
+        Verb::CreateAction
+        | Verb::ArchiveAction
+        | Verb::AddRule
+        | Verb::RemoveRule
+        | Verb::Use
+        | Verb::StartStrategize
+        | Verb::CompleteStrategize
+        | Verb::ExecutePlan
+        | Verb::StartExecute
+        | Verb::OpenChangeset
+        | Verb::CompleteExecute
+        | Verb::Approve
+        | Verb::StartApply
+        | Verb::WithdrawApply
+        | Verb::CompleteApply
+        | Verb::Constrain
+        | Verb::Renew
+        | Verb::Release
+        | Verb::Ask
+        | Verb::Retry
+        | Verb::Revise
+        | Verb::Revert
+        | Verb::Waive
+        | Verb::Cancel
+        | Verb::PrepareApply
+        | Verb::Undo => vec![trial("", 0)],
+        Verb::RecordChange | Verb::SealChangeset => vec![
+            trial("none open", 0),
+            after(trial("one open", 0), Verb::OpenChangeset),
+        ],
+        Verb::ApplyPlan => vec![trial("", 0), after(trial("approved", 0), Verb::Approve)],
+        Verb::Reclaim => vec![
+            trial("owner dead", 0),
+            trial("lease runs", 1),
+            later(trial("lease expired", 1)),
+        ],
+        Verb::Fail => vec![trial("actor", 0), trial("transient", 1)],
+        Verb::Answer => vec![
+            trial("landed", 0),
+            trial("again", 1),
+            trial("drop", 2),
+            trial("other", 3),
+        ],
+        Verb::ExpireQuestion => vec![trial("too early", 0), later(trial("deadline passed", 0))],
+    };
+    tried
+        .into_iter()
+        .flatten()
+        .map(|trial| match trial.before {
+            // What was done before raised the version a judgement is about.
+            Some(before) => Trial {
+                command: after_step(world, before)
+                    .and_then(|world| world.command_with(verb, how))
+                    .unwrap_or(trial.command),
+                ..trial
+            },
+            None => trial,
+        })
+        .collect()
+}
+
+fn after_step(world: &World, verb: Verb) -> Option<World> {
+    let mut world = world.clone();
+    let command = world.command(verb);
+    world.submit(&ada(), command).ok()?;
+    Some(world)
+}
+
+impl Trial {
+    fn on(&self, world: &World, caller: &Caller) -> Result<String, String> {
+        let stepped = self.before.and_then(|verb| after_step(world, verb));
+        let mut world = stepped.unwrap_or_else(|| world.clone());
+        world.wait(self.wait);
+        let answer = world.decide(caller, self.command.clone());
+        outcome(&world, &answer)
+    }
+}
+
+/// What came of a command: `Ok` if it was not refused.
+fn outcome(world: &World, answer: &Result<Decision, Refusal>) -> Result<String, String> {
+    let decision = match answer {
+        Ok(decision) => decision,
+        Err(refusal) => return Err(kind(refusal)),
+    };
+    match &decision.receipt.outcome {
+        Outcome::AlreadyDone => return Ok("already done".into()),
+        Outcome::Blocked(_) => return Ok("blocked".into()),
+        Outcome::Done => {}
+    }
+    let Some(change) = decision.plans.first() else {
+        return Ok("rows".into());
+    };
+    let (before, after) = (world.stage(), change.plan.stage.to_string());
+    if change.plan.id != world.plan().id {
+        Ok(format!("→ a new plan in {after}"))
+    } else if before == after {
+        let events: Vec<_> = change.events.iter().map(|one| one.event.kind()).collect();
+        Ok(format!("event: {}", events.join(", ")))
+    } else {
+        Ok(format!("→ {after}"))
+    }
+}
+
+fn kind(refusal: &Refusal) -> String {
+    format!("{refusal:?}")
+        .chars()
+        .take_while(char::is_ascii_alphanumeric)
+        .collect()
+}
+
+/// One block per place: what is carried out, then what is refused, by the kind of refusal.
+fn block(world: &World, how: How, verbs: &[Verb]) -> String {
+    let mut text = format!("{}\n", world.stage());
+    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for &verb in verbs {
+        let tried: Vec<_> = trials(world, verb, how)
+            .into_iter()
+            .map(|trial| (trial.on(world, &ada()), trial.label))
+            .collect();
+        for (outcome, label) in without_difference(verb, tried) {
+            match outcome {
+                Ok(done) => writeln!(text, "  {label:33} {done}").unwrap(),
+                Err(kind) => refused.entry(kind).or_default().push(label),
+            }
+        }
+    }
+    for (kind, labels) in refused {
+        writeln!(text, "{}", wrapped(&format!("  ✗ {kind}:"), &labels)).unwrap();
+    }
+    text + "\n"
+}
+
+type Tried = (Result<String, String>, String);
+
+/// Ways to ask that come out the same are one line.
+fn without_difference(verb: Verb, tried: Vec<Tried>) -> Vec<Tried> {
+    match tried.first() {
+        Some((first, _)) if tried.iter().all(|(outcome, _)| outcome == first) => {
+            vec![(first.clone(), verb.to_string())]
+        }
+        Some(_) | None => tried,
+    }
+}
+
+fn wrapped(head: &str, labels: &[String]) -> String {
+    let mut lines = vec![head.to_owned()];
+    for label in labels {
+        let line = lines.last_mut().unwrap();
+        if line.chars().count() + label.len() > 96 {
+            lines.push(format!("      {label}"));
+        } else {
+            write!(line, " {label}").unwrap();
+        }
+        lines.last_mut().unwrap().push(',');
+    }
+    lines.join("\n").trim_end_matches(',').to_owned()
+}
+
+#[test]
+fn every_command_in_every_state() {
+    let mut text = String::from("profile review, with targets, by a person, right epoch\n\n");
+    for spot in Spot::ALL {
+        let world = spot.world();
+        text += &block(&world, world.usual(), Verb::ALL);
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn every_command_of_a_holder_with_another_epoch() {
+    let fenced: Vec<Verb> = Verb::ALL
+        .iter()
+        .copied()
+        .filter(|verb| {
+            let world = Spot::StrategizeQueued.world();
+            let command = world.command_with(*verb, world.usual());
+            command.is_some_and(|command| command.epoch().is_some())
+        })
+        .collect();
+    let mut text = String::new();
+    for (title, shift) in [("an epoch that is over", -1), ("an epoch to come", 1)] {
+        writeln!(text, "== {title}\n").unwrap();
+        let mut alike: Vec<(String, Vec<String>)> = Vec::new();
+        for spot in Spot::ALL {
+            let world = spot.world();
+            let Some(epoch) = world.plan().epoch.0.checked_add_signed(shift) else {
+                continue;
+            };
+            let how = How {
+                epoch: Epoch(epoch),
+                ..world.usual()
+            };
+            let block = block(&world, how, &fenced);
+            let (stage, answers) = block.split_once('\n').unwrap();
+            match alike.iter_mut().find(|(same, _)| same == answers) {
+                Some((_, stages)) => stages.push(stage.into()),
+                None => alike.push((answers.into(), vec![stage.into()])),
+            }
+        }
+        for (answers, stages) in alike {
+            write!(text, "{}\n{answers}", stages.join(" · ")).unwrap();
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn every_command_in_apply_without_targets() {
+    let apply = || {
+        Spot::ALL
+            .iter()
+            .filter(|spot| format!("{spot:?}").starts_with("Apply"))
+    };
+    let text = |lands| -> String {
+        let blocks = apply().map(|spot| {
+            let world = spot.reach(Profile::Review, lands, Driver::Person);
+            block(&world, world.usual(), Verb::ALL)
+        });
+        blocks.collect()
+    };
+    assert_eq!(
+        text(Lands::ReadOnly),
+        text(Lands::Projectless),
+        "read-only and project-less plans land alike"
+    );
+    insta::assert_snapshot!(text(Lands::ReadOnly));
+}
+
+/// What a worker may do by itself, for everything that needs no epoch, and for `fail`, which may
+/// retry by itself. The plan was taken there by a worker as far as its profile goes, by a person
+/// where it asks.
+#[test]
+fn what_a_worker_may_do_under_each_profile() {
+    let columns =
+        |cells: &[String]| -> String { cells.iter().map(|cell| format!("{cell:12}")).collect() };
+    let heads = Profile::ALL.map(|profile| profile.to_string());
+    let mut text = format!("{:35}{}where\n", "", columns(&heads));
+    for (label, rows) in by_label() {
+        for (cells, stages) in rows {
+            let stages = stages.join(" · ");
+            writeln!(text, "{label:35}{}{stages}", columns(&cells)).unwrap();
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+type Rows = Vec<(Vec<String>, Vec<String>)>;
+
+/// The answers under each profile, and the stages where they are those.
+fn by_label() -> Vec<(String, Rows)> {
+    let mut table: Vec<(String, Rows)> = Vec::new();
+    let tried = |verb: &&Verb| {
+        let world = Spot::StrategizeQueued.world();
+        let command = world.command_with(**verb, world.usual());
+        command.is_some_and(|command| command.epoch().is_none()) || **verb == Verb::Fail
+    };
+    for &verb in Verb::ALL.iter().filter(tried) {
+        for spot in Spot::ALL {
+            let worlds = Profile::ALL
+                .map(|profile| spot.reach(profile, Lands::OnTargets, Driver::WorkerFirst));
+            let stage = worlds[0].stage();
+            let all = worlds.each_ref().map(|world| {
+                let trials = trials(world, verb, world.usual());
+                let tried = trials.into_iter().map(|trial| {
+                    let stays = |answer: &Result<String, String>| {
+                        answer.is_err() || answer.as_deref() == Ok("already done")
+                    };
+                    let (by_person, by_worker) =
+                        (trial.on(world, &ada()), trial.on(world, &worker()));
+                    let nothing = stays(&by_person) && stays(&by_worker);
+                    (trial.label, cell(verb, by_worker), nothing)
+                });
+                tried.collect::<Vec<_>>()
+            });
+            for (index, (label, ..)) in all[0].iter().enumerate() {
+                if all.iter().all(|tried| tried[index].2) {
+                    continue;
+                }
+                let cells = all.iter().map(|tried| tried[index].1.clone()).collect();
+                let rows = entry(&mut table, label);
+                match rows.iter_mut().find(|(same, _)| *same == cells) {
+                    Some((_, stages)) => stages.push(stage.clone()),
+                    None => rows.push((cells, vec![stage.clone()])),
+                }
+            }
+        }
+    }
+    table
+}
+
+fn entry<'a>(table: &'a mut Vec<(String, Rows)>, label: &str) -> &'a mut Rows {
+    let at = table.iter().position(|(known, _)| known == label);
+    let at = at.unwrap_or_else(|| {
+        table.push((label.to_owned(), Vec::new()));
+        table.len() - 1
+    });
+    &mut table[at].1
+}
+
+fn cell(verb: Verb, answer: Result<String, String>) -> String {
+    match answer {
+        // Whether it halts or goes on is what differs.
+        Ok(done) if verb == Verb::Fail => done.split('/').next_back().unwrap().into(),
+        Ok(_) => "goes".into(),
+        Err(kind) if kind == "NeedsPerson" => "asks".into(),
+        Err(kind) => kind,
+    }
+}
