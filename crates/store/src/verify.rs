@@ -51,7 +51,15 @@ fn verify_plan(
     let mut version = Version(0);
     // Only up to the version of the row: the plan may have moved on while we read.
     while version < row.plan.version {
-        let events = store.plan_events(id, version, PAGE)?;
+        let events = match store.plan_events(id, version, PAGE) {
+            Ok(events) => events,
+            // One plan that cannot be read must not hide what is wrong with the others.
+            Err(StoreError::Corrupt { why, .. }) => {
+                verified.problems.push(format!("plan {id}: {why}"));
+                return Ok(());
+            }
+            Err(other) => return Err(other),
+        };
         if events.is_empty() {
             break;
         }

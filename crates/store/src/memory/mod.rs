@@ -13,7 +13,7 @@ use std::time::Duration;
 use plan::changeset::{Changeset, Entry};
 use plan::facts::Outcome;
 use plan::invariant::{RuleBook, Scope};
-use plan::{Action, Facts, Name, Phase, PlanId, Timestamp, Version};
+use plan::{Action, Decision, Facts, Name, Phase, PlanId, Timestamp, Version};
 
 use crate::columns::due_at;
 use crate::fault::{Fault, FaultPoint, Faults};
@@ -79,6 +79,7 @@ impl Commit for MemoryStore {
         let facts = tables.facts(&submission.reads);
         let decision = (submission.decide)(&facts, self.clock.now())?;
         self.fail_at(FaultPoint::Decided)?;
+        tables.check_that_it_follows(&decision)?;
         self.fail_at(FaultPoint::BeforeCommit)?;
         let committed = Committed::of(&decision, &facts);
         tables.write(decision);
@@ -116,7 +117,9 @@ impl Read for MemoryStore {
             .iter()
             .rev()
             .filter(|(id, _)| after.is_none_or(|after| **id < after));
-        let matching = older.filter(|(_, row)| filter.matches(&row.0)).take(limit);
+        let matching = older
+            .filter(|(_, row)| filter.matches(&row.0))
+            .take(page(limit));
         Ok(matching
             .filter_map(|(id, _)| tables.plan_row(*id))
             .collect())
@@ -132,7 +135,7 @@ impl Read for MemoryStore {
             .plans
             .keys()
             .filter(like)
-            .take(limit)
+            .take(page(limit))
             .copied()
             .collect())
     }
@@ -153,7 +156,7 @@ impl Read for MemoryStore {
             .filter(|due| due.due_at <= now && after.is_none_or(|after| *due > after))
             .collect();
         due.sort_unstable();
-        due.truncate(limit);
+        due.truncate(page(limit));
         Ok(due)
     }
 
@@ -167,7 +170,11 @@ impl Read for MemoryStore {
             .map(|lease| (lease.expires_at, lease.plan))
             .collect();
         expired.sort_unstable();
-        Ok(expired.into_iter().take(limit).map(|(_, id)| id).collect())
+        Ok(expired
+            .into_iter()
+            .take(page(limit))
+            .map(|(_, id)| id)
+            .collect())
     }
 
     fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError> {
@@ -206,7 +213,7 @@ impl Read for MemoryStore {
             .iter()
             .filter(|(name, _)| after.is_none_or(|after| *name > after));
         Ok(later
-            .take(limit)
+            .take(page(limit))
             .map(|(_, action)| action.clone())
             .collect())
     }
@@ -245,13 +252,19 @@ impl Tail for MemoryStore {
             .map(Vec::as_slice)
             .unwrap_or_default();
         let skipped = usize::try_from(after.0).unwrap_or(usize::MAX);
-        Ok(events.iter().skip(skipped).take(limit).cloned().collect())
+        // Its place among all plans was not asked for, and no database knows it here.
+        let of_plan = |stored: &StoredEvent| StoredEvent {
+            cursor: None,
+            ..stored.clone()
+        };
+        let page = events.iter().skip(skipped).take(page(limit));
+        Ok(page.map(of_plan).collect())
     }
 
     fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
         let tables = lock(&self.tables);
         let skipped = usize::try_from(after.minor).unwrap_or(usize::MAX);
-        let page = tables.log.iter().skip(skipped).take(limit);
+        let page = tables.log.iter().skip(skipped).take(page(limit));
         let events: Vec<StoredEvent> = page
             .filter_map(|(plan, version)| tables.event(*plan, *version))
             .collect();
@@ -305,7 +318,27 @@ impl Maintain for MemoryStore {
     }
 }
 
+/// As many rows as a page holds: what the caller wants, within the bounds of every store.
+fn page(limit: usize) -> usize {
+    limit.clamp(1, 1000)
+}
+
 impl Tables {
+    /// What the keys of the databases refuse: a plan made twice, an event out of turn.
+    fn check_that_it_follows(&self, decision: &Decision) -> Result<(), StoreError> {
+        for change in &decision.plans {
+            let stored = self.plans.get(&change.plan.id);
+            let version = stored.map_or(Version(0), |(plan, _)| plan.version);
+            let first = change.events.first().map(|recorded| recorded.version);
+            if first != Some(version.next()) {
+                return Err(StoreError::Database {
+                    why: format!("plan {} is at version {version} already", change.plan.id),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn facts(&self, reads: &Reads) -> Facts {
         let plan = reads.plan.as_ref().map(|(id, _)| *id);
         let scopes: Vec<Scope> = reads.rules.iter().map(|(scope, _)| scope.clone()).collect();

@@ -42,10 +42,15 @@ impl Tail for PostgresStore {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
-        events
-            .iter()
-            .map(|row| event(Columns::of(row, place)))
-            .collect()
+        let of_plan = |row| {
+            let stored = event(Columns::of(row, place))?;
+            // Its place among all plans was not asked for, and may not be readable there yet.
+            Ok(StoredEvent {
+                cursor: None,
+                ..stored
+            })
+        };
+        events.iter().map(of_plan).collect()
     }
 
     fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {

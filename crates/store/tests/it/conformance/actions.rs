@@ -1,0 +1,151 @@
+//! Actions: one of a name, used only while available, used up only once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plan::action::{ActionDefinition, ActionState};
+use plan::{Caller, Command, Outcome, Refusal};
+use store::{CommitError, PlanFilter};
+use testkit::client::done;
+use testkit::samples;
+
+use crate::bench::{Bench, commit_while};
+
+super::on_every_store! {
+    of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told,
+    actions_of_different_names_are_all_kept,
+    an_action_is_not_used_once_it_is_archived,
+    an_action_that_was_read_is_held_to_the_commit,
+    an_action_that_is_not_reusable_is_used_by_one_of_sixteen,
+}
+
+fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: &Bench) {
+    let answers = bench.race(16, |number, client| {
+        client.submit(Command::CreateAction(ActionDefinition {
+            description: format!("from {number}"),
+            invariants: vec![samples::rule(&format!("of-{number}"), "true", &[])],
+            ..samples::action("tidy")
+        }))
+    });
+    let winners: Vec<usize> = (0..16).filter(|&number| answers[number].is_ok()).collect();
+    let [winner] = winners[..] else {
+        panic!("{answers:?}");
+    };
+    for answer in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        let CommitError::Refused(Refusal::ActionExists { by, .. }) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(*by, Caller::Worker(format!("w{winner}")));
+    }
+    let store = bench.open();
+    let stored = store.action(&samples::name("tidy")).unwrap().unwrap();
+    assert_eq!(stored.definition.description, format!("from {winner}"));
+    let rules = store.rules(&[]).unwrap().rules;
+    let names: Vec<&str> = rules.iter().map(|rule| rule.draft.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [format!("of-{winner}")],
+        "rules come with their action only"
+    );
+}
+
+fn actions_of_different_names_are_all_kept(bench: &Bench) {
+    bench.race(16, |number, client| {
+        client.add_action(samples::action(&format!("action-{number}")));
+    });
+    assert_eq!(bench.open().actions(None, 100).unwrap().len(), 16);
+}
+
+fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
+    let client = bench.client();
+    let name = client.add_action(samples::action("tidy"));
+    let archived = AtomicBool::new(false);
+    let used = bench.race(9, |number, client| {
+        if number == 8 {
+            done(client.submit(Command::ArchiveAction(name.clone())));
+            archived.store(true, Ordering::SeqCst);
+            return 0;
+        }
+        let mut used = 0;
+        for _ in 0..6 {
+            let too_late = archived.load(Ordering::SeqCst);
+            let new = samples::use_of(client.ids().plan(), &name);
+            match client.submit(Command::Use(new)) {
+                Ok(_) => {
+                    assert!(!too_late, "an archived action was used");
+                    used += 1;
+                }
+                Err(CommitError::Refused(Refusal::ActionArchived { by, .. })) => {
+                    assert_eq!(by, Caller::Worker("w8".to_owned()));
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        used
+    });
+    let store = bench.open();
+    let plans = store.plans(&PlanFilter::default(), None, 100).unwrap();
+    assert_eq!(plans.len(), used.iter().sum::<usize>());
+    let action = store.action(&name).unwrap().unwrap();
+    assert!(
+        matches!(action.state, ActionState::Archived { .. }),
+        "no use undid the archiving"
+    );
+    let again = client.submit(Command::ArchiveAction(name));
+    assert!(
+        matches!(
+            again,
+            Err(CommitError::Refused(Refusal::ActionArchived { .. }))
+        ),
+        "{again:?}"
+    );
+}
+
+fn an_action_that_was_read_is_held_to_the_commit(bench: &Bench) {
+    let client = bench.client();
+    let name = client.add_action(samples::action("tidy"));
+    let new = samples::use_of(client.ids().plan(), &name);
+    let plan = new.id;
+    let submission = client.submission(None, Command::Use(new));
+    let (other, archived) = (bench.client(), name.clone());
+    let archive = move || drop(done(other.submit(Command::ArchiveAction(archived))));
+    let (answer, archived) = commit_while(&client, submission, archive);
+    match answer {
+        Err(CommitError::Refused(Refusal::ActionArchived { .. })) if archived => {}
+        Ok(_) if !archived => {}
+        other => panic!("archived: {archived}, and yet {other:?}"),
+    }
+    assert_eq!(client.store().plan(plan).unwrap().is_some(), !archived);
+    let action = client.store().action(&name).unwrap().unwrap();
+    assert!(matches!(action.state, ActionState::Archived { .. }));
+}
+
+fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(bench: &Bench) {
+    let client = bench.client();
+    let name = client.add_action(ActionDefinition {
+        reusable: false,
+        ..samples::action("once")
+    });
+    let answers = bench.race(16, |_, client| {
+        client.submit(Command::Use(samples::use_of(client.ids().plan(), &name)))
+    });
+    let store = bench.open();
+    let plans = store.plans(&PlanFilter::default(), None, 100).unwrap();
+    assert_eq!(plans.len(), 1);
+    let winner = plans[0].plan.id;
+    for answer in answers {
+        match answer {
+            Ok(committed) => {
+                let receipt = committed.receipt;
+                assert_eq!(
+                    (receipt.outcome, receipt.plan),
+                    (Outcome::Done, Some(winner))
+                );
+            }
+            Err(CommitError::Refused(Refusal::ActionUsedUp { plan, .. })) => {
+                assert_eq!(plan, winner);
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(store.action(&name).unwrap().unwrap().used_by, Some(winner));
+}

@@ -1,0 +1,492 @@
+//! G5: every entry in the changeset of its node; none lost, none twice, none guessed.
+
+use plan::changeset::{Changeset, Entry, Node, Operation, Seal};
+use plan::command::{Grounds, Into};
+use plan::invariant::Gate;
+use plan::{ChangesetId, Command, Epoch, Event, PlanId, Refusal};
+use store::{CommitError, Committed};
+use testkit::client::{LONG, OVER};
+use testkit::dump::all_events;
+use testkit::{Client, Dump, samples};
+
+use crate::bench::{Bench, commit_while};
+
+super::on_every_store! {
+    records_fold_by_path_and_read_back_by_path,
+    parallel_nodes_attribute_every_entry_rightly,
+    parallel_records_of_one_path_fold_into_one_entry,
+    two_records_of_one_path_are_as_if_one_came_after_the_other,
+    of_sixteen_openings_for_one_node_one_wins,
+    ambiguity_is_refused_never_guessed,
+    a_record_after_the_lease_moved_on_is_fenced,
+    a_record_after_the_seal_is_refused,
+    a_record_races_a_seal_and_is_in_the_seal_or_refused,
+    a_successor_seals_what_was_left_open,
+    paths_are_bytes,
+}
+
+/// A plan in execute, and its holder.
+struct Work<'a> {
+    client: &'a Client,
+    plan: PlanId,
+    epoch: Epoch,
+}
+
+impl<'a> Work<'a> {
+    fn begin(client: &'a Client) -> Self {
+        let (plan, epoch) = client.executing("change things", LONG);
+        Self {
+            client,
+            plan,
+            epoch,
+        }
+    }
+
+    fn open(&self, node: &str) -> ChangesetId {
+        let id = self.client.ids().changeset();
+        let (epoch, node) = (self.epoch, self::node(node));
+        self.client
+            .must(self.plan, Command::OpenChangeset { epoch, id, node });
+        id
+    }
+
+    fn record(&self, into: Into, entry: Entry) -> Result<Committed, CommitError> {
+        record(self.client, self.plan, self.epoch, into, entry)
+    }
+
+    fn seal(&self, changeset: ChangesetId) {
+        let epoch = self.epoch;
+        self.client
+            .must(self.plan, Command::SealChangeset { epoch, changeset });
+    }
+
+    fn stored(&self) -> Vec<(Changeset, Vec<Entry>)> {
+        self.client.store().changesets(self.plan).unwrap()
+    }
+}
+
+fn record(
+    client: &Client,
+    plan: PlanId,
+    epoch: Epoch,
+    into: Into,
+    entry: Entry,
+) -> Result<Committed, CommitError> {
+    client.on(plan, Command::RecordChange { epoch, into, entry })
+}
+
+fn node(text: &str) -> Node {
+    text.parse().unwrap()
+}
+
+fn records_fold_by_path_and_read_back_by_path(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let id = work.open("main");
+    let version = client.plan(work.plan).version;
+    let deleted = Entry::new(samples::path("new"), Operation::Delete);
+    for entry in [
+        samples::modified("b", "0", "1"),
+        samples::created("new"),
+        samples::created("a"),
+        samples::modified("b", "1", "2"),
+        deleted,
+    ] {
+        let committed = work.record(Into::Changeset(id), entry).unwrap();
+        assert_eq!(committed.receipt.changeset, Some(id));
+    }
+    assert_eq!(
+        client.plan(work.plan).version,
+        version,
+        "an entry is no event"
+    );
+    let expected = vec![samples::created("a"), samples::modified("b", "0", "2")];
+    let stored = bench.open().changesets(work.plan).unwrap();
+    let [(changeset, entries)] = &stored[..] else {
+        panic!("{stored:?}");
+    };
+    assert_eq!(
+        (changeset.id, changeset.plan, &changeset.seal),
+        (id, work.plan, &None)
+    );
+    assert_eq!(
+        (&changeset.node, changeset.epoch),
+        (&Node::main(), work.epoch)
+    );
+    assert_eq!(*entries, expected);
+
+    work.seal(id);
+    let (changeset, entries) = work.stored().remove(0);
+    assert_eq!(entries, expected, "sealing changes no entry");
+    let seal = changeset.seal.unwrap();
+    assert_eq!(seal, Seal::of(&expected, seal.at));
+    assert_eq!(
+        client.plan(work.plan).version,
+        version.next(),
+        "sealing is an event"
+    );
+}
+
+/// What CleverAgents got wrong: a record went into whatever changeset was the latest.
+fn parallel_nodes_attribute_every_entry_rightly(bench: &Bench) {
+    const NODES: usize = 8;
+    const RECORDS: usize = 12;
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let (plan, epoch) = (work.plan, work.epoch);
+    let opened = bench.race(NODES, |number, client| {
+        let name = format!("node {number}");
+        let work = Work {
+            client,
+            plan,
+            epoch,
+        };
+        let id = work.open(&name);
+        for count in 0..RECORDS {
+            // Half of the paths are this node's alone, half are the same in all nodes.
+            let path = match count % 2 {
+                0 => format!("own/{number}/{count}"),
+                _ => format!("same/{count}"),
+            };
+            let mut entry = samples::created(path);
+            entry.tool = Some(name.clone());
+            let into = match count % 3 {
+                0 => Into::Node(node(&name)),
+                _ => Into::Changeset(id),
+            };
+            let committed = work.record(into, entry).unwrap();
+            assert_eq!(committed.receipt.changeset, Some(id));
+        }
+        id
+    });
+    let stored = bench.open().changesets(plan).unwrap();
+    assert_eq!(stored.len(), NODES);
+    for (changeset, entries) in stored {
+        let number = opened.iter().position(|id| *id == changeset.id).unwrap();
+        assert_eq!(changeset.node.as_str(), format!("node {number}"));
+        assert_eq!(entries.len(), RECORDS);
+        for entry in entries {
+            assert_eq!(
+                entry.tool.as_deref(),
+                Some(changeset.node.as_str()),
+                "{entry:?}"
+            );
+        }
+    }
+}
+
+fn parallel_records_of_one_path_fold_into_one_entry(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let id = work.open("main");
+    let (plan, epoch) = (work.plan, work.epoch);
+    work.record(Into::Changeset(id), samples::modified("a", "first", "0"))
+        .unwrap();
+    bench.race(8, |number, client| {
+        for count in 0..4 {
+            let entry = samples::modified("a", "?", &format!("{number}.{count}"));
+            record(client, plan, epoch, Into::Changeset(id), entry).unwrap();
+        }
+    });
+    let (_, entries) = work.stored().remove(0);
+    let [entry] = &entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(entry.before.as_deref(), Some("first"));
+    assert!(entry.after.as_deref().unwrap().ends_with(".3"), "{entry:?}");
+}
+
+/// Neither may write what it made of an entry the other has replaced since, or a record is lost.
+fn two_records_of_one_path_are_as_if_one_came_after_the_other(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let id = work.open("main");
+    let (plan, epoch) = (work.plan, work.epoch);
+    for (path, earlier) in [
+        ("new", None),
+        ("known", Some(samples::modified("known", "0", "1"))),
+    ] {
+        if let Some(entry) = earlier.clone() {
+            work.record(Into::Changeset(id), entry).unwrap();
+        }
+        let created = samples::created(path);
+        let mut deleted = Entry::new(samples::path(path), Operation::Delete);
+        deleted.before = Some("0".to_owned());
+        let command = Command::RecordChange {
+            epoch,
+            into: Into::Changeset(id),
+            entry: created.clone(),
+        };
+        let submission = client.submission(Some(plan), command);
+        let (other, second) = (bench.client(), deleted.clone());
+        let (answer, _) = commit_while(&client, submission, move || {
+            record(&other, plan, epoch, Into::Changeset(id), second).unwrap();
+        });
+        answer.unwrap();
+        let (_, entries) = work.stored().remove(0);
+        let stored = entries.into_iter().find(|entry| entry.path == created.path);
+        let folded = |first: &Entry, second: &Entry| match &earlier {
+            Some(earlier) => earlier.clone().then(first.clone())?.then(second.clone()),
+            None => first.clone().then(second.clone()),
+        };
+        let possible = [folded(&created, &deleted), folded(&deleted, &created)];
+        assert!(
+            possible.contains(&stored),
+            "{stored:?} is none of {possible:?}"
+        );
+    }
+}
+
+fn of_sixteen_openings_for_one_node_one_wins(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let (plan, epoch) = (work.plan, work.epoch);
+    let answers = bench.race(16, |_, client| {
+        let (id, node) = (client.ids().changeset(), Node::main());
+        let opened = client.on(plan, Command::OpenChangeset { epoch, id, node });
+        (id, opened)
+    });
+    let winners: Vec<_> = answers
+        .iter()
+        .filter(|(_, answer)| answer.is_ok())
+        .collect();
+    let [(winner, _)] = winners[..] else {
+        panic!("{answers:?}");
+    };
+    for (_, answer) in answers.iter().filter(|(id, _)| id != winner) {
+        let Err(CommitError::Refused(Refusal::NodeHasOpenChangeset { open })) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(open.id, *winner);
+    }
+    assert_eq!(work.stored().len(), 1);
+}
+
+fn ambiguity_is_refused_never_guessed(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let none = work.record(Into::OnlyOpen, samples::created("a"));
+    assert!(
+        matches!(
+            none,
+            Err(CommitError::Refused(Refusal::NoOpenChangeset {
+                node: None
+            }))
+        ),
+        "{none:?}"
+    );
+    let one = work.open("one");
+    let only = work.record(Into::OnlyOpen, samples::created("a")).unwrap();
+    assert_eq!(only.receipt.changeset, Some(one));
+    let two = work.open("two");
+    let before = Dump::of(client.store());
+    let ambiguous = work.record(Into::OnlyOpen, samples::created("b"));
+    let Err(CommitError::Refused(Refusal::AmbiguousChangeset { open })) = ambiguous else {
+        panic!("{ambiguous:?}");
+    };
+    assert_eq!(
+        open.iter().map(|open| open.id).collect::<Vec<_>>(),
+        [one, two]
+    );
+    let unknown = work.record(Into::Node(node("three")), samples::created("b"));
+    assert!(
+        matches!(unknown, Err(CommitError::Refused(_))),
+        "{unknown:?}"
+    );
+    // Another plan's changeset is as unknown as one that does not exist.
+    let elsewhere = Work::begin(&client);
+    let foreign = elsewhere.record(Into::Changeset(one), samples::created("b"));
+    assert!(
+        matches!(
+            foreign,
+            Err(CommitError::Refused(Refusal::NoSuchChangeset { .. }))
+        ),
+        "{foreign:?}"
+    );
+    let after = Dump::of(client.store());
+    assert_eq!(after.plan(work.plan), before.plan(work.plan));
+}
+
+fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
+    let client = bench.client();
+    let (plan, epoch) = client.executing("be taken over", OVER);
+    let work = Work {
+        client: &client,
+        plan,
+        epoch,
+    };
+    let id = work.open("main");
+    work.record(Into::Changeset(id), samples::created("mine"))
+        .unwrap();
+    let grounds = Grounds::Expired;
+    client.must(plan, Command::Reclaim { grounds });
+    let successor = client.worker("successor").claim(plan, LONG);
+    for into in [
+        Into::Changeset(id),
+        Into::Node(Node::main()),
+        Into::OnlyOpen,
+    ] {
+        let answer = work.record(into, samples::created("late"));
+        let Err(CommitError::Refused(Refusal::Fenced { given, current })) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!((given, current), (epoch, successor));
+    }
+    // Not even the successor writes into what an earlier holder opened.
+    let work = Work {
+        client: &client,
+        plan,
+        epoch: successor,
+    };
+    let answer = work.record(Into::Changeset(id), samples::created("other"));
+    assert!(
+        matches!(
+            answer,
+            Err(CommitError::Refused(Refusal::NoSuchChangeset { .. }))
+        ),
+        "{answer:?}"
+    );
+    assert_eq!(work.stored()[0].1, [samples::created("mine")]);
+}
+
+fn a_record_after_the_seal_is_refused(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let id = work.open("main");
+    work.seal(id);
+    let before = Dump::of(client.store());
+    for into in [
+        Into::Changeset(id),
+        Into::Node(Node::main()),
+        Into::OnlyOpen,
+    ] {
+        let answer = work.record(into, samples::created("late"));
+        assert!(matches!(answer, Err(CommitError::Refused(_))), "{answer:?}");
+    }
+    Dump::of(client.store()).assert_same(&before, "after records that were refused");
+    // Its node may begin anew.
+    let next = work.open("main");
+    work.record(Into::Node(Node::main()), samples::created("more"))
+        .unwrap();
+    let stored = work.stored();
+    let ids: Vec<ChangesetId> = stored.iter().map(|(changeset, _)| changeset.id).collect();
+    assert_eq!(ids, [id, next], "oldest first");
+}
+
+fn a_record_races_a_seal_and_is_in_the_seal_or_refused(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    for round in 0..5 {
+        let id = work.open("main");
+        let (plan, epoch) = (work.plan, work.epoch);
+        let recorded = bench.race(4, |number, client| {
+            if number == 0 {
+                let changeset = id;
+                client.must(plan, Command::SealChangeset { epoch, changeset });
+                return None;
+            }
+            let entry = samples::created(format!("{round}/{number}"));
+            let answer = record(client, plan, epoch, Into::Changeset(id), entry.clone());
+            answer.is_ok().then_some(entry)
+        });
+        let expected: Vec<Entry> = recorded.into_iter().flatten().collect();
+        let mut stored = work.stored();
+        let (changeset, entries) = stored.pop().unwrap();
+        assert_eq!(entries, expected);
+        let seal = changeset.seal.unwrap();
+        assert_eq!(seal, Seal::of(&expected, seal.at));
+    }
+}
+
+fn a_successor_seals_what_was_left_open(bench: &Bench) {
+    let client = bench.client();
+    let (plan, epoch) = client.executing("be taken over", OVER);
+    let work = Work {
+        client: &client,
+        plan,
+        epoch,
+    };
+    let id = work.open("main");
+    work.record(Into::Changeset(id), samples::created("left"))
+        .unwrap();
+    let grounds = Grounds::Expired;
+    client.must(plan, Command::Reclaim { grounds });
+    assert_eq!(work.stored()[0].0.seal, None);
+    let epoch = client.claim(plan, LONG);
+    let (changeset, entries) = work.stored().remove(0);
+    let seal = changeset.seal.unwrap();
+    assert_eq!(seal, Seal::of(&entries, seal.at));
+
+    // What the successor leaves open itself is sealed with its result.
+    let work = Work {
+        client: &client,
+        plan,
+        epoch,
+    };
+    let id = work.open("main");
+    work.record(Into::Changeset(id), samples::created("done"))
+        .unwrap();
+    let judgement = client.judge(plan, Gate::Result);
+    let result = samples::result("it");
+    client.must(
+        plan,
+        Command::CompleteExecute {
+            epoch,
+            result,
+            judgement,
+        },
+    );
+    let stored = work.stored();
+    assert_eq!(stored[0].0.seal.as_ref(), Some(&seal), "a seal is for good");
+    let sealed: Vec<ChangesetId> = all_events(client.store(), plan)
+        .into_iter()
+        .filter_map(|stored| match stored.recorded.event {
+            Event::ChangesetSealed { changeset, .. } => Some(changeset),
+            _ => None,
+        })
+        .collect();
+    let stored: Vec<ChangesetId> = stored.iter().map(|(changeset, _)| changeset.id).collect();
+    assert_eq!(sealed, stored, "each is sealed once");
+}
+
+fn paths_are_bytes(bench: &Bench) {
+    let client = bench.client();
+    let work = Work::begin(&client);
+    let id = work.open("main");
+    let mut paths: Vec<&[u8]> = vec![
+        b"\xff\xfe",
+        b"a\nb",
+        b"a b",
+        "ümlaut".as_bytes(),
+        "u\u{308}mlaut".as_bytes(),
+        b"B",
+        b"a",
+        b"a-b",
+        b"a/b",
+        b"A",
+        b"\x01",
+        b"'; DROP TABLE plans; --",
+        b"\\x41",
+        b"%",
+        b"..a",
+        b"\x80/\x81",
+    ];
+    for path in &paths {
+        let mut entry = samples::created(*path);
+        entry.from = Some(samples::path(*path));
+        work.record(Into::Changeset(id), entry.clone()).unwrap();
+        // Found again, or it would not fold.
+        entry.after = Some("2".repeat(40));
+        work.record(Into::Changeset(id), entry).unwrap();
+    }
+    paths.sort_unstable();
+    let (_, entries) = bench.open().changesets(work.plan).unwrap().remove(0);
+    let stored: Vec<&[u8]> = entries.iter().map(|entry| entry.path.as_bytes()).collect();
+    assert_eq!(stored, paths);
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.from.as_ref() == Some(&entry.path))
+    );
+    work.seal(id);
+}

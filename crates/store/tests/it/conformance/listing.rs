@@ -1,0 +1,349 @@
+//! Lists: in order, filtered, in pages that neither repeat nor skip while others write.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan::command::NewPlan;
+use plan::plan::ProfileSource;
+use plan::stage::{Category, StateName};
+use plan::{Command, Phase, PlanId, Profile, Refusal, Span, Timestamp};
+use store::{CommitError, PlanFilter, PlanRow, Store};
+use testkit::client::{LONG, OVER};
+use testkit::{Client, samples};
+
+use crate::bench::{Bench, due, watched};
+
+super::on_every_store! {
+    pages_are_newest_first_and_hold_what_the_filter_says,
+    no_plan_is_listed_twice_or_left_out_while_others_are_added,
+    plans_are_found_by_either_end_of_their_id,
+    what_may_be_claimed_is_listed_longest_waiting_first,
+    a_retry_is_not_due_before_its_time,
+    actions_are_listed_by_the_bytes_of_their_names,
+    odd_limits_are_harmless,
+}
+
+fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
+    let client = bench.client();
+    let tidy = client.add_action(samples::action("tidy"));
+    populate(&client, &tidy);
+    let store = bench.open();
+    let all = pages(store.as_ref(), &PlanFilter::default(), 1000);
+    assert_eq!(all.len(), 12);
+    assert!(all.is_sorted_by(|newer, older| newer.plan.id > older.plan.id));
+
+    let phases = [
+        None,
+        Some(Phase::Strategize),
+        Some(Phase::Execute),
+        Some(Phase::Apply),
+    ];
+    let states = std::iter::once(None).chain(StateName::ALL.map(Some));
+    let actions = [None, Some(tidy), Some(samples::name("unused"))];
+    let mut told_apart = BTreeSet::new();
+    for state in states {
+        for phase in phases {
+            for action in &actions {
+                for needs_person in [false, true] {
+                    let action = action.clone();
+                    let filter = PlanFilter {
+                        phase,
+                        state,
+                        action,
+                        needs_person,
+                    };
+                    let expected: Vec<&PlanRow> =
+                        all.iter().filter(|row| filter.matches(&row.plan)).collect();
+                    let found = pages(store.as_ref(), &filter, 2);
+                    assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+                    told_apart.insert(expected.len());
+                }
+            }
+        }
+    }
+    assert!(
+        told_apart.len() > 4,
+        "the filters hardly filter: {told_apart:?}"
+    );
+}
+
+/// Plans in a dozen different places, some of an action.
+fn populate(client: &Client, action: &plan::Name) {
+    let of_action = || client.add_plan(samples::use_of(client.ids().plan(), action));
+    let manual = |goal| {
+        client.add_plan(NewPlan {
+            profile: Some((Profile::Manual, ProfileSource::Flag)),
+            ..samples::goal(client.ids().plan(), goal)
+        })
+    };
+    of_action();
+    client.claim(of_action(), LONG);
+    client.must(of_action(), Command::Cancel { reason: None });
+    client.queued("queued");
+    manual("asks to be started");
+    client.strategized("strategized");
+    client.executing("executing", OVER);
+    client.finished("finished");
+    client.landed("landed");
+    let (errored, epoch) = client.executing("errored", LONG);
+    let (category, message) = (Category::Actor, "broke".to_owned());
+    client.must(
+        errored,
+        Command::Fail {
+            epoch,
+            category,
+            message,
+        },
+    );
+    let asking = client.queued("asking");
+    let epoch = client.claim(asking, LONG);
+    let (question, patience) = ("which?".to_owned(), None);
+    client.must(
+        asking,
+        Command::Ask {
+            epoch,
+            question,
+            patience,
+        },
+    );
+    let (constrained, epoch) = client.landing("constrained");
+    client.must(
+        constrained,
+        Command::Constrain {
+            epoch,
+            kind: plan::stage::ConstraintKind::Conflict,
+            message: "both changed it".to_owned(),
+            paths: vec![samples::path("a")],
+            commits: vec!["c".repeat(40)],
+        },
+    );
+}
+
+fn no_plan_is_listed_twice_or_left_out_while_others_are_added(bench: &Bench) {
+    let client = bench.client();
+    let before: BTreeSet<PlanId> = (0..40).map(|_| client.queued("before")).collect();
+    let (adder, added) = (bench.client(), AtomicU64::new(0));
+    let add = || {
+        let count = added.fetch_add(1, Ordering::Relaxed);
+        // Other machines' clocks differ, so new ids turn up anywhere.
+        let milliseconds = 1_750_000_000_000 + (count * 7919 % 101);
+        let id = PlanId::from_parts(milliseconds, u128::from(count) << 40);
+        adder.add_plan(samples::goal(id, "meanwhile"));
+    };
+    let store = bench.open();
+    watched(2, add, || {
+        for _ in 0..5 {
+            let listed = pages(store.as_ref(), &PlanFilter::default(), 3);
+            let ids: Vec<PlanId> = listed.iter().map(|row| row.plan.id).collect();
+            let distinct: BTreeSet<PlanId> = ids.iter().copied().collect();
+            assert_eq!(distinct.len(), ids.len(), "a plan is listed twice");
+            assert!(before.is_subset(&distinct), "a plan is missing");
+            assert!(ids.is_sorted_by(|newer, older| newer > older));
+        }
+    });
+    assert!(added.into_inner() > 0);
+}
+
+fn plans_are_found_by_either_end_of_their_id(bench: &Bench) {
+    let client = bench.client();
+    let id = |text: &str| -> PlanId { text.parse().unwrap() };
+    let one = id("01AAAAAAAAAAAAAAAAAAAAAXYZ");
+    let two = id("01AAAAAAAAAAAAAAAAAAAAB7KQ");
+    let three = id("01BBBBBBBBBBBBBBBBBBBBB7KQ");
+    // Its id begins as it ends.
+    let four = id("01CCCCCCCCCCCCCCCCCCCCC01C");
+    for plan in [one, two, three, four] {
+        client.add_plan(samples::goal(plan, "be found"));
+    }
+    let store = bench.open();
+    let found = |fragment: &str| {
+        let mut found = store.plans_like(fragment, 10).unwrap();
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(found("01A"), [one, two]);
+    assert_eq!(found("XYZ"), [one]);
+    assert_eq!(found("7KQ"), [two, three]);
+    assert_eq!(found("B7KQ"), [two, three]);
+    assert_eq!(found("BB7KQ"), [three]);
+    assert_eq!(found("01C"), [four], "found by both ends, listed once");
+    assert_eq!(found(&two.to_string()), [two]);
+    assert_eq!(found("01"), [one, two, three, four]);
+    assert_eq!(store.plans_like("01", 2).unwrap().len(), 2);
+    for nothing in [
+        "AAXY",
+        "%",
+        "_",
+        "01%",
+        "0_",
+        "*",
+        "\\",
+        "'",
+        "x",
+        "7kq",
+        "01AAAAAAAAAAAAAAAAAAAAAXYZZ",
+    ] {
+        assert!(found(nothing).is_empty(), "{nothing}");
+    }
+}
+
+fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
+    let now = bench.open().now().unwrap();
+    let ago = |seconds: i64| {
+        bench
+            .client()
+            .deciding_at(now.plus(Span::seconds(-seconds)))
+    };
+    let recent = ago(10).queued("recent");
+    let oldest = ago(3000).queued("oldest");
+    let old = ago(200).queued("old");
+    let executed = ago(100).strategized("to be executed");
+    let judgement = bench
+        .client()
+        .judge(executed, plan::invariant::Gate::Execute);
+    ago(100).must(executed, Command::ExecutePlan { judgement });
+    let asks = NewPlan {
+        profile: Some((Profile::Manual, ProfileSource::Flag)),
+        ..samples::goal(bench.ids.plan(), "ask first")
+    };
+    let asking = ago(1000).add_plan(asks);
+    let store = bench.open();
+    let waiting = |phase| due(store.as_ref(), phase);
+    assert_eq!(waiting(Phase::Strategize), [oldest, old, recent]);
+    assert_eq!(waiting(Phase::Execute), [executed]);
+    assert!(waiting(Phase::Apply).is_empty());
+    let mut behind = None;
+    for expected in [oldest, old, recent] {
+        let page = store.due(Phase::Strategize, behind, 1).unwrap();
+        assert_eq!(
+            page.iter().map(|due| due.plan).collect::<Vec<_>>(),
+            [expected]
+        );
+        behind = page.last().copied();
+    }
+    assert!(store.due(Phase::Strategize, behind, 1).unwrap().is_empty());
+
+    let client = bench.client();
+    let epoch = client.claim(oldest, LONG);
+    assert_eq!(waiting(Phase::Strategize), [old, recent]);
+    // Waiting starts anew when it is given back; what a person asked for needs nobody to ask.
+    client.must(oldest, Command::Release { epoch });
+    assert_eq!(waiting(Phase::Strategize), [old, recent, oldest]);
+    let epoch = client.claim(asking, LONG);
+    client.must(asking, Command::Release { epoch });
+    assert_eq!(waiting(Phase::Strategize), [old, recent, oldest, asking]);
+}
+
+fn a_retry_is_not_due_before_its_time(bench: &Bench) {
+    let now = bench.open().now().unwrap();
+    let failed_at = |moment: Timestamp| {
+        let client = bench.client().deciding_at(moment);
+        let plan = client.queued("stumble");
+        let epoch = client.claim(plan, LONG);
+        let (category, message) = (Category::Transient, "no network".to_owned());
+        client.must(
+            plan,
+            Command::Fail {
+                epoch,
+                category,
+                message,
+            },
+        );
+        plan
+    };
+    let ahead = failed_at(now.plus(Span::seconds(3600)));
+    let passed = failed_at(now.plus(Span::seconds(-3600)));
+    let client = bench.client();
+    assert_eq!(due(client.store(), Phase::Strategize), [passed]);
+    let early = client.worker("eager");
+    let answer = early.on(ahead, early.start(ahead, Phase::Strategize, LONG));
+    assert!(
+        matches!(answer, Err(CommitError::Refused(Refusal::NotDue { .. }))),
+        "{answer:?}"
+    );
+    early.claim(passed, LONG);
+}
+
+fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
+    let client = bench.client();
+    let mut names = [
+        "b",
+        "a-b",
+        "a.b",
+        "a_b",
+        "ab",
+        "a0",
+        "acme/b",
+        "z/a",
+        "lo/cal",
+        "local-x/a",
+    ]
+    .map(samples::name);
+    for name in &names {
+        client.add_action(plan::action::ActionDefinition {
+            name: name.clone(),
+            ..samples::action("any")
+        });
+    }
+    names.sort_unstable();
+    let store = bench.open();
+    let mut listed: Vec<plan::Name> = Vec::new();
+    loop {
+        let page = store.actions(listed.last(), 3).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page.iter().map(|action| action.name().clone()));
+    }
+    assert_eq!(listed, names);
+}
+
+/// A caller's limit is clamped to 1 to 1000, whatever it is.
+fn odd_limits_are_harmless(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.queued("one");
+    client.queued("two");
+    client.claim(plan, OVER);
+    client.add_action(samples::action("one"));
+    client.add_action(samples::action("two"));
+    let store = client.store();
+    for (limit, most) in [(0, 1), (1, 1), (usize::MAX, 1000)] {
+        let counts = [
+            store
+                .plans(&PlanFilter::default(), None, limit)
+                .unwrap()
+                .len(),
+            store.plans_like("0", limit).unwrap().len(),
+            store.due(Phase::Strategize, None, limit).unwrap().len(),
+            store.expired(limit).unwrap().len(),
+            store.actions(None, limit).unwrap().len(),
+            store
+                .plan_events(plan, plan::Version(0), limit)
+                .unwrap()
+                .len(),
+            store
+                .events(&store::Cursor::START, limit)
+                .unwrap()
+                .events
+                .len(),
+        ];
+        assert!(
+            counts.iter().all(|count| (1..=most).contains(count)),
+            "{limit}: {counts:?}"
+        );
+    }
+}
+
+/// Everything a filter lets through, read in pages.
+fn pages(store: &dyn Store, filter: &PlanFilter, limit: usize) -> Vec<PlanRow> {
+    let mut rows: Vec<PlanRow> = Vec::new();
+    loop {
+        let after = rows.last().map(|row| row.plan.id);
+        let page = store.plans(filter, after, limit).unwrap();
+        assert!(page.len() <= limit);
+        if page.is_empty() {
+            return rows;
+        }
+        rows.extend(page);
+    }
+}

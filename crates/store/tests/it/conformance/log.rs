@@ -1,0 +1,269 @@
+//! G12: every transition is an event in a chain; replay yields the plan; a tail misses nothing,
+//! repeats nothing, and keeps each plan's order.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plan::evolve::replay;
+use plan::{Command, Digest, PlanId, Recorded, Version};
+use store::record::chain;
+use store::verify::verify;
+use store::{Cursor, Store, StoredEvent};
+use testkit::Client;
+use testkit::client::LONG;
+use testkit::dump::all_events;
+
+use crate::bench::Bench;
+
+super::on_every_store! {
+    the_events_of_a_plan_are_in_order_and_chained,
+    replay_yields_the_plan_at_every_version,
+    tailers_see_every_event_exactly_once_in_the_order_of_its_plan,
+    a_stored_cursor_goes_on_where_it_was,
+    the_latest_cursor_lies_behind_everything,
+    waiting_ends_when_another_handle_commits,
+    waiting_in_vain_ends_too,
+}
+
+/// Far more than anything here takes: reached only by what hangs.
+const TOO_LONG: Duration = Duration::from_secs(30);
+
+fn the_events_of_a_plan_are_in_order_and_chained(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.landed("leave traces");
+    client.landed("another, whose events are not ours");
+    let store = bench.open();
+    let events = store.plan_events(plan, Version(0), 1000).unwrap();
+    let mut head = Digest::ZERO;
+    for (version, stored) in (1..).zip(&events) {
+        assert_eq!(
+            (stored.recorded.plan, stored.recorded.version),
+            (plan, Version(version))
+        );
+        head = chain(head, &stored.body);
+        assert_eq!(stored.hash, head, "the chain breaks at {version}");
+        assert_eq!(
+            stored.cursor, None,
+            "its place among all plans was not asked for"
+        );
+    }
+    let row = store.plan(plan).unwrap().unwrap();
+    assert_eq!(
+        (row.head, row.plan.version),
+        (head, Version(events.len() as u64))
+    );
+
+    let after = Version(3);
+    assert_eq!(store.plan_events(plan, after, 1000).unwrap(), events[3..]);
+    assert_eq!(store.plan_events(plan, after, 2).unwrap(), events[3..5]);
+    assert!(
+        store
+            .plan_events(plan, row.plan.version, 10)
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .plan_events(plan, Version(u64::MAX), 10)
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .plan_events(client.ids().plan(), Version(0), 10)
+            .unwrap()
+            .is_empty()
+    );
+}
+
+fn replay_yields_the_plan_at_every_version(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.queued("be replayed");
+    let mut told = vec![client.plan(plan)];
+    let steps: [fn(&Client, PlanId) -> Command; 4] = [
+        |client, plan| client.start(plan, plan::Phase::Strategize, LONG),
+        |client, plan| Command::CompleteStrategize {
+            epoch: client.plan(plan).epoch,
+            decisions: Vec::new(),
+        },
+        |_, _| Command::Revise {
+            feedback: "better".to_owned(),
+            dropped: Vec::new(),
+        },
+        |_, _| Command::Cancel {
+            reason: Some("enough".to_owned()),
+        },
+    ];
+    for step in steps {
+        told.push(client.must(plan, step(&client, plan)).plan.unwrap());
+    }
+    let recorded: Vec<Recorded> = all_events(bench.open().as_ref(), plan)
+        .into_iter()
+        .map(|stored| stored.recorded)
+        .collect();
+    for then in told {
+        let until = usize::try_from(then.version.0).unwrap();
+        assert_eq!(replay(&recorded[..until]).unwrap(), Some(then));
+    }
+    let verified = verify(bench.open().as_ref()).unwrap();
+    assert_eq!((verified.plans, verified.problems), (1, Vec::new()));
+    assert_eq!(verified.events, recorded.len() as u64);
+}
+
+fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) {
+    const WRITERS: usize = 8;
+    let client = bench.client();
+    let shared = client.finished("be signed by all");
+    let committed = AtomicUsize::new(all_events(client.store(), shared).len());
+    let writing = AtomicUsize::new(WRITERS);
+    let write = |client: &Client| {
+        let count = |events: u64| committed.fetch_add(events.try_into().unwrap(), Ordering::SeqCst);
+        let own = client.queued("be tailed");
+        for _ in 0..4 {
+            let epoch = client.claim(own, LONG);
+            client.must(own, Command::Release { epoch });
+            client.person("ada").must(shared, Command::Approve);
+            count(1);
+        }
+        count(client.plan(own).version.0);
+        writing.fetch_sub(1, Ordering::SeqCst);
+    };
+    let tail_all = || {
+        let store = bench.open();
+        let (mut seen, mut cursor) = (Vec::new(), Cursor::START);
+        let started = Instant::now();
+        loop {
+            let over = writing.load(Ordering::SeqCst) == 0;
+            let page = store.events(&cursor, 5).unwrap();
+            assert!(page.events.len() <= 5);
+            // As somebody does who goes on after a restart.
+            cursor = page.next.to_string().parse().unwrap();
+            if page.events.is_empty() {
+                assert_eq!(cursor.to_string(), page.next.to_string());
+                if over && seen.len() >= committed.load(Ordering::SeqCst) {
+                    return seen;
+                }
+                assert!(started.elapsed() < TOO_LONG, "{} seen", seen.len());
+                store.wait(Duration::from_millis(20)).unwrap();
+            }
+            seen.extend(page.events);
+        }
+    };
+    let (first, second) = thread::scope(|scope| {
+        let tailers = [scope.spawn(tail_all), scope.spawn(tail_all)];
+        bench.race(WRITERS, |_, client| write(client));
+        let [first, second] = tailers.map(|tailer| tailer.join().unwrap());
+        (first, second)
+    });
+    assert_eq!(first.len(), committed.load(Ordering::SeqCst));
+    for seen in [&first, &second] {
+        let mut by_plan: BTreeMap<PlanId, Vec<StoredEvent>> = BTreeMap::new();
+        for event in seen.iter().cloned() {
+            let of_plan = by_plan.entry(event.recorded.plan).or_default();
+            of_plan.push(StoredEvent {
+                cursor: None,
+                ..event
+            });
+        }
+        assert_eq!(by_plan.len(), WRITERS + 1);
+        for (plan, events) in by_plan {
+            assert_eq!(
+                events,
+                all_events(client.store(), plan),
+                "in its order, each once"
+            );
+        }
+    }
+    assert_eq!(first, second, "all tails are the same tail");
+}
+
+fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
+    let client = bench.client();
+    client.landed("leave traces");
+    client.landed("and more");
+    let total = client
+        .store()
+        .plans(&store::PlanFilter::default(), None, 10)
+        .unwrap()
+        .iter()
+        .map(|row| usize::try_from(row.plan.version.0).unwrap())
+        .sum();
+    let all = tail(client.store(), &Cursor::START, total);
+    // The cursor of each event leads to exactly what follows it, in every later process.
+    for (place, event) in all.iter().enumerate() {
+        let stored = event.cursor.as_ref().unwrap().to_string();
+        let cursor: Cursor = stored.parse().unwrap();
+        let rest = bench.open().events(&cursor, 1000).unwrap();
+        assert_eq!(rest.events, all[place + 1..], "after {stored}");
+    }
+    for bad in ["", "x", "1", "1.x", "-1.0", "1.2.3"] {
+        assert!(bad.parse::<Cursor>().is_err(), "{bad}");
+    }
+}
+
+fn the_latest_cursor_lies_behind_everything(bench: &Bench) {
+    let client = bench.client();
+    let old = client.queued("before");
+    tail(client.store(), &Cursor::START, 1);
+    let latest = client.store().latest().unwrap();
+    let nothing = client.store().events(&latest, 10).unwrap();
+    assert!(nothing.events.is_empty());
+    let new = client.queued("after");
+    let seen = tail(bench.open().as_ref(), &nothing.next, 1);
+    assert_eq!(
+        seen.iter()
+            .map(|event| event.recorded.plan)
+            .collect::<Vec<_>>(),
+        [new]
+    );
+    assert_ne!(old, new);
+}
+
+fn waiting_ends_when_another_handle_commits(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.finished("be signed");
+    let waiter = bench.open();
+    // Whatever it sets up at its first wait.
+    waiter.wait(Duration::from_millis(1)).unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            let started = Instant::now();
+            waiter.wait(TOO_LONG).unwrap();
+            started.elapsed()
+        });
+        // More than one, since the first may have come before the wait began.
+        let started = Instant::now();
+        while !waiting.is_finished() && started.elapsed() < TOO_LONG {
+            client.must(plan, Command::Approve);
+            thread::sleep(Duration::from_millis(20));
+        }
+        let waited = waiting.join().unwrap();
+        assert!(waited < TOO_LONG / 3, "woken after {waited:?}");
+    });
+}
+
+fn waiting_in_vain_ends_too(bench: &Bench) {
+    let store = bench.client().store().wait(Duration::from_millis(30));
+    store.unwrap();
+    let client = bench.client();
+    client.queued("before the wait began");
+    let started = Instant::now();
+    client.store().wait(Duration::from_millis(30)).unwrap();
+    assert!(started.elapsed() < TOO_LONG / 3);
+}
+
+/// So many events after a cursor, waiting for them if a store shows commits to tails a little late.
+fn tail(store: &dyn Store, after: &Cursor, wanted: usize) -> Vec<StoredEvent> {
+    let (mut seen, mut cursor) = (Vec::new(), after.clone());
+    let started = Instant::now();
+    while seen.len() < wanted {
+        let page = store.events(&cursor, 1000).unwrap();
+        cursor = page.next;
+        seen.extend(page.events);
+        assert!(started.elapsed() < TOO_LONG, "{} of {wanted}", seen.len());
+    }
+    assert_eq!(seen.len(), wanted);
+    seen
+}

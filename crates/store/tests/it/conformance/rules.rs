@@ -1,0 +1,278 @@
+//! Rules: each change of a scope is a revision, and no gate opens on rules that are no longer those.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plan::invariant::{Gate, RuleDraft, Scope};
+use plan::{Command, Outcome, Phase, Refusal};
+use store::CommitError;
+use testkit::client::{LONG, done};
+use testkit::samples;
+
+use crate::bench::{Bench, commit_while};
+
+super::on_every_store! {
+    every_change_of_a_scope_is_a_revision,
+    a_scope_that_lost_its_rules_keeps_its_revision,
+    the_rules_of_a_plan_are_those_of_its_scopes,
+    of_sixteen_rules_of_one_name_one_is_added,
+    parallel_changes_of_a_scope_are_counted_each,
+    a_judgement_made_stale_by_a_change_is_refused,
+    no_gate_opens_after_a_rule_that_forbids_it_was_added,
+    rules_that_were_read_are_held_to_the_commit,
+    evidence_is_that_of_the_current_entry,
+}
+
+fn add(scope: &Scope, name: &str, holds: &str) -> Command {
+    Command::AddRule {
+        scope: scope.clone(),
+        draft: samples::rule(name, holds, &Gate::ALL),
+    }
+}
+
+fn remove(scope: &Scope, name: &str) -> Command {
+    Command::RemoveRule {
+        scope: scope.clone(),
+        name: name.parse().unwrap(),
+    }
+}
+
+fn every_change_of_a_scope_is_a_revision(bench: &Bench) {
+    let client = bench.client();
+    let action = client.add_action(samples::action("tidy"));
+    let plan = client.queued("be ruled");
+    for scope in [Scope::Global, Scope::Action(action), Scope::Plan(plan)] {
+        let store = bench.open();
+        let revision = || {
+            store
+                .rules(std::slice::from_ref(&scope))
+                .unwrap()
+                .revision(&scope)
+        };
+        assert_eq!(revision(), 0);
+        done(client.submit(add(&scope, "one", "true")));
+        done(client.submit(add(&scope, "two", "true")));
+        assert_eq!(revision(), 2);
+        let again = client.submit(add(&scope, "one", "false"));
+        assert!(
+            matches!(again, Err(CommitError::Refused(Refusal::RuleExists { .. }))),
+            "{again:?}"
+        );
+        done(client.submit(remove(&scope, "one")));
+        assert_eq!(revision(), 3);
+        let gone = client.submit(remove(&scope, "one"));
+        assert!(
+            matches!(gone, Err(CommitError::Refused(Refusal::NoSuchRule { .. }))),
+            "{gone:?}"
+        );
+        done(client.submit(add(&scope, "one", "false")));
+        let book = store.rules(std::slice::from_ref(&scope)).unwrap();
+        assert_eq!(book.revision(&scope), 4);
+        let wordings: Vec<_> = ["one", "two"]
+            .map(|name| book.find(&scope, &name.parse().unwrap()).unwrap())
+            .map(|rule| (rule.revision, rule.draft.check.source().to_owned()))
+            .into();
+        assert_eq!(wordings, [(4, "false".to_owned()), (2, "true".to_owned())]);
+    }
+    let all = bench.open().rules(&[]).unwrap();
+    assert_eq!((all.rules.len(), all.revisions.len()), (6, 3));
+}
+
+/// Or a judgement made before would count as one made after.
+fn a_scope_that_lost_its_rules_keeps_its_revision(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.queued("judged on an empty book");
+    let before = client.start(plan, Phase::Strategize, LONG);
+    done(client.submit(add(&Scope::Global, "one", "false")));
+    done(client.submit(remove(&Scope::Global, "one")));
+    let book = bench.open().rules(&[Scope::Global]).unwrap();
+    assert_eq!((book.rules.len(), book.revision(&Scope::Global)), (0, 2));
+    let answer = client.on(plan, before);
+    assert!(
+        matches!(
+            answer,
+            Err(CommitError::Refused(Refusal::JudgementStale { .. }))
+        ),
+        "{answer:?}"
+    );
+    client.claim(plan, LONG);
+}
+
+fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
+    let client = bench.client();
+    let hard = RuleDraft {
+        non_overridable: true,
+        ..samples::rule("hard", "global", &Gate::ALL)
+    };
+    client.add_rule(Scope::Global, samples::rule("soft", "global", &Gate::ALL));
+    client.add_rule(Scope::Global, hard);
+    let action = client.add_action(plan::action::ActionDefinition {
+        invariants: vec![samples::rule("soft", "action", &Gate::ALL)],
+        ..samples::action("tidy")
+    });
+    let other = client.add_action(plan::action::ActionDefinition {
+        invariants: vec![samples::rule("not-ours", "other", &Gate::ALL)],
+        ..samples::action("other")
+    });
+    let plan = client.add_plan(samples::use_of(client.ids().plan(), &action));
+    client.add_plan(samples::use_of(client.ids().plan(), &other));
+    client.add_rule(Scope::Plan(plan), samples::rule("own", "plan", &Gate::ALL));
+    let overruled = client.submit(add(&Scope::Plan(plan), "hard", "weaker"));
+    assert!(
+        matches!(
+            overruled,
+            Err(CommitError::Refused(Refusal::NonOverridable { .. }))
+        ),
+        "{overruled:?}"
+    );
+    let snapshot = bench.open().snapshot(plan).unwrap().unwrap();
+    let effective: Vec<(&str, &str)> = snapshot
+        .rules
+        .effective()
+        .into_iter()
+        .map(|rule| (rule.draft.name.as_str(), rule.draft.check.source()))
+        .collect();
+    assert_eq!(
+        effective,
+        [("hard", "global"), ("own", "plan"), ("soft", "action")]
+    );
+    assert_eq!(snapshot.rules.rules.len(), 4);
+    assert_eq!(snapshot.action.unwrap().name(), &action);
+}
+
+fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.queued("be ruled");
+    for scope in [Scope::Global, Scope::Plan(plan)] {
+        let answers = bench.race(16, |_, client| client.submit(add(&scope, "one", "true")));
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
+        for answer in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+            assert!(
+                matches!(answer, CommitError::Refused(Refusal::RuleExists { .. })),
+                "{answer:?}"
+            );
+        }
+        let book = bench.open().rules(std::slice::from_ref(&scope)).unwrap();
+        assert_eq!((book.rules.len(), book.revision(&scope)), (1, 1));
+    }
+}
+
+fn parallel_changes_of_a_scope_are_counted_each(bench: &Bench) {
+    let names: Vec<String> = (0..8).map(|number| format!("rule-{number}")).collect();
+    bench.race(8, |number, client| {
+        done(client.submit(add(&Scope::Global, &names[number], "true")));
+    });
+    let book = bench.open().rules(&[Scope::Global]).unwrap();
+    assert_eq!((book.rules.len(), book.revision(&Scope::Global)), (8, 8));
+    let mut revisions: Vec<u64> = book.rules.iter().map(|rule| rule.revision).collect();
+    revisions.sort_unstable();
+    assert_eq!(revisions, (1..=8).collect::<Vec<_>>());
+}
+
+fn a_judgement_made_stale_by_a_change_is_refused(bench: &Bench) {
+    let client = bench.client();
+    let action = client.add_action(samples::action("tidy"));
+    let plan = client.add_plan(samples::use_of(client.ids().plan(), &action));
+    for scope in [Scope::Global, Scope::Action(action), Scope::Plan(plan)] {
+        let start = client.start(plan, Phase::Strategize, LONG);
+        done(bench.client().submit(add(&scope, "late", "true")));
+        let before = client.store().plan(plan).unwrap();
+        let answer = client.on(plan, start);
+        let Err(CommitError::Refused(Refusal::JudgementStale { gate })) = answer else {
+            panic!("{scope}: {answer:?}");
+        };
+        assert_eq!(gate, Gate::Strategize);
+        assert_eq!(client.store().plan(plan).unwrap(), before);
+    }
+    client.claim(plan, LONG);
+}
+
+fn no_gate_opens_after_a_rule_that_forbids_it_was_added(bench: &Bench) {
+    let client = bench.client();
+    let plans: Vec<_> = (0..8).map(|_| client.queued("race a rule")).collect();
+    let added = AtomicBool::new(false);
+    bench.race(plans.len() + 1, |number, client| {
+        if number == plans.len() {
+            done(client.submit(add(&Scope::Global, "never", "false")));
+            added.store(true, Ordering::SeqCst);
+            return;
+        }
+        let plan = plans[number];
+        for _ in 0..6 {
+            let start = client.start(plan, Phase::Strategize, LONG);
+            let forbidden = added.load(Ordering::SeqCst);
+            match client.on(plan, start) {
+                Ok(committed) if committed.receipt.outcome == Outcome::Done => {
+                    assert!(!forbidden, "a gate opened although a rule forbade it");
+                    let epoch = committed.receipt.epoch.unwrap();
+                    client.must(plan, Command::Release { epoch });
+                }
+                Ok(blocked) => assert!(matches!(blocked.receipt.outcome, Outcome::Blocked(_))),
+                Err(CommitError::Refused(Refusal::JudgementStale { .. })) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+/// While a decision is being made, nobody changes the rules it was made on; or if somebody could,
+/// it is made again. Also when the scope has no row yet that could be locked.
+fn rules_that_were_read_are_held_to_the_commit(bench: &Bench) {
+    let client = bench.client();
+    let action = client.add_action(samples::action("tidy"));
+    let plan = client.add_plan(samples::use_of(client.ids().plan(), &action));
+    for scope in [Scope::Global, Scope::Action(action), Scope::Plan(plan)] {
+        let (other, rule) = (bench.client(), add(&scope, "meanwhile", "false"));
+        let start = client.start(plan, Phase::Strategize, LONG);
+        let submission = client.submission(Some(plan), start);
+        let (answer, changed) =
+            commit_while(&client, submission, move || drop(done(other.submit(rule))));
+        if changed {
+            assert!(
+                matches!(
+                    answer,
+                    Err(CommitError::Refused(Refusal::JudgementStale { .. }))
+                ),
+                "{scope}: decided on rules that had changed: {answer:?}"
+            );
+        } else {
+            let epoch = done(answer).receipt.epoch.unwrap();
+            client.must(plan, Command::Release { epoch });
+        }
+        done(client.submit(remove(&scope, "meanwhile")));
+    }
+}
+
+fn evidence_is_that_of_the_current_entry(bench: &Bench) {
+    let client = bench.client();
+    client.add_rule(
+        Scope::Global,
+        samples::rule("tests-pass", "true", &[Gate::Result]),
+    );
+    let plan = client.finished("be judged");
+    let evidence = || bench.open().snapshot(plan).unwrap().unwrap().evidence;
+    let [first] = &evidence()[..] else {
+        panic!("{:?}", evidence());
+    };
+    assert_eq!(
+        (first.plan, first.entry, first.verdict.rule.name.as_str()),
+        (plan, 1, "tests-pass")
+    );
+    let (feedback, dropped) = ("better".to_owned(), Vec::new());
+    client.must(plan, Command::Revise { feedback, dropped });
+    assert_eq!(evidence(), [], "a new entry has no result yet");
+    let epoch = client.claim(plan, LONG);
+    let judgement = client.judge(plan, Gate::Result);
+    let result = samples::result("better");
+    client.must(
+        plan,
+        Command::CompleteExecute {
+            epoch,
+            result,
+            judgement,
+        },
+    );
+    assert_eq!(
+        evidence().iter().map(|one| one.entry).collect::<Vec<_>>(),
+        [2]
+    );
+}

@@ -1,0 +1,590 @@
+//! G4: the stores are the same store. Random commands, with faults and repetitions among them, get
+//! the same answers everywhere and leave the same rows, down to the hashes of the events.
+//!
+//! What time it is comes from the test, so that even timestamps agree.
+
+use plan::changeset::{Node, Operation};
+use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
+use plan::decision::{DecisionKind, ReportedDecision};
+use plan::invariant::{Gate, RuleDraft, RuleRef, Scope};
+use plan::plan::ProfileSource;
+use plan::stage::{Category, ConstraintKind, Landing, StateName, Work};
+use plan::{Command, Epoch, Phase, Plan, PlanId, Profile, Span, Stage, Timestamp};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use store::fault::FaultPoint;
+use store::verify::verify;
+use store::{CommitError, Committed};
+use testkit::client::LONG;
+use testkit::{Client, Dump, samples};
+
+use crate::bench::{Bench, due};
+
+const STEPS: usize = 200;
+/// Past in every store, so that what waits is due and what ran out is expired.
+const BEGINNING: Timestamp = Timestamp(1_600_000_000_000_000);
+
+mod memory {
+    use super::*;
+
+    /// What the others are compared with must be right in itself.
+    #[test]
+    fn random_commands_leave_a_sound_store() {
+        check(8, |steps| run(steps, &[&Bench::memory()]));
+    }
+}
+
+#[test]
+fn all_stores_answer_alike_and_hold_the_same_rows() {
+    check(3, |steps| {
+        run(
+            steps,
+            &[&Bench::memory(), &Bench::sqlite(), &Bench::postgres()],
+        );
+    });
+}
+
+/// Runs this on random steps, the same in every run.
+fn check(cases: u32, run: impl Fn(&[Step])) {
+    let config = Config {
+        cases,
+        max_shrink_iters: 60,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let steps = prop::collection::vec(step(), STEPS);
+    let checked = TestRunner::new_with_rng(config, random).run(&steps, |steps| {
+        run(&steps);
+        Ok(())
+    });
+    if let Err(failure) = checked {
+        panic!("{failure}");
+    }
+}
+
+/// One submission, as far as it can be said before it is known how things stand.
+#[derive(Debug, Clone)]
+struct Step {
+    act: Act,
+    /// Which of the plans there are.
+    plan: usize,
+    by_person: bool,
+    key: Option<u8>,
+    fault: Option<FaultPoint>,
+    /// Through a handle that was opened for it.
+    reopened: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    /// What takes a plan one step further.
+    Forward,
+    /// The last submission with a key, once more.
+    Again,
+    CreateAction(u8),
+    ArchiveAction(u8),
+    AddRule(ScopeChoice, u8, RuleChoice),
+    RemoveRule(ScopeChoice, u8),
+    Use(Option<u8>, Profile),
+    Start(Phase, bool),
+    Open(u8, Authority),
+    Record(IntoChoice, u8, Operation, Authority),
+    Seal(u8),
+    Renew(Authority, bool),
+    Release(Authority),
+    Reclaim(bool),
+    Fail(Category, Authority),
+    Ask(bool),
+    Answer,
+    ExpireQuestion,
+    Retry,
+    Revise,
+    Revert,
+    Waive(u8),
+    Approve,
+    Withdraw(Authority),
+    Constrain(Authority),
+    Cancel,
+    Undo,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ScopeChoice {
+    Global,
+    Action(u8),
+    Plan,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum RuleChoice {
+    Holds,
+    Fails,
+    FailsForSure,
+    Advises,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum IntoChoice {
+    Node(u8),
+    OnlyOpen,
+    Some(u8),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Authority {
+    Current,
+    Former,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let faults = [
+        FaultPoint::Decided,
+        FaultPoint::BeforeCommit,
+        FaultPoint::AfterCommit,
+    ];
+    (
+        act(),
+        0..4_usize,
+        prop::bool::weighted(0.7),
+        prop::option::weighted(0.2, 0..3_u8),
+        prop::option::weighted(0.1, select(faults.to_vec())),
+        prop::bool::weighted(0.05),
+    )
+        .prop_map(|(act, plan, by_person, key, fault, reopened)| Step {
+            act,
+            plan,
+            by_person,
+            key,
+            fault,
+            reopened,
+        })
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let few = 0..3_u8;
+    let scope = prop_oneof![
+        Just(ScopeChoice::Global),
+        few.clone().prop_map(ScopeChoice::Action),
+        Just(ScopeChoice::Plan),
+    ];
+    let rule = select(vec![
+        RuleChoice::Holds,
+        RuleChoice::Holds,
+        RuleChoice::Fails,
+        RuleChoice::FailsForSure,
+        RuleChoice::Advises,
+    ]);
+    let authority = prop_oneof![4 => Just(Authority::Current), 1 => Just(Authority::Former)];
+    let into = prop_oneof![
+        few.clone().prop_map(IntoChoice::Node),
+        Just(IntoChoice::OnlyOpen),
+        few.clone().prop_map(IntoChoice::Some),
+    ];
+    let operation = select(vec![
+        Operation::Create,
+        Operation::Modify,
+        Operation::Delete,
+        Operation::Rename,
+    ]);
+    let making = prop_oneof![
+        few.clone().prop_map(Act::CreateAction),
+        few.clone().prop_map(Act::ArchiveAction),
+        (scope.clone(), few.clone(), rule).prop_map(|(s, n, r)| Act::AddRule(s, n, r)),
+        (scope, few.clone()).prop_map(|(s, n)| Act::RemoveRule(s, n)),
+        (prop::option::of(few.clone()), select(Profile::ALL.to_vec()))
+            .prop_map(|(action, profile)| Act::Use(action, profile)),
+    ];
+    let changing = prop_oneof![
+        (few.clone(), authority.clone()).prop_map(|(n, a)| Act::Open(n, a)),
+        (into, few.clone(), operation, authority.clone())
+            .prop_map(|(i, p, o, a)| Act::Record(i, p, o, a)),
+        few.clone().prop_map(Act::Seal),
+    ];
+    let phase = select(vec![Phase::Strategize, Phase::Execute, Phase::Apply]);
+    let moving = prop_oneof![
+        (phase, any::<bool>()).prop_map(|(phase, over)| Act::Start(phase, over)),
+        (authority.clone(), any::<bool>()).prop_map(|(a, over)| Act::Renew(a, over)),
+        authority.clone().prop_map(Act::Release),
+        any::<bool>().prop_map(Act::Reclaim),
+        (select(Category::ALL.to_vec()), authority.clone()).prop_map(|(c, a)| Act::Fail(c, a)),
+        any::<bool>().prop_map(Act::Ask),
+        Just(Act::Answer),
+        Just(Act::ExpireQuestion),
+        Just(Act::Retry),
+        Just(Act::Revise),
+        Just(Act::Revert),
+        few.prop_map(Act::Waive),
+        Just(Act::Approve),
+        authority.clone().prop_map(Act::Withdraw),
+        authority.prop_map(Act::Constrain),
+        Just(Act::Cancel),
+        Just(Act::Undo),
+    ];
+    prop_oneof![
+        10 => Just(Act::Forward),
+        1 => Just(Act::Again),
+        2 => making,
+        3 => changing,
+        4 => moving,
+    ]
+}
+
+/// A command as it was submitted under a key.
+type Keyed = (u8, String, Option<PlanId>, Command);
+
+/// Does the steps in all of these stores, comparing every answer and in the end everything.
+fn run(steps: &[Step], benches: &[&Bench]) {
+    let mut clients: Vec<Client> = benches.iter().map(|bench| bench.client()).collect();
+    let mut plans: Vec<PlanId> = Vec::new();
+    let mut last_keyed: Option<Keyed> = None;
+    for (number, step) in steps.iter().enumerate() {
+        if step.reopened {
+            clients = benches.iter().map(|bench| bench.client()).collect();
+        }
+        let said = format!("{:?} {}", step.act, step.plan);
+        let (key, said, plan, command) = match (&step.act, last_keyed.clone()) {
+            (Act::Again, None) => continue,
+            (Act::Again, Some((key, said, plan, command))) => (Some(key), said, plan, command),
+            (act, _) => {
+                // The latest few, so that each gets somewhere.
+                let plan = plans
+                    .iter()
+                    .rev()
+                    .nth(step.plan % plans.len().max(1))
+                    .copied();
+                let Some((plan, command)) = command(act, plan, &clients[0]) else {
+                    continue;
+                };
+                (step.key, said, plan, command)
+            }
+        };
+        if let Some(key) = key {
+            last_keyed = Some((key, said.clone(), plan, command.clone()));
+        }
+        let moment = BEGINNING.plus(Span::seconds(i64::try_from(number).unwrap()));
+        let answers: Vec<Answer> = std::iter::zip(benches, &clients)
+            .map(|(bench, client)| {
+                let client = match step.by_person {
+                    true => client.person("ada"),
+                    false => client.worker("robot"),
+                };
+                let client = client.deciding_at(moment);
+                step.fault.iter().for_each(|point| bench.faults.arm(*point));
+                let answer = match key {
+                    Some(key) => client.with_key(&key.to_string(), &said, plan, command.clone()),
+                    None => client
+                        .store()
+                        .commit(client.submission(plan, command.clone())),
+                };
+                bench.faults.disarm();
+                answer.into()
+            })
+            .collect();
+        for answer in &answers {
+            assert_eq!(answer, &answers[0], "step {number}: {step:?}: {command:?}");
+        }
+        if let Answer::Committed(committed) = &answers[0]
+            && let Some(plan) = committed.receipt.plan
+            && !plans.contains(&plan)
+        {
+            plans.push(plan);
+        }
+    }
+    let first = Dump::of(clients[0].store());
+    for bench in benches {
+        let store = bench.open();
+        let dump = Dump::of(store.as_ref());
+        dump.assert_same(&first, "in the end");
+        for dumped in &dump.plans {
+            let holder = dumped.row.plan.stage.holder().map(|holder| holder.epoch);
+            assert_eq!(dumped.row.lease.as_ref().map(|lease| lease.epoch), holder);
+        }
+        for phase in [Phase::Strategize, Phase::Execute, Phase::Apply] {
+            assert_eq!(due(store.as_ref(), phase), due(clients[0].store(), phase));
+        }
+        let expired = |store: &dyn store::Store| store.expired(1000).unwrap();
+        assert_eq!(expired(store.as_ref()), expired(clients[0].store()));
+        assert_eq!(
+            verify(store.as_ref()).unwrap().problems,
+            Vec::<String>::new()
+        );
+    }
+}
+
+/// An answer, as far as it must be the same in all stores. How a database says that it failed is
+/// its own affair.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Committed(Box<Committed>),
+    Refused(plan::Refusal),
+    KeyReused(String),
+    Failed,
+}
+
+impl From<Result<Committed, CommitError>> for Answer {
+    fn from(answer: Result<Committed, CommitError>) -> Self {
+        match answer {
+            Ok(committed) => Self::Committed(Box::new(committed)),
+            Err(CommitError::Refused(refusal)) => Self::Refused(refusal),
+            Err(CommitError::KeyReused { key }) => Self::KeyReused(key),
+            Err(CommitError::Failed(_)) => Self::Failed,
+            Err(error @ CommitError::Unknown { .. }) => panic!("{error}"),
+        }
+    }
+}
+
+/// What an act comes to as things stand; `None` if it is about a plan and there is none.
+fn command(act: &Act, plan: Option<PlanId>, client: &Client) -> Option<(Option<PlanId>, Command)> {
+    let id = plan;
+    let action = |number: &u8| samples::name(&format!("action-{number}"));
+    let rule = |number: &u8| format!("rule-{number}");
+    let scope = |choice: &ScopeChoice| {
+        Some(match choice {
+            ScopeChoice::Global => Scope::Global,
+            ScopeChoice::Action(number) => Scope::Action(action(number)),
+            ScopeChoice::Plan => Scope::Plan(id?),
+        })
+    };
+    let made = match act {
+        Act::CreateAction(number) => Command::CreateAction(plan::action::ActionDefinition {
+            reusable: *number != 0,
+            read_only: *number == 1,
+            invariants: vec![samples::rule("of-action", "true", &Gate::ALL)],
+            ..samples::action(action(number).full())
+        }),
+        Act::ArchiveAction(number) => Command::ArchiveAction(action(number)),
+        Act::AddRule(choice, number, wording) => Command::AddRule {
+            scope: scope(choice)?,
+            draft: draft(&rule(number), *wording),
+        },
+        Act::RemoveRule(choice, number) => Command::RemoveRule {
+            scope: scope(choice)?,
+            name: rule(number).parse().unwrap(),
+        },
+        Act::Use(used, profile) => Command::Use(NewPlan {
+            action: used.as_ref().map(action),
+            profile: Some((*profile, ProfileSource::Flag)),
+            ..samples::goal(client.ids().plan(), "go through much")
+        }),
+        other => match id.map(|id| client.plan(id)) {
+            Some(plan) if !matches!(other, Act::Forward) || !plan.stage.is_final() => {
+                return Some((id, about_plan(other, &plan, client)));
+            }
+            // What ended goes no further; another takes its place.
+            Some(_) | None => Command::Use(samples::goal(client.ids().plan(), "go through much")),
+        },
+    };
+    Some((None, made))
+}
+
+fn draft(name: &str, choice: RuleChoice) -> RuleDraft {
+    let holds = match choice {
+        RuleChoice::Holds => "true",
+        RuleChoice::Fails | RuleChoice::FailsForSure | RuleChoice::Advises => "false",
+    };
+    RuleDraft {
+        advisory: matches!(choice, RuleChoice::Advises),
+        non_overridable: matches!(choice, RuleChoice::FailsForSure),
+        ..samples::rule(name, holds, &[Gate::Execute, Gate::Result])
+    }
+}
+
+fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
+    let epoch = |authority: &Authority| match authority {
+        Authority::Current => plan.epoch,
+        Authority::Former => Epoch(plan.epoch.0.saturating_sub(1)),
+    };
+    let node = |number: &u8| -> Node { format!("node {number}").parse().unwrap() };
+    let nth_changeset = |number: &u8| {
+        let stored = client.store().changesets(plan.id).unwrap();
+        let nth = stored.iter().rev().nth(usize::from(*number));
+        nth.map_or_else(|| client.ids().changeset(), |(changeset, _)| changeset.id)
+    };
+    let lease = |over: bool| if over { Span::seconds(-1) } else { LONG };
+    let text = || "said".to_owned();
+    match act {
+        Act::Start(phase, over) => client.start(plan.id, *phase, lease(*over)),
+        Act::Open(number, authority) => Command::OpenChangeset {
+            epoch: epoch(authority),
+            id: client.ids().changeset(),
+            node: node(number),
+        },
+        Act::Record(into, number, operation, authority) => {
+            let mut entry = samples::modified(format!("dir/{number}"), "before", "after");
+            entry.operation = *operation;
+            Command::RecordChange {
+                epoch: epoch(authority),
+                into: match into {
+                    IntoChoice::Node(number) => Into::Node(node(number)),
+                    IntoChoice::OnlyOpen => Into::OnlyOpen,
+                    IntoChoice::Some(number) => Into::Changeset(nth_changeset(number)),
+                },
+                entry,
+            }
+        }
+        Act::Seal(number) => Command::SealChangeset {
+            epoch: plan.epoch,
+            changeset: nth_changeset(number),
+        },
+        Act::Renew(authority, over) => Command::Renew {
+            epoch: epoch(authority),
+            lease: lease(*over),
+        },
+        Act::Release(authority) => Command::Release {
+            epoch: epoch(authority),
+        },
+        Act::Reclaim(dead) => Command::Reclaim {
+            grounds: if *dead {
+                Grounds::OwnerDead
+            } else {
+                Grounds::Expired
+            },
+        },
+        Act::Fail(category, authority) => Command::Fail {
+            epoch: epoch(authority),
+            category: *category,
+            message: text(),
+        },
+        Act::Ask(over) => Command::Ask {
+            epoch: plan.epoch,
+            question: text(),
+            patience: Some(lease(*over)),
+        },
+        Act::Answer => Command::Answer { text: text() },
+        Act::ExpireQuestion => Command::ExpireQuestion,
+        Act::Retry => Command::Retry {
+            fresh: false,
+            limits: None,
+        },
+        Act::Revise => Command::Revise {
+            feedback: text(),
+            dropped: vec![samples::path("dir/0")],
+        },
+        Act::Revert => Command::Revert { reason: text() },
+        Act::Waive(number) => Command::Waive {
+            rule: format!("rule-{number}").parse().unwrap(),
+            reason: text(),
+        },
+        Act::Approve => Command::Approve,
+        Act::Withdraw(authority) => Command::WithdrawApply {
+            epoch: epoch(authority),
+        },
+        Act::Constrain(authority) => Command::Constrain {
+            epoch: epoch(authority),
+            kind: ConstraintKind::Conflict,
+            message: text(),
+            paths: vec![samples::path("dir/1")],
+            commits: Vec::new(),
+        },
+        Act::Cancel => Command::Cancel { reason: None },
+        Act::Undo => Command::Undo(LinkedPlan {
+            id: client.ids().plan(),
+            resources: plan.resources.clone(),
+            result: samples::result("undo"),
+        }),
+        Act::Forward
+        | Act::Again
+        | Act::CreateAction(_)
+        | Act::ArchiveAction(_)
+        | Act::AddRule(..)
+        | Act::RemoveRule(..)
+        | Act::Use(..) => forward(plan, client),
+    }
+}
+
+/// What takes a plan one step further.
+fn forward(plan: &Plan, client: &Client) -> Command {
+    let epoch = plan.epoch;
+    let judge = |gate| client.judge(plan.id, gate);
+    if let Some(rule) = blocking(plan, client) {
+        let (scope, name) = (rule.scope, rule.name);
+        return Command::RemoveRule { scope, name };
+    }
+    match (&plan.stage, plan.stage.state()) {
+        (_, StateName::Queued) => client.start(plan.id, plan.phase(), LONG),
+        (_, StateName::AwaitingInput) => Command::Answer {
+            text: "landed".to_owned(),
+        },
+        (_, StateName::Errored | StateName::Constrained) => Command::Retry {
+            fresh: true,
+            limits: None,
+        },
+        (Stage::Strategize(Work::Processing(_)), _) => Command::CompleteStrategize {
+            epoch,
+            decisions: vec![ReportedDecision {
+                kind: DecisionKind::StrategyChoice,
+                question: "how?".to_owned(),
+                choice: "so".to_owned(),
+                alternatives: vec!["not so".to_owned()],
+                rationale: None,
+                confidence: Some(0.9.try_into().unwrap()),
+                parent: None,
+            }],
+        },
+        (Stage::Strategize(_), _) => Command::ExecutePlan {
+            judgement: judge(Gate::Execute),
+        },
+        (Stage::Execute(Work::Processing(_)), _) => forward_in_execute(plan, client),
+        (Stage::Execute(_), _) if plan.has_targets() && plan.valid_approval().is_none() => {
+            Command::Approve
+        }
+        (Stage::Execute(_), _) => Command::ApplyPlan {
+            judgement: judge(Gate::Apply),
+        },
+        (Stage::Apply(Landing::Processing(_, None)), _) if plan.has_targets() => {
+            Command::PrepareApply {
+                epoch,
+                moves: samples::landing(),
+                judgement: judge(Gate::Apply),
+            }
+        }
+        (Stage::Apply(_), _) => Command::CompleteApply {
+            epoch,
+            landed: plan.resources.clone(),
+            rest: None,
+        },
+    }
+}
+
+/// A rule that blocked the plan where it stands and is still there.
+fn blocking(plan: &Plan, client: &Client) -> Option<RuleRef> {
+    let snapshot = client.store().snapshot(plan.id).unwrap()?;
+    let verdict = snapshot.row.verdict?;
+    let rules = snapshot.rules.rules;
+    let failed = verdict.failed.into_iter().map(|failed| failed.rule);
+    (verdict.version == plan.version)
+        .then(|| {
+            failed
+                .into_iter()
+                .find(|rule| rules.iter().any(|one| one.reference() == *rule))
+        })
+        .flatten()
+}
+
+/// First a changeset, then two entries in it, then the result.
+fn forward_in_execute(plan: &Plan, client: &Client) -> Command {
+    let epoch = plan.epoch;
+    let stored = client.store().changesets(plan.id).unwrap();
+    let own = stored
+        .iter()
+        .find(|(changeset, _)| changeset.epoch == epoch);
+    match own.map(|(changeset, entries)| (changeset.id, entries.len())) {
+        None => Command::OpenChangeset {
+            epoch,
+            id: client.ids().changeset(),
+            node: Node::main(),
+        },
+        Some((id, count @ 0..2)) => Command::RecordChange {
+            epoch,
+            into: Into::Changeset(id),
+            entry: samples::created(format!("file {count}")),
+        },
+        Some(_) => Command::CompleteExecute {
+            epoch,
+            result: samples::result("it"),
+            judgement: client.judge(plan.id, Gate::Result),
+        },
+    }
+}

@@ -1,0 +1,65 @@
+//! G12: a log that was tampered with is found out.
+
+use plan::PlanId;
+use store::verify::verify;
+use testkit::Dump;
+
+use crate::bench::Bench;
+
+super::on_every_database! {
+    tampering_is_found,
+}
+
+fn tampering_is_found(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.landed("be tampered with");
+    let other = client.landed("be left alone");
+    let one = format!("plan_id = '{plan}'");
+    let before = Dump::of(client.store());
+    // What can be taken back, and is then found to be right again.
+    let forge = |table: &str, from: &str, to: &str, which: &str| {
+        bench.sql(&format!(
+            "UPDATE {table} SET body = replace(body, '{from}', '{to}') WHERE {one} {which}"
+        ));
+    };
+    for (table, which) in [
+        ("events", "AND version = 1"),
+        ("events", "AND version = 5"),
+        ("plans", ""),
+    ] {
+        forge(table, "ada", "bob", which);
+        assert_found(bench, plan, other, table);
+        forge(table, "bob", "ada", which);
+        assert_eq!(problems(bench), Vec::<String>::new());
+        Dump::of(client.store()).assert_same(&before, "after taking it back");
+    }
+    // What cannot, from the end of the log to its beginning.
+    let last = format!("(SELECT max(version) FROM events WHERE {one})");
+    for change in [
+        format!("DELETE FROM events WHERE {one} AND version = {last}"),
+        format!("UPDATE events SET body = '{{}}' WHERE {one} AND version = 6"),
+        format!("DELETE FROM events WHERE {one} AND version = 4"),
+        format!(
+            "UPDATE events SET hash = (SELECT head FROM plans WHERE {one})
+             WHERE {one} AND version = 3"
+        ),
+        format!("DELETE FROM events WHERE {one}"),
+    ] {
+        bench.sql(&change);
+        assert_found(bench, plan, other, &change);
+    }
+}
+
+fn assert_found(bench: &Bench, tampered: PlanId, other: PlanId, what: &str) {
+    let problems = problems(bench);
+    let named = |plan: PlanId| {
+        let plan = plan.to_string();
+        problems.iter().any(|problem| problem.contains(&plan))
+    };
+    assert!(named(tampered), "{what}: {problems:?}");
+    assert!(!named(other), "{what}: {problems:?}");
+}
+
+fn problems(bench: &Bench) -> Vec<String> {
+    verify(bench.open().as_ref()).unwrap().problems
+}

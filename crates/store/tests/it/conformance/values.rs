@@ -1,0 +1,240 @@
+//! G4: one domain of values. What goes in comes out, to the last bit.
+
+use plan::action::ActionDefinition;
+use plan::argument::{ArgumentType, ArgumentValue};
+use plan::changeset::{Entry, Operation};
+use plan::command::{Into, NewPlan};
+use plan::decision::{DecisionKind, ReportedDecision};
+use plan::evolve::replay;
+use plan::plan::Limits;
+use plan::{Command, Span, Text, Timestamp};
+use store::verify::verify;
+use testkit::client::LONG;
+use testkit::dump::all_events;
+use testkit::samples;
+
+use crate::bench::Bench;
+
+super::on_every_store! {
+    extreme_arguments_survive,
+    extreme_moments_survive,
+    long_and_odd_texts_survive,
+    every_field_of_an_action_survives,
+    every_field_of_an_entry_survives,
+}
+
+const ODD_TEXTS: [&str; 9] = [
+    "naïve Ünïcode – „quoted“",
+    "\u{1f469}\u{200d}\u{1f52c} \u{202e}backwards\u{202c} e\u{301}",
+    "line one\nline two\r\n\ttabbed\u{b}\u{1f}\u{7f}",
+    "'; DROP TABLE plans; -- \" \\ $1 ?1 %s {}",
+    "\u{fffd}\u{feff}\u{10ffff}\u{e000}",
+    "{\"$text\": \"not a text\"}",
+    "$erased",
+    "\\u0000 is not a NUL",
+    "  spaces around  ",
+];
+
+fn extreme_arguments_survive(bench: &Bench) {
+    let client = bench.client();
+    let kinds = [
+        ("i", ArgumentType::Integer),
+        ("f", ArgumentType::Float),
+        ("b", ArgumentType::Boolean),
+        ("s", ArgumentType::String),
+        ("l", ArgumentType::List),
+    ];
+    let action = client.add_action(ActionDefinition {
+        arguments: kinds
+            .map(|(name, kind)| samples::argument(name, kind))
+            .into(),
+        ..samples::action("values")
+    });
+    let integers = [i64::MIN, i64::MAX, 0, -1, (1 << 53) + 1].map(ArgumentValue::Integer);
+    let sum = 0.1 + 0.2;
+    let tenth = 1.0 / 10.0;
+    let floats = [
+        sum,
+        tenth,
+        f64::MAX,
+        f64::MIN,
+        f64::MIN_POSITIVE,
+        5e-324,
+        -0.0,
+        1e23,
+        1.0,
+    ];
+    let booleans = [true, false].map(ArgumentValue::Boolean);
+    let lists = [vec![], vec![""], ODD_TEXTS.to_vec(), vec!["same", "same"]];
+    let list = |texts: Vec<&str>| ArgumentValue::List(texts.into_iter().map(Text::from).collect());
+    let check = |name: &str, value: ArgumentValue| {
+        let given = value.to_json().to_string();
+        let given = match value {
+            ArgumentValue::String(ref text) => text.as_str().to_owned(),
+            _ => given,
+        };
+        let plan = client.add_plan(NewPlan {
+            arguments: vec![(name.to_owned(), given)],
+            ..samples::use_of(client.ids().plan(), &action)
+        });
+        let stored = bench.open().plan(plan).unwrap().unwrap().plan;
+        assert_eq!(stored.arguments.get(name), Some(&value));
+        if let (ArgumentValue::Float(stored), ArgumentValue::Float(given)) =
+            (&stored.arguments[name], &value)
+        {
+            assert_eq!(stored.to_bits(), given.to_bits(), "{given}");
+        }
+        let recorded: Vec<_> = all_events(client.store(), plan)
+            .into_iter()
+            .map(|event| event.recorded)
+            .collect();
+        assert_eq!(replay(&recorded).unwrap(), Some(stored));
+    };
+    integers.into_iter().for_each(|value| check("i", value));
+    floats
+        .map(ArgumentValue::Float)
+        .into_iter()
+        .for_each(|value| check("f", value));
+    booleans.into_iter().for_each(|value| check("b", value));
+    let texts = ODD_TEXTS.iter().copied().chain(["", "\n"]);
+    texts.for_each(|text| check("s", ArgumentValue::String(text.into())));
+    lists.into_iter().for_each(|texts| check("l", list(texts)));
+}
+
+fn extreme_moments_survive(bench: &Bench) {
+    for moment in [
+        i64::MIN,
+        i64::MAX,
+        -1,
+        0,
+        1,
+        1_763_000_000_123_456,
+        253_402_300_799_999_999,
+    ] {
+        let client = bench.client().deciding_at(Timestamp(moment));
+        let plan = client.queued("be at an odd time");
+        let claimed = client.must(
+            plan,
+            client.start(plan, plan::Phase::Strategize, Span(i64::MAX)),
+        );
+        let row = bench.open().plan(plan).unwrap().unwrap();
+        assert_eq!(row.plan.created_at, Timestamp(moment));
+        assert_eq!(Some(row.plan), claimed.plan);
+        assert_eq!(claimed.receipt.at, Timestamp(moment));
+        assert_eq!(
+            row.lease.unwrap().expires_at,
+            Timestamp(moment.saturating_add(i64::MAX))
+        );
+    }
+    assert_eq!(
+        verify(bench.open().as_ref()).unwrap().problems,
+        Vec::<String>::new()
+    );
+}
+
+fn long_and_odd_texts_survive(bench: &Bench) {
+    let client = bench.client();
+    let longest = "ü".repeat(Text::MAX_BYTES / 2);
+    for text in ODD_TEXTS.into_iter().chain([longest.as_str()]) {
+        let plan = client.queued(text);
+        let epoch = client.person(text).claim(plan, LONG);
+        let decision = ReportedDecision {
+            kind: DecisionKind::StrategyChoice,
+            question: text.to_owned(),
+            choice: text.to_owned(),
+            alternatives: vec![text.to_owned(), String::new()],
+            rationale: Some(text.to_owned()),
+            confidence: Some(0.333.try_into().unwrap()),
+            parent: None,
+        };
+        let decisions = vec![decision];
+        client.must(plan, Command::CompleteStrategize { epoch, decisions });
+        let reason = Some(text.to_owned());
+        let told = client.must(plan, Command::Cancel { reason }).plan.unwrap();
+        let row = bench.open().plan(plan).unwrap().unwrap();
+        assert_eq!(row.plan, told);
+        assert_eq!(row.plan.goal.as_str(), text);
+        let by = plan::Caller::Person(text.to_owned());
+        assert_eq!(row.plan.done[&plan::Verb::StartStrategize].by, by);
+        let events = all_events(client.store(), plan);
+        let decided = events
+            .iter()
+            .find_map(|stored| match &stored.recorded.event {
+                plan::Event::DecisionsRecorded { decisions } if decisions[0].number == 2 => {
+                    Some(decisions[0].clone())
+                }
+                _ => None,
+            });
+        let decided = decided.unwrap();
+        assert_eq!(decided.alternatives, [Text::from(text), Text::from("")]);
+        assert_eq!(decided.rationale, Some(text.into()));
+    }
+    assert_eq!(
+        verify(bench.open().as_ref()).unwrap().problems,
+        Vec::<String>::new()
+    );
+}
+
+fn every_field_of_an_action_survives(bench: &Bench) {
+    let client = bench.client();
+    let definition = ActionDefinition {
+        name: samples::name("acme/everything-2.0_x"),
+        description: ODD_TEXTS[0].to_owned(),
+        long_description: Some(ODD_TEXTS.join("\n")),
+        actors: Some(plan::Actors {
+            strategy: samples::name("acme/thinker"),
+            execution: samples::name("worker"),
+        }),
+        arguments: vec![plan::argument::ArgumentSpec {
+            default: Some(ArgumentValue::Float(0.1 + 0.2)),
+            min: Some(-1e300),
+            max: Some(f64::MAX),
+            description: Some(ODD_TEXTS[3].to_owned()),
+            ..samples::argument("ratio", ArgumentType::Float)
+        }],
+        invariants: vec![samples::rule("fine", "'\\\n\u{1f469}' == \"\"", &[])],
+        automation_profile: Some(plan::Profile::Auto),
+        read_only: true,
+        reusable: false,
+    };
+    let name = client.add_action(definition.clone());
+    let stored = bench.open().action(&name).unwrap().unwrap();
+    assert_eq!(stored.definition, definition);
+    let limits = Limits { attempts: u32::MAX };
+    let plan = client.add_plan(NewPlan {
+        limits,
+        ..samples::use_of(client.ids().plan(), &name)
+    });
+    assert_eq!(client.plan(plan).limits, limits);
+    let used = bench.open().action(&name).unwrap().unwrap();
+    assert_eq!((used.used_by, used.definition), (Some(plan), definition));
+}
+
+fn every_field_of_an_entry_survives(bench: &Bench) {
+    let client = bench.client();
+    let (plan, epoch) = client.executing("change things", LONG);
+    let (id, node) = (client.ids().changeset(), ODD_TEXTS[0].parse().unwrap());
+    client.must(plan, Command::OpenChangeset { epoch, id, node });
+    let entry = Entry {
+        path: samples::path(*b"to/\xfe"),
+        operation: Operation::Rename,
+        from: Some(samples::path(*b"from/\xff\n")),
+        before: Some("0".repeat(64)),
+        after: Some("f".repeat(64)),
+        mode: Some("100755".to_owned()),
+        actor: Some(ODD_TEXTS[1].to_owned()),
+        tool: Some(ODD_TEXTS[2].to_owned()),
+    };
+    let into = Into::OnlyOpen;
+    client.must(
+        plan,
+        Command::RecordChange {
+            epoch,
+            into,
+            entry: entry.clone(),
+        },
+    );
+    let stored = bench.open().changesets(plan).unwrap();
+    assert_eq!(stored[0].1, [entry]);
+    assert_eq!(stored[0].0.node.as_str(), ODD_TEXTS[0]);
+}

@@ -1,0 +1,13 @@
+//! The stores, tested from outside.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and the panic says where"
+)]
+
+// Everybody else knows the crate by this name.
+extern crate planwright_store as store;
+
+mod bench;
+mod conformance;
+mod lost_answers;

@@ -1,0 +1,148 @@
+//! Real databases for tests, each fresh and gone afterwards.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+/// Names the PostgreSQL server the tests run on.
+const SERVER: &str = "PLANWRIGHT_TEST_POSTGRES";
+
+/// A place for a SQLite store that does not exist yet. Dropping it removes the directory.
+pub struct SqliteFile {
+    directory: TempDir,
+}
+
+impl SqliteFile {
+    /// A new place.
+    pub fn new() -> Self {
+        Self {
+            directory: TempDir::with_prefix("planwright-test-").unwrap(),
+        }
+    }
+
+    /// Where the store will be.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("planwright.db")
+    }
+
+    /// The directory around it.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Runs statements behind the store's back, and gives the first column of their rows.
+    pub fn sql(&self, statement: &str) -> Vec<String> {
+        let connection = rusqlite::Connection::open(self.path()).unwrap();
+        connection
+            .busy_timeout(std::time::Duration::from_secs(10))
+            .unwrap();
+        let mut prepared = connection.prepare(statement).unwrap();
+        let mut rows = prepared.query([]).unwrap();
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            found.push(row.get(0).unwrap());
+        }
+        found
+    }
+}
+
+impl Default for SqliteFile {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A database of its own on the tests' PostgreSQL server. Dropping it drops the database.
+pub struct PostgresDatabase {
+    server: String,
+    name: String,
+}
+
+impl PostgresDatabase {
+    /// A new, empty database.
+    ///
+    /// # Panics
+    ///
+    /// Without a server. A test that is skipped is a test that fails unseen.
+    #[allow(
+        clippy::new_without_default,
+        reason = "making a database on a server is nothing to happen by default"
+    )]
+    pub fn new() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let server = server();
+        let name = format!(
+            "planwright_test_{}_{}",
+            std::process::id(),
+            MADE.fetch_add(1, Ordering::Relaxed)
+        );
+        run(
+            &server,
+            &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
+        );
+        run(&server, &format!("CREATE DATABASE {name}"));
+        Self { server, name }
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        let (address, _) = self
+            .server
+            .rsplit_once('/')
+            .unwrap_or_else(|| panic!("{SERVER} names no database: {}", self.server));
+        format!("{address}/{}", self.name)
+    }
+
+    /// Runs statements behind the store's back, and gives the first column of their rows.
+    pub fn sql(&self, statement: &str) -> Vec<String> {
+        run(&self.url(), statement)
+    }
+}
+
+impl Drop for PostgresDatabase {
+    fn drop(&mut self) {
+        run(
+            &self.server,
+            &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name),
+        );
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whoever runs the tests says by this variable where their server is"
+)]
+fn server() -> String {
+    std::env::var(SERVER).unwrap_or_else(|_| {
+        panic!(
+            "{SERVER} is not set, so there is no PostgreSQL to test on: run `cargo xtask test`, \
+             or `cargo xtask postgres -- cargo test …`"
+        )
+    })
+}
+
+fn run(url: &str, statement: &str) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let answers = runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let answers = client.simple_query(statement).await;
+        drop(client);
+        connection.await.unwrap().unwrap();
+        answers
+    });
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(error) => panic!("{statement}: {error:?}"),
+    };
+    let first_column = |answer| match answer {
+        SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+        _ => None,
+    };
+    answers.into_iter().filter_map(first_column).collect()
+}
