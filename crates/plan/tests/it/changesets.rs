@@ -99,11 +99,12 @@ fn recording_a_path_again_folds_into_its_entry() {
 fn the_same_path_in_two_changesets_is_two_entries() {
     let mut world = ExecuteProcessing.world();
     let (one, other) = (open(&mut world, "one", 1), open(&mut world, "other", 2));
-    for into in [one, other] {
-        let command = record(&world, Into::Changeset(into), "a", Operation::Create);
+    for (into, operation) in [(one, Operation::Create), (other, Operation::Delete)] {
+        let command = record(&world, Into::Changeset(into), "a", operation);
         world.submit(&worker(), command).unwrap();
     }
-    assert_eq!(world.facts.entries.len(), 2);
+    let of: Vec<_> = world.facts.entries.iter().map(|(of, _)| *of).collect();
+    assert_eq!(of, [one, other]);
 }
 
 #[test]

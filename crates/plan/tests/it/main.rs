@@ -5,9 +5,12 @@
     reason = "a test that cannot go on stops where it is"
 )]
 
+mod changesets;
 mod commands;
 mod design_rows;
+mod gates;
 mod golden;
+mod making;
 mod model;
 mod properties;
 mod sound;

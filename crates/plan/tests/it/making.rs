@@ -238,7 +238,10 @@ fn a_rule_has_a_subject_and_a_name_of_its_own() {
         panic!("{:?}", decision.rows);
     };
     assert_eq!(rule.revision, facts.rules.revision(&Scope::Global) + 1);
-    assert!(add(&facts, &plan, "clean").is_ok(), "narrower replaces wider");
+    assert!(
+        add(&facts, &plan, "clean").is_ok(),
+        "narrower replaces wider"
+    );
     for (facts, scope, name) in [
         (&facts, &Scope::Global, "clean"),
         (&facts, &plan, "hard"),
@@ -251,6 +254,12 @@ fn a_rule_has_a_subject_and_a_name_of_its_own() {
     ] {
         assert!(add(facts, scope, name).is_err(), "{name} in {scope}");
     }
+    let mut narrower = facts.clone();
+    narrower.rules.rules[1].scope = plan.clone();
+    assert!(
+        add(&narrower, &Scope::Global, "hard").is_ok(),
+        "only a wider rule overrules"
+    );
     let ended = Spot::StrategizeCancelled.world();
     let refusal = add(&ended.facts, &plan, "small").unwrap_err();
     assert!(matches!(refusal, Refusal::Final { .. }));
