@@ -56,16 +56,16 @@ impl From<Error> for CommandError {
         match error {
             Error::Refused(refusal) => refused(&refusal),
             Error::Blocked(blocked) => blocked_by(&blocked),
-            Error::KeyReused { .. } => Self::new(Exit::Conflict, error.to_string())
+            Error::KeyReused { .. } => Self::new(Exit::Conflict, sentence(&error.to_string()))
                 .kind("key_reused")
                 .hint("Use a new --idempotency-key, or repeat exactly what it was used for."),
-            Error::Expr(problem) => Self::usage(problem.to_string())
+            Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
                 .kind("bad_expression")
                 .hint(
                     "Expressions are CEL over plan, action and arguments, as in: plan.attempt <= 3",
                 ),
             Error::Store(error) => error.into(),
-            Error::Unknown(_) => Self::new(Exit::Unknown, error.to_string())
+            Error::Unknown(_) => Self::new(Exit::Unknown, sentence(&error.to_string()))
                 .kind("unknown_outcome")
                 .hint("Repeat the command with the same --idempotency-key: nothing is done twice.")
                 .hint("Without a key, look first: planwright list"),
@@ -75,7 +75,7 @@ impl From<Error> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        let base = Self::new(Exit::Error, error.to_string());
+        let base = Self::new(Exit::Error, sentence(&error.to_string()));
         match error {
             StoreError::OlderSchema { .. } => {
                 base.kind("older_schema").hint("planwright store migrate")
@@ -102,7 +102,10 @@ impl From<StoreError> for CommandError {
             StoreError::Unusable { .. } => base
                 .kind("unusable")
                 .hint("Give another place: --store sqlite:PATH, or set PLANWRIGHT_HOME."),
-            StoreError::Database { .. } => base.kind("database").hint("planwright doctor"),
+            StoreError::Database { .. } => base
+                .kind("database")
+                .hint("Nothing was stored; repeat the command.")
+                .hint("planwright doctor"),
             StoreError::Unsupported { .. } => base.kind("unsupported"),
         }
     }
@@ -110,7 +113,7 @@ impl From<StoreError> for CommandError {
 
 impl From<HandleError> for CommandError {
     fn from(error: HandleError) -> Self {
-        let message = error.to_string();
+        let message = sentence(&error.to_string());
         match error {
             HandleError::NotAHandle(_) => Self::usage(message)
                 .kind("not_a_handle")
@@ -243,6 +246,10 @@ fn refused(refusal: &Refusal) -> CommandError {
             .hint("What has ended stays as it is; start a new plan to go on."),
         Refusal::Held { holder, expires_at } => {
             let mut error = new(Exit::Conflict, "held");
+            error.message = format!(
+                "The plan is held by {} since {} (epoch {})",
+                holder.owner, holder.since, holder.epoch
+            );
             error.data = serde_json::json!({
                 "kind": "held",
                 "owner": holder.owner,
@@ -303,8 +310,12 @@ fn refused(refusal: &Refusal) -> CommandError {
     }
 }
 
-/// With a capital letter, as a person reads it.
+/// With a capital letter, as a person reads it. What is typed in lower case stays so.
 fn sentence(text: &str) -> String {
+    let first_word = text.split(' ').next().unwrap_or_default();
+    if !first_word.chars().all(|letter| letter.is_ascii_lowercase()) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),

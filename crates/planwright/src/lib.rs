@@ -46,3 +46,15 @@ pub use plan::{
     self, Actors, Caller, Plan, PlanId, ReconciliationBlocked, Refusal, Span, Timestamp,
 };
 pub use store::{self, Cursor, MemoryStore, PlanFilter, Store};
+
+/// The engine on the store at an address as `--store` takes it: `sqlite:PATH` or `postgres://…`.
+/// Opening it writes nothing, and fails only if the address is none.
+pub fn open(address: &str) -> Result<Lifecycle, store::StoreError> {
+    let place = settings::StorePlace::parse(address);
+    place
+        .and_then(|place| cli::open(&place))
+        .map_err(|error| store::StoreError::Unusable {
+            place: "The address".to_owned(),
+            why: error.message,
+        })
+}

@@ -14,6 +14,7 @@ pub mod databases;
 pub mod dump;
 pub mod faults;
 pub mod ids;
+pub mod program;
 pub mod proxy;
 pub mod samples;
 
@@ -23,4 +24,5 @@ pub use databases::{PostgresDatabase, SqliteFile};
 pub use dump::Dump;
 pub use faults::FaultSwitch;
 pub use ids::Ids;
+pub use program::{Program, Run, Running, Said};
 pub use proxy::CuttingProxy;

@@ -1,0 +1,128 @@
+//! Disks that are full, and connections that are lost.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cucumber::{given, then, when};
+use testkit::proxy::{Afterwards, Moment};
+
+use crate::place::Place;
+use crate::steps::tries::process;
+use crate::world::{Outcome, World};
+
+/// What only a commit sends to the server: the beginning of an event.
+const EVENT: &[u8] = b"\"format\":1";
+/// A frame of SQLite's log: a page and what is said about it.
+const FRAME: u64 = 4096 + 24;
+
+/// Locks every plan until there is a table called `let_go`.
+const HOLD: &str = "BEGIN; SELECT 1 FROM planwright.plans FOR UPDATE; \
+    DO $$ BEGIN FOR i IN 1..1000 LOOP \
+        EXIT WHEN to_regclass('public.let_go') IS NOT NULL; PERFORM pg_sleep(0.02); \
+    END LOOP; END $$; COMMIT";
+
+#[when(regex = r"^a process tries ([a-z-]+) with no room left on the disk$")]
+fn no_room(world: &mut World, command: String) {
+    try_with_room(world, &command, 0);
+}
+
+#[when(regex = r"^a process tries ([a-z-]+) with room for a part of it$")]
+fn room_for_a_part(world: &mut World, command: String) {
+    try_with_room(world, &command, FRAME + FRAME / 2);
+}
+
+fn try_with_room(world: &mut World, command: &str, room: u64) {
+    let Place::Sqlite(file) = world.place() else {
+        panic!("only a file can lack room here");
+    };
+    let mut log = file.path().into_os_string();
+    log.push("-wal");
+    let length = std::fs::metadata(log).unwrap().len();
+    let process = process(world, command).with_files_limited_to(length + room);
+    world.outcome = Some(Outcome::Process(process.finish()));
+}
+
+#[given("a wire to the server that can be cut")]
+fn a_wire(world: &mut World) {
+    world.put_wire_between();
+}
+
+#[when(regex = r"^a process tries ([a-z-]+) and the wire is cut before its commit arrives$")]
+fn cut_before(world: &mut World, command: String) {
+    try_with_cut(
+        world,
+        &command,
+        Moment::BeforeTheyArrive,
+        Afterwards::Mended,
+    );
+}
+
+#[when(
+    regex = r"^a process tries ([a-z-]+) and the wire is cut before the answer to its commit is back$"
+)]
+fn cut_after(world: &mut World, command: String) {
+    try_with_cut(world, &command, after_the_answer(), Afterwards::Mended);
+}
+
+#[when(
+    regex = r"^a process tries ([a-z-]+) under a key and the server is lost before the answer to its commit is back$"
+)]
+fn lost_after(world: &mut World, command: String) {
+    world.key = Some("once".to_owned());
+    try_with_cut(world, &command, after_the_answer(), Afterwards::Dead);
+}
+
+/// The answer to COMMIT as it comes over the wire: its length, then its text.
+fn after_the_answer() -> Moment {
+    Moment::AfterTheAnswer(b"\0\0\0\x0bCOMMIT\0")
+}
+
+fn try_with_cut(world: &mut World, command: &str, moment: Moment, afterwards: Afterwards) {
+    let wire = world.place().wire();
+    let cuts = wire.cuts();
+    wire.cut_at(EVENT, moment, afterwards);
+    let said = process(world, command).finish();
+    assert_eq!(world.place().wire().cuts(), cuts + 1, "the wire was cut");
+    world.outcome = Some(Outcome::Process(said));
+}
+
+#[when("the server is back")]
+fn the_server_is_back(world: &mut World) {
+    world.place().wire().mend();
+}
+
+#[then("it is told to repeat it with the same key")]
+fn it_is_told_to_repeat_it(world: &mut World) {
+    let told = world.said().messages();
+    assert!(told.contains("same --idempotency-key"), "{told}");
+}
+
+#[when(
+    regex = r"^a process tries ([a-z-]+), waits for the plan, and the server ends its connection$"
+)]
+fn the_server_ends_the_connection(world: &mut World, command: String) {
+    let Place::Postgres { database, .. } = world.place() else {
+        panic!("only a server ends connections");
+    };
+    let said = thread::scope(|scope| {
+        // Somebody holds every plan until they are told to let go.
+        let holder = scope.spawn(|| database.sql(HOLD));
+        let waits_for_a_lock = "SELECT pid FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        thread::sleep(Duration::from_millis(200));
+        let running = process(world, &command).start();
+        let started = Instant::now();
+        let pid = loop {
+            if let Some(pid) = database.sql(waits_for_a_lock).pop() {
+                break pid;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "nobody waits");
+            thread::sleep(Duration::from_millis(20));
+        };
+        database.sql(&format!("SELECT pg_terminate_backend({pid})"));
+        database.sql("CREATE TABLE let_go ()");
+        holder.join().unwrap();
+        running.finish()
+    });
+    world.outcome = Some(Outcome::Process(said));
+}

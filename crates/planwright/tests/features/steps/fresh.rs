@@ -1,0 +1,153 @@
+//! Nobody acts on what they read before.
+
+use cucumber::gherkin::Step;
+use cucumber::{then, when};
+use plan::Refusal;
+use plan::invariant::{Gate, Scope};
+use planwright::{Error, Lifecycle, PlanFilter, plan};
+
+use crate::moves;
+use crate::steps::checks::{refusal, told};
+use crate::steps::tries::take;
+use crate::world::{World, ada};
+
+#[when("others take the plan to apply/applied")]
+fn others_take_the_plan_to_its_end(world: &mut World) {
+    for command in [
+        "start-execute",
+        "complete-execute",
+        "apply-plan",
+        "start-apply",
+        "complete-apply",
+    ] {
+        take(world, command);
+    }
+}
+
+#[then("it is refused, because the plan is applied")]
+fn refused_because_it_is_applied(world: &mut World) {
+    let refusal = refusal(world);
+    assert!(
+        matches!(
+            refusal,
+            Refusal::Final {
+                state: "applied",
+                ..
+            }
+        ),
+        "{refusal:?}"
+    );
+}
+
+#[then("it is told when the plan was applied and by whom")]
+fn told_when_and_by_whom(world: &mut World) {
+    let plan = world.stored();
+    let ending = plan.stage.ending().unwrap();
+    let told = told(world);
+    assert!(told.contains(&ending.at.to_string()), "{told}");
+    assert!(told.contains(&ending.by.to_string()), "{told}");
+}
+
+#[then("after every step that a process takes, the worker sees it at once")]
+fn the_worker_sees_every_step(world: &mut World, step: &Step) {
+    let worker = worker(world);
+    for row in &step.table.as_ref().unwrap().rows {
+        let [command, stage] = row.as_slice() else {
+            panic!("a step has a command and a stage");
+        };
+        take(world, command);
+        let seen = worker.get_plan(world.plan()).unwrap().plan;
+        assert_eq!(seen.stage.to_string(), *stage, "after {command}");
+        let listed = worker.list_plans(&PlanFilter::default(), None, 10).unwrap();
+        assert_eq!(listed[0].plan, seen);
+        let history = worker.history(world.plan()).unwrap();
+        assert_eq!(history.last().unwrap().version, seen.version);
+    }
+}
+
+#[when("a process adds a rule that blocks the execute gate")]
+fn a_process_adds_a_rule(world: &mut World) {
+    let said = world
+        .program
+        .run([
+            "invariant",
+            "add",
+            "never",
+            "--expr",
+            "false",
+            "--at",
+            "execute",
+        ])
+        .finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+}
+
+#[when("a process archives the action")]
+fn a_process_archives_the_action(world: &mut World) {
+    take(world, "archive-action");
+}
+
+#[then("it is blocked")]
+fn it_is_blocked(world: &mut World) {
+    match &world.outcome {
+        Some(crate::world::Outcome::Call(Err(Error::Blocked(blocked)))) => {
+            assert_eq!(blocked.gate, Gate::Execute);
+            assert_eq!(blocked.failed[0].rule.scope, Scope::Global);
+        }
+        other => panic!("it was not blocked: {other:?}"),
+    }
+}
+
+#[then("it is refused, because the action was archived")]
+fn refused_because_it_was_archived(world: &mut World) {
+    let refusal = refusal(world);
+    assert!(
+        matches!(refusal, Refusal::ActionArchived { .. }),
+        "{refusal:?}"
+    );
+}
+
+#[when("the store loses everything")]
+fn the_store_loses_everything(world: &mut World) {
+    world.place().lose_everything();
+}
+
+#[then("the worker does not find the plan")]
+fn the_worker_does_not_find_the_plan(world: &mut World) {
+    let (worker, plan) = (worker(world), world.plan());
+    let refused = |found: Error| {
+        assert!(
+            matches!(found, Error::Refused(Refusal::NoSuchPlan(id)) if id == plan),
+            "{found:?}"
+        );
+    };
+    refused(worker.get_plan(plan).map(drop).unwrap_err());
+    refused(worker.history(plan).map(drop).unwrap_err());
+    refused(worker.changesets(plan).map(drop).unwrap_err());
+    refused(
+        worker
+            .start_execute(plan, "late", moves::LONG, &ada())
+            .map(drop)
+            .unwrap_err(),
+    );
+}
+
+#[then("the worker finds no plans")]
+fn the_worker_finds_no_plans(world: &mut World) {
+    let found = worker(world).list_plans(&PlanFilter::default(), None, 10);
+    assert_eq!(found.unwrap(), Vec::new());
+}
+
+#[then("a process does not find the plan")]
+fn a_process_does_not_find_the_plan(world: &mut World) {
+    let plan = world.plan().to_string();
+    let said = world
+        .program
+        .run(["--format", "json", "status", &plan])
+        .finish();
+    assert_eq!(said.code(), Some(3), "{said:?}");
+}
+
+fn worker(world: &World) -> Lifecycle {
+    world.worker.clone().expect("there is a worker")
+}

@@ -1,0 +1,407 @@
+//! Threads that share a store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use cucumber::{given, then, when};
+use plan::action::ActionDefinition;
+use plan::invariant::Scope;
+use plan::{Action, ActionState, Name, PlanId, Refusal, evolve};
+use planwright::{Call, Caller, Error, Lifecycle, Plan, PlanFilter, plan, yaml};
+
+use crate::moves::{self, ACTION, LONG};
+use crate::world::{World, ada};
+
+/// Runs the same thing in so many threads, let go together, on the handle of one engine.
+pub fn together<T: Send>(
+    engine: &Lifecycle,
+    threads: usize,
+    run: impl Fn(usize, &Lifecycle) -> T + Sync,
+) -> Vec<T> {
+    let start = Barrier::new(threads);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|number| {
+                let (start, run) = (&start, &run);
+                scope.spawn(move || {
+                    start.wait();
+                    run(number, engine)
+                })
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().expect("no thread panics"))
+            .collect()
+    })
+}
+
+fn person(number: usize) -> Call {
+    Call::by(Caller::Person(format!("person-{number}")))
+}
+
+/// An action of this name, described by this person.
+fn definition(name: &str, number: usize) -> ActionDefinition {
+    let source = ACTION
+        .replace("tidy", name)
+        .replace("Tidy one area", &format!("By person {number}"));
+    yaml::action(&source, "action.yaml").unwrap()
+}
+
+/// What threads did and saw.
+#[derive(Default)]
+pub struct Seen {
+    actions: Vec<Action>,
+    plans: Vec<Plan>,
+    refusals: Vec<Refusal>,
+    /// Plans as they were read, each with the log that was read after it.
+    rows: Vec<(Plan, Vec<plan::Recorded>)>,
+}
+
+/// What was done, and what was refused.
+fn sorted<T>(results: Vec<Result<T, Error>>) -> (Vec<T>, Vec<Refusal>) {
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(one) => done.push(one),
+            Err(Error::Refused(refusal)) => refused.push(refusal),
+            Err(other) => panic!("neither done nor refused: {other:?}"),
+        }
+    }
+    (done, refused)
+}
+
+#[when(regex = r"^(\d+) threads each create (\d+) actions of their own and (\d+) plans$")]
+fn threads_create(world: &mut World, threads: usize, actions: usize, plans: usize) {
+    let made = together(&world.engine(), threads, |number, engine| {
+        let call = person(number);
+        let actions: Vec<Action> = (0..actions)
+            .map(|one| {
+                let name = format!("own-{number}-{one}");
+                engine
+                    .create_action(definition(&name, number), &call)
+                    .unwrap()
+            })
+            .collect();
+        let plans: Vec<Plan> = (0..plans)
+            .map(|one| {
+                let action = &actions[one % actions.len()];
+                engine
+                    .use_action(moves::request(action.name()), &call)
+                    .unwrap()
+                    .plan
+            })
+            .collect();
+        (actions, plans)
+    });
+    let mut kept = Seen::default();
+    for (actions, plans) in made {
+        kept.actions.extend(actions);
+        kept.plans.extend(plans);
+    }
+    world.seen = kept;
+}
+
+#[then(regex = r"^there are (\d+) actions and (\d+) plans$")]
+fn there_are(world: &mut World, actions: usize, plans: usize) {
+    let dump = world.dump();
+    assert_eq!(dump.actions.len(), actions);
+    assert_eq!(dump.plans.len(), plans);
+}
+
+#[then("everyone finds what they created, as they created it")]
+fn everyone_finds_their_own(world: &mut World) {
+    let engine = world.engine();
+    let kept = &world.seen;
+    for action in &kept.actions {
+        assert_eq!(&engine.get_action(action.name()).unwrap(), action);
+    }
+    for plan in &kept.plans {
+        assert_eq!(&engine.get_plan(plan.id).unwrap().plan, plan);
+    }
+}
+
+#[when(regex = r"^(\d+) threads create an action of the same name$")]
+fn threads_create_the_same(world: &mut World, threads: usize) {
+    let made = together(&world.engine(), threads, |number, engine| {
+        engine.create_action(definition("same", number), &person(number))
+    });
+    let (actions, refusals) = sorted(made);
+    world.seen = Seen {
+        actions,
+        refusals,
+        ..Seen::default()
+    };
+}
+
+#[then("one of them creates it")]
+fn one_creates_it(world: &mut World) {
+    assert_eq!(world.seen.actions.len(), 1);
+}
+
+#[then(regex = r"^the (\d+) others are told that it exists, since when and by whom$")]
+fn the_others_are_told_that_it_exists(world: &mut World, count: usize) {
+    let kept = &world.seen;
+    let winner = &kept.actions[0];
+    assert_eq!(kept.refusals.len(), count);
+    for refusal in &kept.refusals {
+        assert_eq!(
+            refusal,
+            &Refusal::ActionExists {
+                name: winner.name().clone(),
+                at: winner.created_at,
+                by: winner.created_by.clone(),
+            }
+        );
+    }
+}
+
+#[then("the action is the winner's")]
+fn the_action_is_the_winners(world: &mut World) {
+    let engine = world.engine();
+    let kept = &world.seen;
+    let winner = &kept.actions[0];
+    assert_eq!(&engine.get_action(winner.name()).unwrap(), winner);
+}
+
+#[given("an action")]
+fn an_action(world: &mut World) {
+    moves::action(&world.engine());
+}
+
+#[given("an action that is not reusable")]
+fn an_action_that_is_not_reusable(world: &mut World) {
+    let source = format!("{ACTION}reusable: false\n");
+    let definition = yaml::action(&source, "action.yaml").unwrap();
+    world.engine().create_action(definition, &ada()).unwrap();
+}
+
+fn tidy() -> Name {
+    "tidy".parse().unwrap()
+}
+
+#[when(regex = r"^(\d+) threads use the action$")]
+fn threads_use_the_action(world: &mut World, threads: usize) {
+    let made = together(&world.engine(), threads, |number, engine| {
+        engine.use_action(moves::request(&tidy()), &person(number))
+    });
+    let (done, refusals) = sorted(made);
+    world.seen = Seen {
+        plans: done.into_iter().map(|done| done.plan).collect(),
+        refusals,
+        ..Seen::default()
+    };
+}
+
+#[then("one of them makes a plan")]
+fn one_makes_a_plan(world: &mut World) {
+    assert_eq!(world.seen.plans.len(), 1);
+    assert_eq!(world.dump().plans.len(), 1);
+}
+
+#[then(regex = r"^the (\d+) others are told which plan was made of it$")]
+fn the_others_are_told_which_plan(world: &mut World, count: usize) {
+    let kept = &world.seen;
+    assert_eq!(kept.refusals.len(), count);
+    let name = tidy();
+    let plan = kept.plans[0].id;
+    for refusal in &kept.refusals {
+        assert_eq!(
+            refusal,
+            &Refusal::ActionUsedUp {
+                name: name.clone(),
+                plan
+            }
+        );
+    }
+}
+
+#[when(regex = r"^(\d+) threads use the action again and again until it is archived$")]
+fn threads_use_until_archived(world: &mut World, threads: usize) {
+    let promised = Mutex::new(Vec::new());
+    let told = together(&world.engine(), threads + 1, |number, engine| {
+        if number == threads {
+            // The last one archives it once some have been served.
+            while promised.lock().unwrap().len() < threads {
+                thread::yield_now();
+            }
+            engine.archive_action(&tidy(), &ada()).unwrap();
+            return None;
+        }
+        loop {
+            match engine.use_action(moves::request(&tidy()), &person(number)) {
+                Ok(done) => promised.lock().unwrap().push(done.plan),
+                Err(Error::Refused(refusal)) => return Some(refusal),
+                Err(other) => panic!("neither done nor refused: {other:?}"),
+            }
+        }
+    });
+    world.seen = Seen {
+        plans: promised.into_inner().unwrap(),
+        refusals: told.into_iter().flatten().collect(),
+        ..Seen::default()
+    };
+}
+
+#[then("every plan that was promised is there, and no other")]
+fn every_promised_plan_is_there(world: &mut World) {
+    let stored: BTreeSet<PlanId> = world
+        .dump()
+        .plans
+        .iter()
+        .map(|plan| plan.row.plan.id)
+        .collect();
+    let promised: BTreeSet<PlanId> = world.seen.plans.iter().map(|plan| plan.id).collect();
+    assert_eq!(stored, promised);
+}
+
+#[then("no plan is younger than the archiving")]
+fn no_plan_is_younger(world: &mut World) {
+    let action = world.engine().get_action(&tidy()).unwrap();
+    let ActionState::Archived { at, .. } = action.state else {
+        panic!("it was archived");
+    };
+    for plan in world.dump().plans {
+        assert!(plan.row.plan.created_at <= at, "{:?}", plan.row.plan);
+    }
+}
+
+#[then("every thread was told at last that the action was archived")]
+fn every_thread_was_told(world: &mut World) {
+    let kept = &world.seen;
+    assert_eq!(kept.refusals.len(), 32);
+    for refusal in &kept.refusals {
+        assert!(
+            matches!(refusal, Refusal::ActionArchived { .. }),
+            "{refusal:?}"
+        );
+    }
+}
+
+/// Takes a new plan of a new action from its making to its landing.
+fn a_whole_life(engine: &Lifecycle, writer: usize, number: usize) {
+    let call = person(writer);
+    let name = format!("life-{writer}-{number}");
+    let action = engine
+        .create_action(definition(&name, writer), &call)
+        .unwrap();
+    let plan = engine
+        .use_action(moves::request(action.name()), &call)
+        .unwrap()
+        .plan
+        .id;
+    let work = engine.start_strategize(plan, "w", LONG, &call).unwrap();
+    work.complete_strategize(Vec::new()).unwrap();
+    engine.execute_plan(plan, &call).unwrap();
+    let work = engine.start_execute(plan, "w", LONG, &call).unwrap();
+    let changeset = work.context().start_changeset().unwrap();
+    changeset.record(moves::created("a")).unwrap();
+    work.complete_execute(&moves::report()).unwrap();
+    engine.apply_plan(plan, &call).unwrap();
+    let work = engine.start_apply(plan, "w", LONG, &call).unwrap();
+    work.complete_apply(Vec::new()).unwrap();
+}
+
+#[when(
+    regex = r"^(\d+) threads take (\d+) plans each from their making to their landing while (\d+) threads read$"
+)]
+fn threads_write_while_others_read(world: &mut World, writers: usize, each: usize, readers: usize) {
+    let writing = Arc::new(AtomicBool::new(true));
+    let finished = Mutex::new(0);
+    let read = together(&world.engine(), writers + readers, |number, engine| {
+        if number < writers {
+            (0..each).for_each(|one| a_whole_life(engine, number, one));
+            let mut finished = finished.lock().unwrap();
+            *finished += 1;
+            if *finished == writers {
+                writing.store(false, Ordering::SeqCst);
+            }
+            return Seen::default();
+        }
+        let mut kept = Seen::default();
+        while writing.load(Ordering::SeqCst) {
+            let rows = engine.list_plans(&PlanFilter::default(), None, 50).unwrap();
+            for row in rows {
+                let again = engine.get_plan(row.plan.id).unwrap().plan;
+                assert!(again.version >= row.plan.version, "time went back");
+                let history = engine.history(row.plan.id).unwrap();
+                kept.rows.push((row.plan, history));
+            }
+            for action in engine.list_actions(None, 200).unwrap() {
+                let scope = Scope::Action(action.name().clone());
+                let rules = engine.store().rules(std::slice::from_ref(&scope)).unwrap();
+                assert_eq!(rules.rules.len(), 1, "an action without its rule");
+                kept.actions.push(action);
+            }
+        }
+        kept
+    });
+    let mut all = Seen::default();
+    for kept in read {
+        all.rows.extend(kept.rows);
+        all.actions.extend(kept.actions);
+    }
+    world.seen = all;
+}
+
+#[then("every plan that was read is what its events say, up to its version")]
+fn every_plan_read_is_what_its_events_say(world: &mut World) {
+    let kept = &world.seen;
+    assert!(!kept.rows.is_empty(), "nobody read anything");
+    for (plan, history) in &kept.rows {
+        let mut replayed = None;
+        for recorded in history.iter().take_while(|one| one.version <= plan.version) {
+            replayed = Some(evolve(replayed, recorded).unwrap());
+        }
+        assert_eq!(replayed.as_ref(), Some(plan));
+    }
+}
+
+#[then("every action that was read had its rules")]
+fn every_action_read_had_its_rules(world: &mut World) {
+    let kept = &world.seen;
+    assert!(!kept.actions.is_empty(), "nobody read anything");
+    for action in &kept.actions {
+        assert_eq!(action.definition.invariants.len(), 1);
+        assert!(action.definition.description.starts_with("By person"));
+    }
+}
+
+#[when(regex = r"^(\d+) threads start the execute phase$")]
+fn threads_start_the_phase(world: &mut World, threads: usize) {
+    let plan = world.plan();
+    let claims = together(&world.engine(), threads, |number, engine| {
+        let owner = format!("thread-{number}");
+        engine
+            .start_execute(plan, &owner, LONG, &person(number))
+            .map(|claim| claim.plan().clone())
+    });
+    let (plans, refusals) = sorted(claims);
+    world.seen = Seen {
+        plans,
+        refusals,
+        ..Seen::default()
+    };
+}
+
+#[then("one of them gets the claim")]
+fn one_gets_the_claim(world: &mut World) {
+    assert_eq!(world.seen.plans, [world.stored()]);
+}
+
+#[then(regex = r"^the (\d+) others are told who holds it$")]
+fn the_others_are_told_who_holds_it(world: &mut World, count: usize) {
+    let stored = world.stored();
+    let holder = stored.stage.holder().unwrap();
+    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    let kept = &world.seen;
+    for refusal in &kept.refusals {
+        let Refusal::Held { holder, .. } = refusal else {
+            panic!("{refusal:?}");
+        };
+        *told.entry(holder.owner.clone()).or_default() += 1;
+    }
+    assert_eq!(told, BTreeMap::from([(holder.owner.clone(), count)]));
+}

@@ -1,0 +1,283 @@
+//! The program under test, run as a real process: in an environment of its own, and with everything
+//! it said kept.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A program with a home of its own. Dropping it removes the home.
+pub struct Program {
+    path: PathBuf,
+    home: TempDir,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Program {
+    /// The program at this path, with an empty home.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let mut program = Self {
+            path: path.into(),
+            home: TempDir::with_prefix("planwright-home-").unwrap(),
+            variables: Vec::new(),
+        };
+        let home = program.home().as_os_str().to_owned();
+        program.set("PLANWRIGHT_HOME", home);
+        program.set("HOME", "/nonexistent");
+        program.set("PATH", "/usr/bin:/bin");
+        program.set("LANG", "C.UTF-8");
+        program.set("TZ", "UTC");
+        program
+    }
+
+    /// Sets a variable for every run from now on.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.variables.push((name.into(), value.into()));
+    }
+
+    /// Where it keeps its things.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A run with these arguments, not started yet.
+    pub fn run<I>(&self, arguments: I) -> Run
+    where
+        I: IntoIterator,
+        I::Item: Into<OsString>,
+    {
+        Run {
+            path: self.path.clone(),
+            directory: self.home().to_owned(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            variables: self.variables.clone(),
+            input: Vec::new(),
+            file_limit: None,
+        }
+    }
+}
+
+/// One run of the program.
+#[derive(Clone)]
+pub struct Run {
+    path: PathBuf,
+    directory: PathBuf,
+    arguments: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    input: Vec<u8>,
+    file_limit: Option<u64>,
+}
+
+impl Run {
+    /// With a variable.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Without a variable.
+    #[must_use]
+    pub fn unset(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.variables.retain(|(given, _)| given != name.as_ref());
+        self
+    }
+
+    /// In this directory instead of the home.
+    #[must_use]
+    pub fn within(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
+        self
+    }
+
+    /// With this on its standard input.
+    #[must_use]
+    pub fn reading(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// On a disk where no file can grow beyond so many bytes, rounded down to blocks of 512.
+    #[must_use]
+    pub fn with_files_limited_to(mut self, bytes: u64) -> Self {
+        self.file_limit = Some(bytes);
+        self
+    }
+
+    /// Starts it; the first word it sees is `planwright`, so that what it prints is always the same.
+    pub fn start(&self) -> Running {
+        let mut child = self.command().spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // Who does not read its input need not.
+        let _ = stdin.write_all(&self.input);
+        drop(stdin);
+        Running(child)
+    }
+
+    /// Runs it to its end.
+    pub fn finish(&self) -> Said {
+        self.start().finish()
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program under test is started by its tests"
+    )]
+    fn command(&self) -> Command {
+        let mut command = match self.file_limit {
+            None => {
+                let mut command = Command::new(&self.path);
+                command.arg0("planwright");
+                command
+            }
+            // The limit ends a process by a signal unless that is ignored; then the write fails as
+            // on a full disk.
+            Some(bytes) => {
+                let mut command = Command::new("/bin/sh");
+                let script = r#"trap "" XFSZ; ulimit -f "$1"; shift; exec "$@""#;
+                command.args(["-c", script, "sh"]);
+                command.arg((bytes / 512).to_string());
+                command.arg(&self.path);
+                command
+            }
+        };
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .envs(self.variables.iter().cloned())
+            .current_dir(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A run that was started.
+pub struct Running(Child);
+
+impl Running {
+    /// Waits for its end.
+    pub fn finish(self) -> Said {
+        let output = self.0.wait_with_output().unwrap();
+        Said {
+            status: output.status,
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends it, as `kill -9` does, and waits for its end.
+    pub fn kill(mut self) -> Said {
+        self.0.kill().unwrap();
+        self.finish()
+    }
+}
+
+/// Everything a run said.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it answered.
+    pub stdout: String,
+    /// What else it said.
+    pub stderr: String,
+}
+
+impl Said {
+    /// The exit code; a process that was killed has none.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Was it killed, as by `kill -9`?
+    pub fn was_killed(&self) -> bool {
+        self.status.signal() == Some(9)
+    }
+
+    /// The envelope it answered, which is the last line of what it printed; its shape is checked.
+    #[track_caller]
+    pub fn envelope(&self) -> Value {
+        let line = self.stdout.lines().last().unwrap_or_default();
+        let envelope: Value = match serde_json::from_str(line) {
+            Ok(envelope) => envelope,
+            Err(error) => panic!("this is no envelope ({error}): {self:?}"),
+        };
+        check_envelope(&envelope, self.code());
+        envelope
+    }
+
+    /// What the envelope holds.
+    #[track_caller]
+    pub fn data(&self) -> Value {
+        self.envelope()["data"].take()
+    }
+
+    /// All the messages of the envelope, one a line.
+    #[track_caller]
+    pub fn messages(&self) -> String {
+        let envelope = self.envelope();
+        let messages = envelope["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .map(|message| format!("{}\n", message["text"].as_str().unwrap()))
+            .collect()
+    }
+}
+
+/// Insists on the shape every JSON answer has.
+#[track_caller]
+fn check_envelope(envelope: &Value, code: Option<i32>) {
+    let keys = |value: &Value| -> Vec<String> {
+        let fields = value.as_object();
+        let fields = fields.unwrap_or_else(|| panic!("not an object: {value}"));
+        let mut keys: Vec<String> = fields.keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(
+        keys(envelope),
+        [
+            "command",
+            "data",
+            "exit_code",
+            "messages",
+            "status",
+            "timing"
+        ]
+    );
+    assert!(envelope["command"].is_string(), "{envelope}");
+    assert_eq!(
+        envelope["exit_code"].as_i64(),
+        code.map(i64::from),
+        "the envelope and the process tell the same: {envelope}"
+    );
+    let status = envelope["status"].as_str().unwrap_or_default();
+    assert!(["ok", "warn", "error"].contains(&status), "{envelope}");
+    assert_eq!(status == "error", code != Some(0), "{envelope}");
+    assert_eq!(keys(&envelope["timing"]), ["duration_ms", "started"]);
+    assert!(envelope["timing"]["duration_ms"].is_u64(), "{envelope}");
+    let started = envelope["timing"]["started"].as_str().unwrap_or_default();
+    let moment = started.len() == 27 && started.ends_with('Z') && started.contains('T');
+    assert!(moment, "{envelope}");
+    for message in envelope["messages"].as_array().into_iter().flatten() {
+        assert_eq!(keys(message), ["level", "text"]);
+        let level = message["level"].as_str().unwrap_or_default();
+        assert!(
+            ["error", "warn", "hint", "info"].contains(&level),
+            "{envelope}"
+        );
+        assert!(message["text"].is_string(), "{envelope}");
+    }
+    assert!(envelope["messages"].is_array(), "{envelope}");
+}
