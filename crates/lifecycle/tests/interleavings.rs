@@ -4,13 +4,16 @@
 //! Run with `cargo test -p planwright-lifecycle --features shuttle --test interleavings`.
 
 #![cfg(feature = "shuttle")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed, and the panic says where")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and the panic says where"
+)]
 
 use std::sync::Arc;
 
-use planwright_lifecycle::{Call, Error, ExecutionContext, Lifecycle, UseRequest};
 use plan::changeset::{Entry, Node, Operation, TreePath};
 use plan::{Actors, Caller, PlanId, Refusal, Span};
+use planwright_lifecycle::{Call, Error, ExecutionContext, Lifecycle, UseRequest};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{Config, Runner, thread};
@@ -33,15 +36,27 @@ fn threads_that_share_a_context_record_each_into_their_own_changeset() {
                 thread::spawn(move || {
                     let handle = context.start_changeset().unwrap();
                     handle.record(entry(&format!("{node}/by-handle"))).unwrap();
-                    assert_eq!(context.record_change(entry(&format!("{node}/by-node"))).unwrap(), handle.id());
+                    assert_eq!(
+                        context
+                            .record_change(entry(&format!("{node}/by-node")))
+                            .unwrap(),
+                        handle.id()
+                    );
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         for (changeset, entries) in lifecycle.changesets(plan).unwrap() {
             let own = format!("{}/", changeset.node);
             assert_eq!(entries.len(), 2);
-            assert!(entries.iter().all(|entry| entry.path.to_string().starts_with(&own)), "{entries:?}");
+            assert!(
+                entries
+                    .iter()
+                    .all(|entry| entry.path.to_string().starts_with(&own)),
+                "{entries:?}"
+            );
         }
     });
 }
@@ -50,7 +65,11 @@ fn threads_that_share_a_context_record_each_into_their_own_changeset() {
 fn without_a_node_a_record_goes_to_the_only_open_changeset_or_is_refused() {
     explore(|| {
         let (lifecycle, plan, context) = executing();
-        let first = context.for_node("first".parse().unwrap()).start_changeset().unwrap().id();
+        let first = context
+            .for_node("first".parse().unwrap())
+            .start_changeset()
+            .unwrap()
+            .id();
         let opener = {
             let context = context.for_node("second".parse().unwrap());
             thread::spawn(move || context.start_changeset().unwrap().id())
@@ -63,7 +82,12 @@ fn without_a_node_a_record_goes_to_the_only_open_changeset_or_is_refused() {
             Err(Error::Refused(Refusal::AmbiguousChangeset { open })) => assert_eq!(open.len(), 2),
             Err(error) => panic!("{error}"),
         }
-        let entries: usize = lifecycle.changesets(plan).unwrap().iter().map(|(_, entries)| entries.len()).sum();
+        let entries: usize = lifecycle
+            .changesets(plan)
+            .unwrap()
+            .iter()
+            .map(|(_, entries)| entries.len())
+            .sum();
         assert!(entries <= 1);
     });
 }
@@ -76,7 +100,11 @@ fn a_record_that_races_the_result_is_in_it_or_refused() {
         let epoch = lifecycle.get_plan(plan).unwrap().plan.epoch;
         let finisher = {
             let lifecycle = lifecycle.clone();
-            thread::spawn(move || lifecycle.complete_execute(plan, epoch, &Default::default(), &call()).unwrap())
+            thread::spawn(move || {
+                lifecycle
+                    .complete_execute(plan, epoch, &Default::default(), &call())
+                    .unwrap()
+            })
         };
         let recorded = handle.record(entry("x"));
         finisher.join().unwrap();
@@ -106,7 +134,9 @@ fn executing() -> (Lifecycle, PlanId, ExecutionContext) {
     let clock = Clock::new(|| plan::Timestamp(1_000_000));
     let next = AtomicU64::new(1);
     let lifecycle = Lifecycle::open(MemoryStore::with(clock.clone(), Faults::default()))
-        .with_ids(clock, move || u128::from(next.fetch_add(1, Ordering::SeqCst)));
+        .with_ids(clock, move || {
+            u128::from(next.fetch_add(1, Ordering::SeqCst))
+        });
     let request = UseRequest {
         goal: Some("explore".to_owned()),
         fallback_actors: Some(Actors::both("bot".parse().unwrap())),
@@ -114,9 +144,16 @@ fn executing() -> (Lifecycle, PlanId, ExecutionContext) {
     };
     let plan = lifecycle.use_action(request, &call()).unwrap().plan.id;
     let lease = Span::seconds(60);
-    lifecycle.start_strategize(plan, "w", lease, &call()).unwrap().complete_strategize(Vec::new()).unwrap();
+    lifecycle
+        .start_strategize(plan, "w", lease, &call())
+        .unwrap()
+        .complete_strategize(Vec::new())
+        .unwrap();
     lifecycle.execute_plan(plan, &call()).unwrap();
-    let context = lifecycle.start_execute(plan, "w", lease, &call()).unwrap().context();
+    let context = lifecycle
+        .start_execute(plan, "w", lease, &call())
+        .unwrap()
+        .context();
     (lifecycle, plan, context)
 }
 

@@ -92,6 +92,8 @@ pub enum Event {
     Approved {
         /// What exactly was signed.
         content: Digest,
+        /// Given by this profile instead of a person.
+        by_profile: Option<Profile>,
     },
     /// The plan was moved into apply.
     ApplyEntered {

@@ -164,9 +164,13 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.result = Some(result.clone());
             plan.approval = None;
         }
-        Event::Approved { content } => {
+        Event::Approved {
+            content,
+            by_profile,
+        } => {
             plan.approval = Some(Approval {
                 content: *content,
+                by_profile: *by_profile,
                 by: recorded.by.clone(),
                 at,
             });

@@ -131,8 +131,10 @@ pub enum Origin {
 pub struct Approval {
     /// What exactly was signed.
     pub content: Digest,
-    /// By whom.
+    /// On whose word.
     pub by: Caller,
+    /// Given by this profile instead of a person.
+    pub by_profile: Option<Profile>,
     /// When.
     pub at: Timestamp,
 }
@@ -180,11 +182,6 @@ impl Plan {
     /// Does it land on anything? If not, its report is its result and needs no approval.
     pub fn has_targets(&self) -> bool {
         !self.resources.is_empty() && !self.read_only
-    }
-
-    /// May this step happen now, by the profile or because a person asks or asked?
-    pub fn may(&self, step: Step, caller: &Caller) -> bool {
-        caller.is_person() || self.asked || self.profile.goes(step)
     }
 
     /// A person has to do something before it goes on.

@@ -34,12 +34,7 @@ pub(super) fn execute_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<De
     };
     // Having asked for strategize is not having asked for execute.
     let asked = draft.request.caller.is_person();
-    if !asked && !draft.plan.profile.goes(Step::StartExecute) {
-        return Err(Refusal::NeedsPerson {
-            verb: draft.request.command.verb(),
-            profile: draft.plan.profile,
-        });
-    }
+    draft.require_person_or(Step::StartExecute)?;
     match gate::pass(draft, Gate::Execute, judgement)? {
         gate::Passage::Blocked(decision) => Ok(decision),
         gate::Passage::Open(mut draft) => {
@@ -94,19 +89,17 @@ pub(super) fn approve(mut draft: Draft<'_>) -> Result<Decision, Refusal> {
         Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {}
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
     }
-    if !draft.request.caller.is_person() {
-        return Err(Refusal::NeedsPerson {
-            verb: draft.request.command.verb(),
-            profile: draft.plan.profile,
-        });
-    }
+    draft.require_person()?;
     let content = draft
         .plan
         .result
         .as_ref()
         .map(ResultContent::digest)
         .ok_or(Refusal::EmptyResult)?;
-    draft.emit(Event::Approved { content });
+    draft.emit(Event::Approved {
+        content,
+        by_profile: None,
+    });
     Ok(draft.done())
 }
 
@@ -117,11 +110,9 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
     let asked = draft.request.caller.is_person();
     let approved = draft.plan.valid_approval().is_some();
     let goes = draft.plan.lands_unasked();
-    if !asked && !approved && !goes {
-        return Err(Refusal::NeedsPerson {
-            verb: draft.request.command.verb(),
-            profile: draft.plan.profile,
-        });
+    // Having signed is not having asked to land.
+    if !goes {
+        draft.require_person()?;
     }
     if draft.plan.has_targets() && !approved && !goes {
         return Err(Refusal::NeedsApproval);
@@ -132,7 +123,11 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
         gate::Passage::Open(mut draft) => {
             if approve_by_profile && let Some(result) = &draft.plan.result {
                 let content = result.digest();
-                draft.emit(Event::Approved { content });
+                let by_profile = Some(draft.plan.profile);
+                draft.emit(Event::Approved {
+                    content,
+                    by_profile,
+                });
             }
             draft.emit(Event::ApplyEntered { asked });
             Ok(draft.done())

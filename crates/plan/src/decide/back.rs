@@ -19,12 +19,7 @@ pub(super) fn retry(
         | Stage::Apply(Landing::Errored(_) | Landing::Constrained(_)) => {}
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
     }
-    if !draft.request.caller.is_person() {
-        return Err(Refusal::NeedsPerson {
-            verb: draft.request.command.verb(),
-            profile: draft.plan.profile,
-        });
-    }
+    draft.require_person()?;
     let limits = limits.unwrap_or(draft.plan.limits);
     draft.emit(Event::Retried { fresh, limits });
     Ok(draft.done())
@@ -55,7 +50,7 @@ pub(super) fn revise(
             return draft.not_now();
         }
     };
-    require_person_or(&draft, Step::Revise)?;
+    draft.require_person_or(Step::Revise)?;
     let feedback = text::checked("feedback", feedback)?;
     let epoch = draft.plan.epoch.next();
     draft.emit(Event::Revised {
@@ -72,7 +67,7 @@ pub(super) fn revert(mut draft: Draft<'_>, reason: &str) -> Result<Decision, Ref
     if !went_on || draft.plan.is_prepared() || draft.plan.stage.is_final() {
         return draft.not_now();
     }
-    require_person_or(&draft, Step::Revert)?;
+    draft.require_person_or(Step::Revert)?;
     let automatic = !draft.request.caller.is_person();
     if automatic && draft.plan.automatic_reversions >= MAX_AUTOMATIC_REVERSIONS {
         return Err(Refusal::ReversionLimit(draft.plan.automatic_reversions));
@@ -97,14 +92,4 @@ pub(super) fn cancel(mut draft: Draft<'_>, reason: Option<&str>) -> Result<Decis
     let epoch = draft.plan.epoch.next();
     draft.emit(Event::Cancelled { epoch, reason });
     Ok(draft.done())
-}
-
-fn require_person_or(draft: &Draft<'_>, step: Step) -> Result<(), Refusal> {
-    if draft.request.caller.is_person() || draft.plan.profile.goes(step) {
-        return Ok(());
-    }
-    Err(Refusal::NeedsPerson {
-        verb: draft.request.command.verb(),
-        profile: draft.plan.profile,
-    })
 }

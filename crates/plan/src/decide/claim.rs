@@ -40,11 +40,8 @@ pub(super) fn start(
     text::checked("owner", owner)?;
     let asked = caller.is_person();
     if phase == Phase::Strategize {
-        if !draft.plan.may(Step::StartStrategize, caller) {
-            return Err(Refusal::NeedsPerson {
-                verb: draft.request.command.verb(),
-                profile: draft.plan.profile,
-            });
+        if !draft.plan.asked {
+            draft.require_person_or(Step::StartStrategize)?;
         }
         let judgement = judgement.ok_or(Refusal::JudgementStale {
             gate: Gate::Strategize,

@@ -3,6 +3,7 @@
 use crate::decide::Request;
 use crate::decide::options::options;
 use crate::facts::{Lease, PlanChange};
+use crate::profile::Step;
 use crate::{
     ChangesetId, Decision, Epoch, Event, Facts, Outcome, Plan, Receipt, Recorded, Refusal, Row,
     Timestamp, evolve,
@@ -70,6 +71,25 @@ impl<'a> Draft<'a> {
                 current: self.plan.epoch,
             }),
         }
+    }
+
+    /// Only on a person's word.
+    pub fn require_person(&self) -> Result<(), Refusal> {
+        if self.request.caller.is_person() {
+            return Ok(());
+        }
+        Err(Refusal::NeedsPerson {
+            verb: self.request.command.verb(),
+            profile: self.plan.profile,
+        })
+    }
+
+    /// On a person's word, or by itself where the profile lets it.
+    pub fn require_person_or(&self, step: Step) -> Result<(), Refusal> {
+        if self.plan.profile.goes(step) {
+            return Ok(());
+        }
+        self.require_person()
     }
 
     /// Everything that was collected, as a decision.

@@ -109,12 +109,7 @@ pub(super) fn waive(
             verb: draft.request.command.verb(),
         });
     }
-    if !draft.request.caller.is_person() {
-        return Err(Refusal::NeedsPerson {
-            verb: draft.request.command.verb(),
-            profile: draft.plan.profile,
-        });
-    }
+    draft.require_person()?;
     let reason = text::checked("reason", reason)?;
     let effective = draft.facts.rules.effective();
     let Some(rule) = effective.into_iter().find(|rule| &rule.draft.name == name) else {

@@ -62,12 +62,7 @@ pub(super) fn answer(mut draft: Draft<'_>, answer: &str) -> Result<Decision, Ref
     let Some(question) = draft.plan.stage.question().cloned() else {
         return draft.not_now();
     };
-    if !draft.request.caller.is_person() {
-        return Err(Refusal::NeedsPerson {
-            verb: draft.request.command.verb(),
-            profile: draft.plan.profile,
-        });
-    }
+    draft.require_person()?;
     let said = text::checked("answer", answer)?;
     let fate = match (draft.plan.is_prepared(), answer.trim()) {
         (false, _) => None,
