@@ -103,7 +103,7 @@ impl PostgresStore {
         if let Err(error) = migrate::require_current(place, known) {
             return Err(undo_after(connection, Trouble::Final(error)));
         }
-        if held.system != connection.system {
+        if ![0, held.system].contains(&connection.system) {
             return Err(adopt(connection));
         }
         if let Some((fingerprint, receipt)) = held.remembered {
@@ -141,6 +141,8 @@ impl PostgresStore {
         if let Err(trouble) = connection.prepare(calls.iter().map(|(sql, _)| *sql)) {
             return Err(undo_after(connection, trouble));
         }
+        // The fault comes when everything else was handed over and COMMIT was not. What then really
+        // left this process does not matter: without COMMIT the server undoes it.
         let mut fault = None;
         let conclusion =
             connection.conclude(calls, || match self.fail_at(FaultPoint::BeforeCommit) {
@@ -300,10 +302,13 @@ fn undo_after(connection: Lent<'_>, trouble: Trouble) -> Trouble {
 /// differently: counts on from there, and decides again. See `tail.rs`.
 fn adopt(mut connection: Lent<'_>) -> Trouble {
     let system = connection.system;
-    if let Err(trouble) = connection.batch("ROLLBACK") {
-        return trouble;
-    }
-    match connection.query(ADOPT, values![system]) {
+    // Every writer reads this table and holds it to its end. Locked, nobody is under way with the old
+    // base.
+    const LOCK: &str = "ROLLBACK; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE";
+    let adopted = connection
+        .batch(LOCK)
+        .and_then(|()| connection.rows(None, vec![(ADOPT, values![system])], Some("COMMIT")));
+    match adopted {
         Ok(_) => {
             connection.put_back();
             Trouble::Collision(StoreError::Database {

@@ -49,11 +49,11 @@ pub(super) struct Dial {
 
 /// A connection that is set up for this store.
 pub(super) struct Connection {
-    /// Sends statements.
+    /// Sends statements. Dropped first: that makes the wire say farewell.
     session: Session,
     /// Moves bytes.
     wire: Wire,
-    /// The identity of the server (see `tail.rs`).
+    /// The identity of the server (see `tail.rs`); 0 if it does not tell.
     pub system: i64,
     /// When it was last put away.
     pub idle_since: Instant,
@@ -75,6 +75,7 @@ struct Wire {
     alarm: Arc<Alarm>,
     notified: bool,
     limit: Duration,
+    usual_limit: Duration,
     place: String,
 }
 
@@ -111,6 +112,8 @@ impl Connection {
             .build()
             .map_err(|error| unreachable(place, error.to_string()))?;
         let (client, transport) = runtime.block_on(knock(dial))?;
+        // The server gives up first, if it is there.
+        let limit = dial.patience + Duration::from_secs(15);
         let mut connection = Self {
             session: Session {
                 client,
@@ -121,7 +124,8 @@ impl Connection {
                 transport: Some(transport),
                 alarm: Arc::default(),
                 notified: false,
-                limit: dial.patience + Duration::from_secs(15),
+                limit,
+                usual_limit: limit,
                 place: place.clone(),
             },
             system: 0,
@@ -129,6 +133,11 @@ impl Connection {
         };
         connection.set_up(dial).map_err(Trouble::into_error)?;
         Ok(connection)
+    }
+
+    /// From now on waits this long for an answer; `None` as long as it usually does.
+    pub fn set_limit(&mut self, limit: Option<Duration>) {
+        self.wire.limit = limit.unwrap_or(self.wire.usual_limit);
     }
 
     /// Is it known to be dead?
@@ -286,7 +295,7 @@ impl Connection {
         let full =
             format!("{settings}{ASKED}, (SELECT system_identifier FROM pg_control_system())");
         let said = match self.simple(&full) {
-            // Somebody took that function from the public. We can do without it.
+            // Somebody took that function from the public. 0 is no server's identity.
             Err(Trouble::Final(StoreError::Unusable { .. })) => {
                 self.simple(&format!("{settings}{ASKED}, 0"))?
             }
@@ -337,7 +346,11 @@ async fn knock(dial: &Dial) -> Result<(Client, Transport), StoreError> {
     loop {
         let attempt = address.config.connect(dial.tls.clone());
         // The driver bounds the connecting itself, but not the greeting that follows.
-        let Ok(result) = tokio::time::timeout(KNOCKING * 2, attempt).await else {
+        let limit = address
+            .config
+            .get_connect_timeout()
+            .map_or(KNOCKING, |limit| *limit * 2);
+        let Ok(result) = tokio::time::timeout(limit, attempt).await else {
             return Err(unreachable(
                 &address.place,
                 "it accepts connections but does not answer".to_owned(),
@@ -372,6 +385,7 @@ impl Wire {
             notified,
             limit,
             place,
+            ..
         } = self;
         let runtime = runtime
             .as_ref()
@@ -389,7 +403,9 @@ impl Wire {
                 }
             })
         });
-        match runtime.block_on(async { tokio::time::timeout(*limit, driven).await }) {
+        let driven = runtime.block_on(async { tokio::time::timeout(*limit, driven).await });
+        alarm.rest();
+        match driven {
             Ok(value) => Ok(value),
             Err(_) => {
                 // The answers may still come, and nobody would know what they answer.
@@ -413,7 +429,7 @@ impl Wire {
             .as_ref()
             .expect("BUG: only dropping takes the runtime");
         let mut stopped = pin!(stop.notified());
-        runtime.block_on(poll_fn(|context| {
+        let heard = runtime.block_on(poll_fn(|context| {
             alarm.poll(context, |context| {
                 let ended = transport.is_none() || drive(transport, context, notified);
                 if std::mem::take(notified) {
@@ -427,7 +443,9 @@ impl Wire {
                     Poll::Pending
                 }
             })
-        }))
+        }));
+        alarm.rest();
+        heard
     }
 }
 
@@ -453,6 +471,13 @@ fn drive(
 
 impl Drop for Wire {
     fn drop(&mut self) {
+        // The session is gone by now, so all there is to send is a farewell, as far as it goes out
+        // without waiting.
+        drive(
+            &mut self.transport,
+            &mut Context::from_waker(Waker::noop()),
+            &mut self.notified,
+        );
         if let Some(runtime) = self.runtime.take() {
             // Dropping a runtime waits, which is forbidden to a caller that is asynchronous itself.
             runtime.shutdown_background();
@@ -492,6 +517,11 @@ impl Alarm {
             context.waker().wake_by_ref();
         }
         outcome
+    }
+
+    /// Nobody sleeps: requests that are handed over before the next run need wake nobody.
+    fn rest(&self) {
+        lock(&self.sleeper).take();
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use plan::changeset::Changeset;
 use plan::{Digest, Facts, Receipt, Timestamp};
 
 use super::Shared;
@@ -12,8 +11,7 @@ use super::pipeline::values;
 use super::rows::{Columns, entry, rule_book};
 use super::statements::{
     FACTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
-    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED,
-    OPEN_CHANGESETS, RULES_OF, TAKE_TURN,
+    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, TAKE_TURN,
 };
 use super::trouble::{Trouble, corrupt};
 use crate::{Access, ChangesetReads, Key, Reads, StoreError};
@@ -71,24 +69,24 @@ pub(super) fn read(
         calls.push((sql, values![name.full()]));
         calls.len()
     });
-    let scopes = calls.len() + 1;
+    let first_scope = calls.len() + 1;
     lock_scopes(reads, &mut calls);
-    let rules = (!reads.rules.is_empty()).then(|| {
-        let scopes: Vec<String> = reads
-            .rules
-            .iter()
-            .map(|(scope, _)| scope.to_string())
-            .collect();
-        calls.push((RULES_OF, values![scopes]));
-        calls.len()
-    });
-    let changesets = read_changesets(reads, &mut calls);
+    let scopes = first_scope..calls.len() + 1;
+    let entries = lock_entries(reads, &mut calls);
+    let scopes_wanted: Vec<String> = reads
+        .rules
+        .iter()
+        .map(|(scope, _)| scope.to_string())
+        .collect();
+    let plan_id = reads.plan.as_ref().map(|(id, _)| id.to_string());
     calls.push((
         FACTS,
         values![
-            reads.plan.as_ref().map(|(id, _)| id.to_string()),
+            plan_id.clone(),
             key.map(|key| key.scope.as_str()),
             key.map(|key| key.key.as_str()),
+            scopes_wanted,
+            plan_id.filter(|_| entries.is_some()),
         ],
     ));
     // Answer 0 is the one to BEGIN.
@@ -105,17 +103,8 @@ pub(super) fn read(
         if let Some(row) = action.and_then(|answer| columns(answer).next()) {
             facts.action = Some(row.json(0)?);
         }
-        if let Some(rules) = rules {
-            let revisions = (scopes..rules).flat_map(columns);
-            facts.rules = rule_book(revisions, columns(rules))?;
-        }
-        if let Some(changesets) = changesets {
-            facts.changesets = columns(changesets)
-                .map(|row| row.json::<Changeset>(0))
-                .collect::<Result<_, _>>()?;
-            facts.entries = columns(changesets + 1)
-                .map(entry)
-                .collect::<Result<_, _>>()?;
+        if let Some(entries) = entries {
+            facts.entries = columns(entries).map(entry).collect::<Result<_, _>>()?;
         }
         let Some(row) = columns(last).next() else {
             return Err(corrupt(place, "the table of the schema's version is empty"));
@@ -123,6 +112,8 @@ pub(super) fn read(
         if let Some((id, _)) = &reads.plan {
             facts.lease = row.lease(4, *id)?;
         }
+        facts.rules = rule_book(scopes.clone().flat_map(columns), row.jsons(9)?)?;
+        facts.changesets = row.jsons(10)?;
         let remembered = match row.optional_digest(7)? {
             Some(fingerprint) => Some((fingerprint, row.json(8)?)),
             None => None,
@@ -176,10 +167,10 @@ fn lock_scopes(reads: &Reads, calls: &mut Vec<Call<'_>>) {
     }
 }
 
-/// Adds the calls for changesets and for entries; the number of the first's answer.
-fn read_changesets(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
+/// Locks entries of open changesets; the number of the answer.
+fn lock_entries(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
     let (plan, _) = reads.plan.as_ref()?;
-    let entries = match &reads.changesets {
+    calls.push(match &reads.changesets {
         ChangesetReads::None => return None,
         ChangesetReads::All => (LOCK_ENTRIES, values![plan.to_string()]),
         ChangesetReads::EntriesAt(paths) => {
@@ -193,9 +184,6 @@ fn read_changesets(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
                 .collect();
             (LOCK_ENTRIES_AT, values![plan.to_string(), digests])
         }
-    };
-    calls.push((OPEN_CHANGESETS, values![plan.to_string()]));
-    let answer = calls.len();
-    calls.push(entries);
-    Some(answer)
+    });
+    Some(calls.len())
 }

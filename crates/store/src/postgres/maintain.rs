@@ -5,8 +5,9 @@ use std::path::Path;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
-use super::migrate::{self, KNOWN, look};
+use super::migrate::{self, KNOWN, UNHURRIED, look};
 use super::pipeline::values;
+use super::read::begin;
 use super::rows::Columns;
 use super::statements::{ALL, CHECK_ORPHANS, CHECK_REVERSED, CHECK_VALIDITY, CHECK_VERSIONS};
 use super::trouble::Trouble;
@@ -41,18 +42,28 @@ impl Maintain for PostgresStore {
     }
 
     fn check(&self) -> Result<Vec<String>, StoreError> {
-        let found = self.shared.read(|_| {
-            vec![
+        let mut problems = self.statements_that_do_not_fit()?;
+        if !problems.is_empty() {
+            return Ok(problems);
+        }
+        let found = self.shared.in_snapshot(|connection, place| {
+            begin(connection, place, Vec::new(), None)?;
+            // Reads the whole store, however long that takes.
+            connection.set_limit(Some(UNHURRIED));
+            connection.batch("SET LOCAL statement_timeout TO 0")?;
+            let calls = vec![
                 (CHECK_VERSIONS, values![MOST_PROBLEMS]),
                 (CHECK_REVERSED, values![MOST_PROBLEMS]),
                 (CHECK_ORPHANS, values![MOST_PROBLEMS]),
                 (CHECK_VALIDITY, values![self.shared.schema()]),
-            ]
+            ];
+            let rows = connection.rows(None, calls, Some("COMMIT"))?;
+            connection.set_limit(None);
+            Ok(rows)
         })?;
-        let Some([versions, reversed, orphans, validity]) = found.as_deref() else {
+        let Some([versions, reversed, orphans, validity, _]) = found.as_deref() else {
             return Ok(Vec::new());
         };
-        let mut problems = self.statements_that_do_not_fit()?;
         let place = self.shared.place();
         let mut tell = |rows: &[Row], problem: fn(Columns<'_>) -> Result<String, StoreError>| {
             for row in rows {
@@ -97,8 +108,12 @@ impl PostgresStore {
     /// Statements of this program that the database does not understand: a table was changed by
     /// hand.
     fn statements_that_do_not_fit(&self) -> Result<Vec<String>, StoreError> {
-        self.shared.with_connection(|connection, _| {
+        self.shared.with_connection(|connection, place| {
             let mut problems = Vec::new();
+            let Some(found) = look(connection, place)? else {
+                return Ok(problems);
+            };
+            migrate::require_current(place, found).map_err(Trouble::Final)?;
             for (name, sql) in ALL {
                 match connection.prepare([*sql]) {
                     Ok(()) => {}

@@ -6,6 +6,8 @@
 //! every write reads: what was begun under the old schema ends before the change, and what begins
 //! after it sees the new version.
 
+use std::time::Duration;
+
 use super::Shared;
 use super::connection::Connection;
 use super::facts::turn;
@@ -26,6 +28,9 @@ pub(super) const KNOWN: u32 = MIGRATIONS.len() as u32;
 /// How often a change of the schema is tried when it collides with writers.
 const ATTEMPTS: u32 = 5;
 
+/// How long work on the whole store may take without an answer.
+pub(super) const UNHURRIED: Duration = Duration::from_secs(24 * 3600);
+
 /// The version found in the database; `None` if there is no store in it.
 pub(super) fn look(connection: &mut Connection, place: &str) -> Result<Option<u32>, Trouble> {
     let exists = connection.query(SCHEMA_EXISTS, values![])?;
@@ -33,7 +38,16 @@ pub(super) fn look(connection: &mut Connection, place: &str) -> Result<Option<u3
     if !exists.unwrap_or(Ok(false)).map_err(Trouble::Final)? {
         return Ok(None);
     }
-    let version = connection.query(SCHEMA, values![])?;
+    let version = match connection.query(SCHEMA, values![]) {
+        // A table of that name, but not ours.
+        Err(Trouble::Schema(_)) => {
+            let error = StoreError::NotAStore {
+                place: place.to_owned(),
+            };
+            return Err(Trouble::Final(error));
+        }
+        version => version?,
+    };
     match version.first() {
         Some(row) => read_version(Columns::of(row, place))
             .map(Some)
@@ -127,6 +141,7 @@ fn in_transaction(
     let mut version = before;
     if found.is_none() || wanted == Wanted::OurSchema {
         // Migrations may take their time; only waiting for others is still bounded.
+        connection.set_limit(Some(UNHURRIED));
         connection.batch(
             "SET LOCAL statement_timeout TO 0; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE",
         )?;
@@ -142,6 +157,7 @@ fn in_transaction(
         }
     }
     connection.batch("COMMIT")?;
+    connection.set_limit(None);
     Ok((before, version))
 }
 

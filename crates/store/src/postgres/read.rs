@@ -9,6 +9,7 @@ use plan::judgement::Evidence;
 use plan::phase::Phase;
 use plan::stage::StateName;
 use plan::{Action, ChangesetId, Name, PlanId, Timestamp};
+use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
 use super::connection::{Call, Connection};
@@ -91,7 +92,7 @@ impl Read for PostgresStore {
         let read = self.shared.in_snapshot(|connection, place| {
             // What else is to be read stands in the plan: two round trips, one snapshot.
             let plan = vec![(PLAN, values![id.to_string()])];
-            let rows = begin(connection, place, plan)?;
+            let rows = begin(connection, place, plan, None)?;
             let Some(row) = rows[0].first() else {
                 connection.batch("COMMIT")?;
                 return Ok(None);
@@ -145,7 +146,7 @@ impl Read for PostgresStore {
         match rows.as_deref() {
             Some([revisions, rules]) => {
                 let place = self.shared.place();
-                rule_book(columns(revisions, place), columns(rules, place))
+                rule_book(columns(revisions, place), all_json(rules, place)?)
             }
             _ => Ok(RuleBook::default()),
         }
@@ -215,12 +216,9 @@ impl Shared {
         calls: impl Fn(&Connection) -> Vec<Call<'a>>,
     ) -> Result<Option<Vec<Vec<Row>>>, StoreError> {
         self.in_snapshot(|connection, place| {
-            let mut calls = calls(connection);
-            calls.insert(0, (SCHEMA, values![]));
-            let mut rows = connection.rows(Some(BEGIN), calls, Some("COMMIT"))?;
+            let calls = calls(connection);
+            let mut rows = begin(connection, place, calls, Some("COMMIT"))?;
             rows.pop();
-            require_schema(&rows[1], place)?;
-            rows.drain(..2);
             Ok(rows)
         })
     }
@@ -252,7 +250,7 @@ impl Shared {
         &self,
         work: impl Fn(&mut Connection, &str) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
-        let mut attempt = 1;
+        let (mut attempt, mut outdated) = (1, 1);
         let mut lost = false;
         loop {
             let mut connection = if lost {
@@ -267,21 +265,24 @@ impl Shared {
                 }
                 Err(Trouble::Lost(error)) if lost => return Err(error),
                 Err(Trouble::Lost(_)) => lost = true,
-                Err(Trouble::Collision(_) | Trouble::Outdated(_)) if attempt < 100 => attempt += 1,
+                Err(Trouble::Collision(_)) if attempt < 3 => attempt += 1,
+                // Each connection learns it for itself, and each of them is closed after that.
+                Err(Trouble::Outdated(_)) if outdated < 100 => outdated += 1,
                 Err(trouble) => return Err(trouble.into_error()),
             }
         }
     }
 }
 
-/// Begins a snapshot and reads in it; the rows of each statement.
-fn begin(
+/// Begins a snapshot and reads in it; the rows of each call and of what comes last.
+pub(super) fn begin(
     connection: &mut Connection,
     place: &str,
     mut calls: Vec<Call<'_>>,
+    last: Option<&'static str>,
 ) -> Result<Vec<Vec<Row>>, Trouble> {
     calls.insert(0, (SCHEMA, values![]));
-    let mut rows = connection.rows(Some(BEGIN), calls, None)?;
+    let mut rows = connection.rows(Some(BEGIN), calls, last)?;
     require_schema(&rows[1], place)?;
     rows.drain(..2);
     Ok(rows)
@@ -301,16 +302,14 @@ fn snapshot(row: PlanRow, rows: &[Vec<Row>], place: &str) -> Result<Snapshot, St
     let [action, revisions, rules, evidence, _] = rows else {
         return Err(corrupt(place, "BUG: four statements, four answers"));
     };
-    let mut evidence: Vec<Evidence> = columns(evidence, place)
-        .map(|row| row.json(0))
-        .collect::<Result<_, _>>()?;
+    let mut evidence: Vec<Evidence> = all_json(evidence, place)?;
     evidence.sort_by(|one, other| one.verdict.rule.cmp(&other.verdict.rule));
     Ok(Snapshot {
         action: columns(action, place)
             .next()
             .map(|row| row.json(0))
             .transpose()?,
-        rules: rule_book(columns(revisions, place), columns(rules, place))?,
+        rules: rule_book(columns(revisions, place), all_json(rules, place)?)?,
         evidence,
         row,
     })
@@ -346,6 +345,11 @@ fn page_of_plans<'a>(filter: &'a PlanFilter, after: Option<PlanId>, limit: usize
         .map(|(phase, state)| (phase.as_str().to_owned(), state.as_str().to_owned()))
         .unzip();
     (PLANS_BY_STATE, values![after, limit, phases, states])
+}
+
+/// The first column of each row, decoded.
+fn all_json<T: DeserializeOwned>(rows: &[Row], place: &str) -> Result<Vec<T>, StoreError> {
+    columns(rows, place).map(|row| row.json(0)).collect()
 }
 
 fn columns<'a>(rows: &'a [Row], place: &'a str) -> impl Iterator<Item = Columns<'a>> {

@@ -41,6 +41,15 @@ impl<'a> Columns<'a> {
         serde_json::from_str(self.get(index)?).map_err(|error| corrupt(self.place, error))
     }
 
+    /// A column that is the JSON of several values.
+    pub fn jsons<T: DeserializeOwned>(self, index: usize) -> Result<Vec<T>, StoreError> {
+        let texts: Vec<&str> = self.get(index)?;
+        texts
+            .into_iter()
+            .map(|text| serde_json::from_str(text).map_err(|error| corrupt(self.place, error)))
+            .collect()
+    }
+
     /// A column that is the text of an id or a name.
     pub fn parsed<T: FromStr<Err: std::fmt::Display>>(self, index: usize) -> Result<T, StoreError> {
         let text: &str = self.get(index)?;
@@ -113,18 +122,18 @@ pub(super) fn plan_row(row: Columns<'_>) -> Result<PlanRow, StoreError> {
 /// The rules and revisions of some scopes. A revision of 0 is the same as none.
 pub(super) fn rule_book<'a>(
     revisions: impl Iterator<Item = Columns<'a>>,
-    rules: impl Iterator<Item = Columns<'a>>,
+    rules: Vec<Rule>,
 ) -> Result<RuleBook, StoreError> {
-    let mut book = RuleBook::default();
+    let mut book = RuleBook {
+        rules,
+        ..RuleBook::default()
+    };
     for row in revisions {
         let revision = row.count(1)?;
         if revision > 0 {
             book.revisions.insert(row.parsed(0)?, revision);
         }
     }
-    book.rules = rules
-        .map(|row| row.json::<Rule>(0))
-        .collect::<Result<_, _>>()?;
     // Scopes sort by how narrow they are, which their texts do not.
     book.rules.sort_by(|one, other| {
         (&one.scope, &one.draft.name).cmp(&(&other.scope, &other.draft.name))

@@ -38,9 +38,6 @@ statements! {
     /// Takes scopes of rules, in their order, so that nobody changes them.
     LOCK_SCOPES_SHARED = "SELECT scope, revision FROM rule_scopes WHERE scope = ANY($1) ORDER BY scope FOR SHARE";
 
-    /// The plan's open changesets. The plan's lock guards them: nobody seals one without it.
-    OPEN_CHANGESETS = "SELECT body FROM changesets WHERE plan_id = $1 AND NOT sealed ORDER BY changeset_id";
-
     /// Takes the entries of the plan's open changesets at some paths, given by their digests.
     LOCK_ENTRIES_AT = "\
         SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
@@ -52,35 +49,43 @@ statements! {
         SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
         WHERE c.plan_id = $1 AND NOT c.sealed ORDER BY e.changeset_id, e.path FOR UPDATE OF e";
 
-    /// What is read last, when every lock is held: the schema, the clock, the plan's lease, and the
-    /// answer remembered under a key.
+    /// What needs no lock of its own because those that are held cover it: the schema, the clock, the
+    /// lease of plan $1, the answer remembered under the key $2, $3, the rules of the scopes $4, the
+    /// open changesets of plan $5.
     ///
-    /// The lease must not be joined to the locked plan: a statement that waited for a row lock sees the
-    /// newest version of that row, but everything else as it was before it waited.
+    /// It must be a statement of its own, behind the locks: a statement that waited for a row lock
+    /// sees the newest version of that row, but everything else as it was before it waited.
     FACTS = "\
         SELECT v.version, v.system, v.xid_base, clock_timestamp(), \
-               l.owner, l.epoch, l.expires_at, c.fingerprint, c.receipt \
+               l.owner, l.epoch, l.expires_at, c.fingerprint, c.receipt, \
+               ARRAY(SELECT body FROM rules WHERE scope = ANY($4)), \
+               ARRAY(SELECT body FROM changesets WHERE plan_id = $5 AND NOT sealed ORDER BY changeset_id) \
         FROM schema_version v \
         LEFT JOIN leases l ON l.plan_id = $1 \
         LEFT JOIN commands c ON c.key_scope = $2 AND c.key = $3";
 
-    /// A new plan.
+    /// A new plan with its events. The events say which transaction wrote them.
     INSERT_PLAN = "\
-        INSERT INTO plans (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-
-    /// A plan's next version. COMMIT travels behind this statement without waiting for its answer, so
-    /// the statement itself must fail when the version is not the one that was decided on: the column
-    /// takes no NULL. A plan that is not there at all makes the events fail.
-    UPDATE_PLAN = "\
-        UPDATE plans SET version = CASE version WHEN $2 THEN $3::bigint END, phase = $4, state = $5, \
-                         needs_person = $6, due_at = $7, head = $8, body = $9 \
-        WHERE plan_id = $1";
-
-    /// An event, under the transaction that writes it.
-    INSERT_EVENT = "\
+        WITH made AS ( \
+            INSERT INTO plans (plan_id, version, phase, state, needs_person, due_at, head, body, id_reversed, action) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)) \
         INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
-        VALUES ($1 + pg_current_xact_id()::text::bigint, $2, $3, $4, $5, $6, $7)";
+        SELECT $11 + pg_current_xact_id()::text::bigint, $12 + number, $1, number, body, texts, hash \
+        FROM unnest($13::text[], $14::text[], $15::bytea[]) WITH ORDINALITY AS told (body, texts, hash, number)";
+
+    /// A plan's next version with the events that lead to it from version $9.
+    ///
+    /// COMMIT travels behind this statement without waiting for its answer, so the statement itself
+    /// must fail when the plan is not at the version that was decided on: the column takes no NULL. A
+    /// plan that is not there at all makes the events fail.
+    UPDATE_PLAN = "\
+        WITH moved AS ( \
+            UPDATE plans SET version = CASE version WHEN $9 THEN $2::bigint END, phase = $3, state = $4, \
+                             needs_person = $5, due_at = $6, head = $7, body = $8 \
+            WHERE plan_id = $1) \
+        INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
+        SELECT $10 + pg_current_xact_id()::text::bigint, $11 + number, $1, $9 + number, body, texts, hash \
+        FROM unnest($12::text[], $13::text[], $14::bytea[]) WITH ORDINALITY AS told (body, texts, hash, number)";
 
     /// A lease, new or extended.
     PUT_LEASE = "\
@@ -167,39 +172,59 @@ statements! {
         FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
         WHERE p.plan_id = $1";
 
-    /// A page of plans, newest first.
+    /// A page of plans, newest first. Here and below, `LIMIT 1` keeps the planner from reading all
+    /// leases and verdicts for a few plans, which it cannot know to be few.
     PLANS = "\
         SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
-        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
-        WHERE p.plan_id < $1 ORDER BY p.plan_id DESC LIMIT $2";
+        FROM (SELECT plan_id, head, body FROM plans WHERE plan_id < $1 ORDER BY plan_id DESC LIMIT $2) p \
+        LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
+        LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
+        ORDER BY p.plan_id DESC";
 
     /// A page of the plans in some phases and states, given pair by pair: a page of each pair from the
     /// index, of which the newest are taken.
+    ///
+    /// Equality is said by bounds: told that the first columns of the index are equal, the planner
+    /// may walk the ids of all plans instead, hoping to meet enough that fit.
     PLANS_BY_STATE = "\
         SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
-        FROM unnest($3::text[], $4::text[]) AS pair (phase, state) \
-        CROSS JOIN LATERAL ( \
-            SELECT plan_id, head, body FROM plans \
-            WHERE phase = pair.phase AND state = pair.state AND plan_id < $1 \
-            ORDER BY plan_id DESC LIMIT $2 \
-        ) p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
-        ORDER BY p.plan_id DESC LIMIT $2";
+        FROM ( \
+            SELECT found.* FROM unnest($3::text[], $4::text[]) AS pair (phase, state) \
+            CROSS JOIN LATERAL ( \
+                SELECT plan_id, head, body FROM plans \
+                WHERE (phase, state) >= (pair.phase, pair.state) \
+                  AND (phase, state, plan_id) < (pair.phase, pair.state, $1) \
+                ORDER BY phase DESC, state DESC, plan_id DESC LIMIT $2 \
+            ) found ORDER BY plan_id DESC LIMIT $2 \
+        ) p \
+        LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
+        LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
+        ORDER BY p.plan_id DESC";
 
-    /// A page of the plans of an action, in these phases and states where they are given.
+    /// A page of the plans of an action, in this phase and state where they are given. Bounds as above.
     PLANS_BY_ACTION = "\
         SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
-        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
-        WHERE p.action = $3 AND p.plan_id < $1 \
-          AND ($4::text IS NULL OR p.phase = $4) AND ($5::text IS NULL OR p.state = $5) \
-        ORDER BY p.plan_id DESC LIMIT $2";
+        FROM ( \
+            SELECT plan_id, head, body FROM plans WHERE action >= $3 AND (action, plan_id) < ($3, $1) \
+              AND ($4::text IS NULL OR phase = $4) AND ($5::text IS NULL OR state = $5) \
+            ORDER BY action DESC, plan_id DESC LIMIT $2 \
+        ) p \
+        LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
+        LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
+        ORDER BY p.plan_id DESC";
 
     /// A page of the plans that wait for a person, of this action, phase and state where given.
     PLANS_NEEDING_A_PERSON = "\
         SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
-        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
-        WHERE p.needs_person AND p.plan_id < $1 AND ($3::text IS NULL OR p.action = $3) \
-          AND ($4::text IS NULL OR p.phase = $4) AND ($5::text IS NULL OR p.state = $5) \
-        ORDER BY p.plan_id DESC LIMIT $2";
+        FROM ( \
+            SELECT plan_id, head, body FROM plans WHERE needs_person AND plan_id < $1 \
+              AND ($3::text IS NULL OR action = $3) \
+              AND ($4::text IS NULL OR phase = $4) AND ($5::text IS NULL OR state = $5) \
+            ORDER BY plan_id DESC LIMIT $2 \
+        ) p \
+        LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
+        LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
+        ORDER BY p.plan_id DESC";
 
     /// Ids that start with $1 or, backwards, with $2. `~` sorts behind every character of an id.
     PLANS_LIKE = "\
@@ -261,26 +286,26 @@ statements! {
         WHERE plan_id = $1 AND version > $2 ORDER BY version LIMIT $3";
 
     /// Events of all plans that nothing can be inserted before any more (see `tail.rs`). $3 is the
-    /// identity of the server.
+    /// identity of the server, or 0.
     EVENTS = "\
         SELECT xid, position, body, texts, hash FROM events \
         WHERE (xid, position) > ($1, $2) AND xid < ( \
-            SELECT CASE system WHEN $3 THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
+            SELECT CASE WHEN $3::bigint IN (0, system) THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
                    ELSE 9223372036854775807 END FROM schema_version) \
         ORDER BY xid, position LIMIT $4";
 
     /// The last of the events that can be read now.
     LATEST_EVENT = "\
         SELECT xid, position FROM events WHERE xid < ( \
-            SELECT CASE system WHEN $1 THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
+            SELECT CASE WHEN $1::bigint IN (0, system) THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
                    ELSE 9223372036854775807 END FROM schema_version) \
         ORDER BY xid DESC, position DESC LIMIT 1";
 
     /// Are there events that cannot be read yet, because a transaction older than theirs still runs?
     EVENTS_HELD_BACK = "\
-        SELECT EXISTS (SELECT FROM events WHERE xid >= ( \
-            SELECT CASE system WHEN $1 THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
-                   ELSE 9223372036854775807 END FROM schema_version))";
+        SELECT coalesce((SELECT max(xid) FROM events) >= ( \
+            SELECT CASE WHEN $1::bigint IN (0, system) THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
+                   ELSE 9223372036854775807 END FROM schema_version), false)";
 
     /// Counts transactions on from where another server left off.
     ADOPT = "\

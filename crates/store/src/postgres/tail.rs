@@ -42,15 +42,15 @@ impl Tail for PostgresStore {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
-        let of_plan = |row| {
-            let stored = event(Columns::of(row, place))?;
-            // Its place among all plans was not asked for, and may not be readable there yet.
+        let bare = |row| {
+            let event = event(Columns::of(row, place))?;
+            // No place to go on from in the log of all plans: others may yet come before it.
             Ok(StoredEvent {
                 cursor: None,
-                ..stored
+                ..event
             })
         };
-        events.iter().map(of_plan).collect()
+        events.iter().map(bare).collect()
     }
 
     fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {

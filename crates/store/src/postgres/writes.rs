@@ -15,8 +15,8 @@ use super::pipeline::values;
 use super::rows::{json, number};
 use super::statements::{
     DROP_ENTRY, DROP_LEASE, DROP_RULE, INSERT_ACTION, INSERT_CHANGESET, INSERT_COMMAND,
-    INSERT_ENTRY, INSERT_EVENT, INSERT_PLAN, PUT_EVIDENCE, PUT_LEASE, PUT_RULE, PUT_SCOPE,
-    PUT_VERDICT, UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN,
+    INSERT_ENTRY, INSERT_PLAN, PUT_EVIDENCE, PUT_LEASE, PUT_RULE, PUT_SCOPE, PUT_VERDICT,
+    UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN,
 };
 use crate::columns::PlanColumns;
 use crate::record::encode;
@@ -69,64 +69,48 @@ struct Writes<'a, 'h> {
 impl<'a> Writes<'a, '_> {
     fn plan(&mut self, reads: &Reads, change: &'a PlanChange) -> Result<(), StoreError> {
         let columns = PlanColumns::of(&change.plan);
-        let before = columns.version - number(change.events.len() as u64);
-        let mut head = if before == 0 {
+        let count = number(change.events.len() as u64);
+        let before = columns.version - count;
+        let is_new = before == 0;
+        let mut head = if is_new {
             Digest::ZERO
         } else {
             self.head_of(reads, change.plan.id)?
         };
-        let events: Vec<_> = change
-            .events
-            .iter()
-            .map(|recorded| {
-                let encoded = encode(recorded, head);
-                head = encoded.hash;
-                (recorded.version, encoded)
-            })
-            .collect();
-        let due_at = columns.due_at.map(|due_at| due_at.0);
-        // The plan first: its events refer to it.
-        self.calls.push(if before == 0 {
-            let values = values![
-                columns.plan_id.clone(),
-                columns.id_reversed,
-                columns.version,
-                columns.phase,
-                columns.state,
-                columns.action,
-                columns.needs_person,
-                due_at,
-                digest(head),
-                columns.body,
-            ];
-            (INSERT_PLAN, values)
-        } else {
-            let values = values![
-                columns.plan_id.clone(),
-                before,
-                columns.version,
-                columns.phase,
-                columns.state,
-                columns.needs_person,
-                due_at,
-                digest(head),
-                columns.body,
-            ];
-            (UPDATE_PLAN, values)
-        });
-        for (version, encoded) in events {
-            self.position += 1;
-            let values = values![
-                self.held.xid_base,
-                self.position,
-                columns.plan_id.clone(),
-                number(version.0),
-                encoded.body,
-                encoded.texts,
-                digest(encoded.hash),
-            ];
-            self.calls.push((INSERT_EVENT, values));
+        let (mut bodies, mut texts, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
+        for recorded in &change.events {
+            let encoded = encode(recorded, head);
+            head = encoded.hash;
+            bodies.push(encoded.body);
+            texts.push(encoded.texts);
+            hashes.push(digest(encoded.hash));
         }
+        let mut values = values![
+            columns.plan_id,
+            columns.version,
+            columns.phase,
+            columns.state,
+            columns.needs_person,
+            columns.due_at.map(|due_at| due_at.0),
+            digest(head),
+            columns.body,
+        ];
+        let sql = if is_new {
+            values.extend(values![columns.id_reversed, columns.action]);
+            INSERT_PLAN
+        } else {
+            values.extend(values![before]);
+            UPDATE_PLAN
+        };
+        values.extend(values![
+            self.held.xid_base,
+            self.position,
+            bodies,
+            texts,
+            hashes
+        ]);
+        self.calls.push((sql, values));
+        self.position += count;
         Ok(())
     }
 

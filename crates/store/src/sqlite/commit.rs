@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use rusqlite::Connection;
 
 use super::connection::run;
-use super::group::{Carrier, Job};
+use super::group::{Abandoned, Batch, Carrier, Job};
 use super::statements as sql;
 use super::writer::WriteTurn;
 use super::wrong::Wrong;
@@ -22,7 +22,7 @@ impl Commit for SqliteStore {
             Ok(Answer::Ended(ended)) => ended,
             // It is the caller's decision that panicked, wherever it was run.
             Ok(Answer::Panicked(panic)) => resume_unwind(panic),
-            Err(super::group::Abandoned) => Err(CommitError::Unknown {
+            Err(Abandoned) => Err(CommitError::Unknown {
                 id,
                 source: StoreError::Database {
                     why: "the thread that carried it out panicked".to_owned(),
@@ -52,8 +52,6 @@ enum Draft {
 
 /// How a transaction did not end well.
 enum Trouble {
-    /// It could not begin, for a reason that will be the same for every member.
-    Shut(Wrong),
     /// It was rolled back before COMMIT.
     Undone(Wrong),
     /// COMMIT failed, or its answer was lost.
@@ -85,10 +83,10 @@ impl Carrier for SqliteStore {
         self.write_turn()
     }
 
-    fn carry_out(&self, turn: &mut WriteTurn<'_>, members: &mut [Member]) {
+    fn carry_out(&self, turn: &mut WriteTurn<'_>, batch: &mut Batch<'_, Submission, Answer>) {
         match turn.connection(self) {
-            Ok(connection) => self.carry_out_together(connection, members),
-            Err(wrong) => self.fail_all(members, &wrong),
+            Ok(connection) => self.carry_out_together(connection, batch),
+            Err(wrong) => self.fail_all(batch.jobs(), &wrong),
         }
     }
 
@@ -102,22 +100,30 @@ impl Carrier for SqliteStore {
 }
 
 impl SqliteStore {
-    fn carry_out_together(&self, connection: &Connection, members: &mut [Member]) {
-        match self.transact(connection, members, Attempt::First) {
+    fn carry_out_together(
+        &self,
+        connection: &Connection,
+        batch: &mut Batch<'_, Submission, Answer>,
+    ) {
+        if let Err(wrong) = self.begin(connection) {
+            // It would be the same for each of them alone.
+            return self.fail_all(batch.jobs(), &wrong);
+        }
+        let decided = self.decide_all(connection, batch);
+        let members = batch.jobs();
+        match self.end(connection, decided) {
             Ok(drafts) => self.tell(members, drafts),
-            Err(Trouble::Shut(wrong)) => self.fail_all(members, &wrong),
-            Err(Trouble::Undone(wrong)) => {
-                if members.len() == 1 {
-                    self.fail_all(members, &wrong);
-                } else {
-                    self.carry_out_alone(connection, members);
-                }
+            Err(Trouble::Undone(_)) if members.len() > 1 => {
+                self.carry_out_alone(connection, members);
             }
+            Err(Trouble::Undone(wrong)) => self.fail_all(members, &wrong),
             Err(Trouble::InDoubt(wrong, drafts)) => {
                 match settle(connection, &wrong, members, &drafts) {
                     Settled::Committed => self.tell(members, drafts),
-                    Settled::Aborted if members.len() == 1 => self.fail_all(members, &wrong),
-                    Settled::Aborted => self.carry_out_alone(connection, members),
+                    Settled::Aborted if members.len() > 1 => {
+                        self.carry_out_alone(connection, members);
+                    }
+                    Settled::Aborted => self.fail_all(members, &wrong),
                     Settled::Unknown => self.tell_unknown(members, drafts, &wrong),
                 }
             }
@@ -128,12 +134,14 @@ impl SqliteStore {
     /// the others.
     fn carry_out_alone(&self, connection: &Connection, members: &mut [Member]) {
         for member in members {
+            let decided = self
+                .begin(connection)
+                .and_then(|()| self.decide_and_write(connection, &mut member.work, Attempt::Again));
+            let ended = self.end(connection, decided.map(|draft| vec![draft]));
             let member = std::slice::from_mut(member);
-            match self.transact(connection, member, Attempt::Again) {
+            match ended {
                 Ok(drafts) => self.tell(member, drafts),
-                Err(Trouble::Shut(wrong) | Trouble::Undone(wrong)) => {
-                    self.fail_all(member, &wrong);
-                }
+                Err(Trouble::Undone(wrong)) => self.fail_all(member, &wrong),
                 Err(Trouble::InDoubt(wrong, drafts)) => {
                     match settle(connection, &wrong, member, &drafts) {
                         Settled::Committed => self.tell(member, drafts),
@@ -145,37 +153,50 @@ impl SqliteStore {
         }
     }
 
-    /// One transaction. COMMIT is left out if nobody wrote anything.
-    fn transact(
+    /// Decides all members in the open transaction, and those that come while that takes.
+    fn decide_all(
         &self,
         connection: &Connection,
-        members: &mut [Member],
-        attempt: Attempt,
-    ) -> Result<Vec<Draft>, Trouble> {
-        self.begin(connection).map_err(Trouble::Shut)?;
-        let mut drafts = Vec::with_capacity(members.len());
-        for member in members {
-            match self.decide_and_write(connection, &mut member.work, attempt) {
-                Ok(draft) => drafts.push(draft),
-                Err(wrong) => {
-                    roll_back(connection);
-                    return Err(Trouble::Undone(wrong));
-                }
+        batch: &mut Batch<'_, Submission, Answer>,
+    ) -> Result<Vec<Draft>, Wrong> {
+        let mut drafts = Vec::with_capacity(batch.jobs().len());
+        loop {
+            for member in batch.jobs().iter_mut().skip(drafts.len()) {
+                drafts.push(self.decide_and_write(connection, &mut member.work, Attempt::First)?);
+            }
+            batch.gather();
+            if batch.jobs().len() == drafts.len() {
+                return Ok(drafts);
             }
         }
-        if !drafts
-            .iter()
-            .any(|draft| matches!(draft, Draft::Written(_)))
-        {
-            roll_back(connection);
-            return Ok(drafts);
-        }
-        if let Err(wrong) = self.fault(FaultPoint::BeforeCommit) {
-            roll_back(connection);
-            return Err(Trouble::Undone(wrong));
-        }
-        let ended = run(connection, sql::COMMIT).and_then(|()| self.fault(FaultPoint::AfterCommit));
-        match ended {
+    }
+
+    /// Ends the transaction: commits what was decided, or rolls back. COMMIT is left out if nobody
+    /// wrote anything.
+    fn end(
+        &self,
+        connection: &Connection,
+        decided: Result<Vec<Draft>, Wrong>,
+    ) -> Result<Vec<Draft>, Trouble> {
+        let written = |drafts: &[Draft]| drafts.iter().any(|d| matches!(d, Draft::Written(_)));
+        let decided = decided.and_then(|drafts| {
+            if written(&drafts) {
+                self.fault(FaultPoint::BeforeCommit)?;
+            }
+            Ok(drafts)
+        });
+        let drafts = match decided {
+            Ok(drafts) if written(&drafts) => drafts,
+            Ok(drafts) => {
+                roll_back(connection);
+                return Ok(drafts);
+            }
+            Err(wrong) => {
+                roll_back(connection);
+                return Err(Trouble::Undone(wrong));
+            }
+        };
+        match run(connection, sql::COMMIT).and_then(|()| self.fault(FaultPoint::AfterCommit)) {
             Ok(()) => Ok(drafts),
             Err(wrong) => {
                 roll_back(connection);

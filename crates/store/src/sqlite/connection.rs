@@ -23,18 +23,10 @@ const KEPT_READERS: usize = 8;
 /// More than there are statements, so that each is prepared once per connection.
 const CACHED_STATEMENTS: usize = 128;
 
-/// Opens the writing connection; creates the file, for the owner only, if it is absent.
+/// Opens the writing connection to a file that is there.
 pub(super) fn open_writer(place: &Place) -> Result<Connection, Wrong> {
-    let absent = place.look()?.is_none();
-    place.refuse_dangling()?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(place.path(), flags)?;
-    if absent {
-        // The files that SQLite puts beside it take their mode from this one.
-        restrict(place.path())?;
-    }
     configure_writer(&connection)?;
     Ok(connection)
 }

@@ -7,13 +7,14 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{BUSY_TIMEOUT, restrict};
+use super::naming::{rename_new, taken};
 use super::place::beside;
 use super::wrong::Wrong;
 
 /// Copies into a file that must not exist yet.
 pub(super) fn create(from: &Connection, to: &Path) -> Result<(), Wrong> {
     if to.symlink_metadata().is_ok() {
-        return Err(exists_already());
+        return Err(taken());
     }
     let unfinished = write_unfinished(from, to)?;
     // Another one may have appeared meanwhile; it is refused as well.
@@ -72,22 +73,4 @@ fn finish(unfinished: &Path, to: &Path, named: Result<(), Wrong>) -> Result<(), 
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok(())
-}
-
-/// Gives a file its name unless that is taken, in one step.
-fn rename_new(from: &Path, to: &Path) -> Result<(), Wrong> {
-    use rustix::fs::{CWD, RenameFlags};
-    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::EXIST) => Err(exists_already()),
-        // Not every file system can do that; a hard link does not replace anything either.
-        Err(_) => {
-            fs::hard_link(from, to)?;
-            Ok(fs::remove_file(from)?)
-        }
-    }
-}
-
-fn exists_already() -> Wrong {
-    Wrong::Unusable("it exists already; a copy goes into a new file".to_owned())
 }

@@ -1,10 +1,11 @@
 //! Group commit without a thread of its own: whoever comes first leads, whoever comes while
 //! somebody leads is carried along in the next batch.
 //!
-//! The leader waits for the turn, takes those that wait by then into its batch, carries it out,
-//! hands the lead to the first of those still waiting, and tells everybody what came of them. It
-//! leads exactly one batch, so that nobody works for others forever. Each waiting caller is woken
-//! exactly once: with its answer, or to lead.
+//! The leader waits for the turn, takes those that wait by then into its batch, and those that come
+//! while it works on them, up to a limit. Then it tells everybody in the batch what came of them,
+//! and hands the lead to the first of those still waiting. It leads exactly one batch, so that
+//! nobody works for others forever. Each waiting caller is woken exactly once: with its answer, or
+//! to lead.
 //!
 //! What a batch does is the [`Carrier`]'s business; this file only decides who does it, and is
 //! therefore small enough to be explored by a model checker (`--features shuttle`).
@@ -32,7 +33,7 @@ pub(super) trait Carrier {
     fn take_turn(&self) -> Self::Turn<'_>;
 
     /// Carries out all jobs and gives each its answer. When this returns, the answers hold.
-    fn carry_out(&self, turn: &mut Self::Turn<'_>, jobs: &mut [Job<Self::Work, Self::Answer>]);
+    fn carry_out(&self, turn: &mut Self::Turn<'_>, batch: &mut Batch<'_, Self::Work, Self::Answer>);
 
     /// Something else must be done within this turn, once everybody has been told.
     fn upkeep_is_due(&self, turn: &Self::Turn<'_>) -> bool;
@@ -129,16 +130,16 @@ impl<Work, Answer> Group<Work, Answer> {
         };
         let mut turn = carrier.take_turn();
         batch.gather();
-        carrier.carry_out(&mut turn, &mut batch.jobs);
+        carrier.carry_out(&mut turn, &mut batch);
         if carrier.upkeep_is_due(&turn) {
             batch.tell();
             carrier.upkeep(&mut turn);
         }
         drop(turn);
-        // The next leader sets out before the others are woken: its turn is what everybody waits
-        // for, and the answers are final already.
-        batch.hand_over();
+        // In this order: those who are told may come back with more before the next leader counts
+        // who waits, and fewer, larger batches are faster for everybody.
         batch.tell();
+        batch.hand_over();
         let own = batch.jobs.first_mut().and_then(|job| job.answer.take());
         own.ok_or(Abandoned)
     }
@@ -192,7 +193,7 @@ impl<Work, Answer> Seat<Work, Answer> {
 
 /// A leader's batch. Whatever happens to the leader, dropping it hands the lead over and tells
 /// everybody in it: a panic leaves nobody waiting.
-struct Batch<'a, Work, Answer> {
+pub(super) struct Batch<'a, Work, Answer> {
     group: &'a Group<Work, Answer>,
     leads: bool,
     /// The leader's own first, then those of the seats, in their order.
@@ -202,8 +203,13 @@ struct Batch<'a, Work, Answer> {
 }
 
 impl<Work, Answer> Batch<'_, Work, Answer> {
+    /// The jobs, in the order in which they came.
+    pub(super) fn jobs(&mut self) -> &mut [Job<Work, Answer>] {
+        &mut self.jobs
+    }
+
     /// Takes those that wait into the batch, first come first.
-    fn gather(&mut self) {
+    pub(super) fn gather(&mut self) {
         let mut line = lock(&self.group.0);
         let room = (LARGEST_BATCH - self.jobs.len()).min(line.waiting.len());
         for seat in line.waiting.drain(..room) {
@@ -236,8 +242,8 @@ impl<Work, Answer> Batch<'_, Work, Answer> {
 
 impl<Work, Answer> Drop for Batch<'_, Work, Answer> {
     fn drop(&mut self) {
-        self.hand_over();
         self.tell();
+        self.hand_over();
     }
 }
 

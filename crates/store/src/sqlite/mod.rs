@@ -13,9 +13,11 @@
 mod commit;
 mod connection;
 mod copy;
+mod fresh;
 mod group;
 mod maintain;
 mod migrate;
+mod naming;
 mod place;
 mod read;
 mod rows;

@@ -64,6 +64,14 @@ impl Place {
         }
     }
 
+    /// Is there nothing yet, or a file without a byte in it?
+    pub(super) fn is_vacant(&self) -> bool {
+        fs::metadata(&self.path).map_or_else(
+            |error| error.kind() == io::ErrorKind::NotFound,
+            |found| found.is_file() && found.len() == 0,
+        )
+    }
+
     /// Refuses file systems whose locks or shared memory do not hold between machines. Looks at the
     /// nearest directory that exists if the file does not.
     pub(super) fn refuse_network(&self) -> Result<(), Wrong> {
@@ -74,24 +82,18 @@ impl Place {
         }
     }
 
-    /// Refuses a symbolic link that leads nowhere: SQLite would make a file where it points to, out
-    /// of sight of everybody else's turnstile.
-    pub(super) fn refuse_dangling(&self) -> Result<(), Wrong> {
-        if self.path.is_symlink() && !self.path.exists() {
-            return Err(Wrong::Unusable(
-                "it is a symbolic link to nothing".to_owned(),
-            ));
-        }
-        Ok(())
-    }
-
     /// Makes the parent directory, for the owner only, where it is absent. Returns the path with
     /// every symbolic link resolved: whoever comes by another name must find the same turnstile.
     pub(super) fn prepare(&self) -> Result<PathBuf, Wrong> {
         if self.path.exists() {
             return Ok(self.path.canonicalize()?);
         }
-        self.refuse_dangling()?;
+        // The file would be made where it points to, out of sight of everybody else's turnstile.
+        if self.path.is_symlink() {
+            return Err(Wrong::Unusable(
+                "it is a symbolic link to nothing".to_owned(),
+            ));
+        }
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Err(Wrong::Unusable("it is not the name of a file".to_owned()));
         };

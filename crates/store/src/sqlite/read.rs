@@ -1,10 +1,12 @@
 //! Reading: each call takes a connection of its own and reads in one snapshot.
 
 use plan::changeset::{Changeset, Entry};
+use plan::id::NotAnId;
 use plan::invariant::{RuleBook, Scope, scopes_of};
 use plan::judgement::Evidence;
 use plan::stage::StateName;
 use plan::{Action, Name, Phase, PlanId, Timestamp};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
@@ -195,7 +197,7 @@ fn plan_row(connection: &Connection, id: PlanId) -> Result<Option<PlanRow>, Wron
             head: digest(row.get_ref(1)?)?,
             lease: lease(id, row, 2)?,
             verdict: match verdict {
-                rusqlite::types::ValueRef::Null => None,
+                ValueRef::Null => None,
                 verdict => Some(json(verdict)?),
             },
         })
@@ -247,11 +249,12 @@ fn ids(
     statement: &str,
     values: &[&dyn rusqlite::ToSql],
 ) -> Result<Vec<PlanId>, Wrong> {
-    all(connection, statement, values, |row| {
-        let text = row.get_ref(0)?.as_str()?;
-        text.parse()
-            .map_err(|error| Wrong::Corrupt(format!("{error}")))
-    })
+    all(connection, statement, values, |row| id(row.get_ref(0)?))
+}
+
+fn id(value: ValueRef<'_>) -> Result<PlanId, Wrong> {
+    let id = value.as_str()?.parse();
+    id.map_err(|error: NotAnId| Wrong::Corrupt(error.to_string()))
 }
 
 fn rules_of(connection: &Connection, scopes: &[Scope]) -> Result<RuleBook, Wrong> {

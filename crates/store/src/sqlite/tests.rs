@@ -1,5 +1,7 @@
 //! What needs a look inside: other migrations than ours, another file system, a full disk.
 
+#![allow(clippy::unwrap_used, reason = "a failing test may be blunt")]
+
 use std::io;
 use std::path::Path;
 
@@ -263,23 +265,23 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
         .unwrap();
     // The one that is to blame first, so that the batch is settled under its id; then not.
     for batch in [[13, 2, 3], [4, 13, 5]] {
-        let mut jobs = batch.map(|number| group::Job {
-            work: adds_rule(number, "true"),
-            answer: None,
-        });
-        let mut turn = store.write_turn();
-        group::Carrier::carry_out(&store, &mut turn, &mut jobs);
-        drop(turn);
-        for (number, job) in batch.iter().zip(jobs) {
-            let Some(Answer::Ended(ended)) = job.answer else {
-                panic!("not answered");
-            };
-            match ended {
-                Ok(_) => assert_ne!(*number, 13),
-                Err(CommitError::Failed(StoreError::Database { .. })) => assert_eq!(*number, 13),
-                Err(other) => panic!("{other:?}"),
+        let (store, turn) = (&store, store.write_turn());
+        std::thread::scope(|scope| {
+            let callers = batch.map(|number| {
+                let caller = scope.spawn(move || add_rule(store, number));
+                // Long enough for it to join the queue before the next.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                (number, caller)
+            });
+            drop(turn);
+            for (number, caller) in callers {
+                match caller.join().unwrap() {
+                    Ok(_) => assert_ne!(number, 13),
+                    Err(CommitError::Failed(StoreError::Database { .. })) => assert_eq!(number, 13),
+                    Err(other) => panic!("{other:?}"),
+                }
             }
-        }
+        });
     }
     assert_eq!(rules(&store), 5);
     let fates = "SELECT sum(committed), count(*) FROM commands";
@@ -317,6 +319,32 @@ fn a_panic_outside_of_a_decision_leaves_the_store_usable() {
     other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
     add_rule(&store, 2).unwrap();
     assert_eq!(rules(&store), 2);
+}
+
+#[test]
+fn writing_is_durable_and_checked_and_reading_cannot_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let mut turn = store.write_turn();
+    let writer = turn.connection(&store).unwrap();
+    let setting = |name: &str| -> rusqlite::types::Value {
+        writer
+            .pragma_query_value(None, name, |row| row.get(0))
+            .unwrap()
+    };
+    assert_eq!(setting("journal_mode"), "wal".to_owned().into());
+    assert_eq!(setting("synchronous"), 2.into(), "FULL");
+    assert_eq!(setting("foreign_keys"), 1.into());
+    assert_eq!(setting("application_id"), migrate::APPLICATION_ID.into());
+    drop(turn);
+    let reader = store.readers.take(&store.place).unwrap().unwrap();
+    assert!(reader.connection.is_readonly("main").unwrap());
+    reader
+        .connection
+        .execute("DELETE FROM rules", [])
+        .unwrap_err();
 }
 
 /// A join over a nullable side is planned by the values it is given unless that is turned off, and

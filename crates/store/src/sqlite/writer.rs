@@ -14,12 +14,15 @@ use super::place::{Identity, beside};
 use super::statements as sql;
 use super::turnstile::{Turn, Turnstile};
 use super::wrong::Wrong;
-use super::{SqliteStore, copy, migrate};
+use super::{SqliteStore, copy, fresh, migrate};
 use crate::sync::{MutexGuard, lock};
 
 /// A log longer than this is emptied by whoever notices. Automatic checkpoints copy its content
 /// into the file but can start it over only at a moment when nobody reads.
 pub(super) const LONG_WAL: u64 = 16 * 1024 * 1024;
+
+/// The length of the log is looked at in the first of so many turns.
+const TURNS_PER_LOOK: u64 = 16;
 
 /// How long readers are waited for to empty the log. Everybody waits for that meanwhile.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_millis(20);
@@ -35,6 +38,7 @@ struct Open {
     connection: Connection,
     identity: Identity,
     wal: PathBuf,
+    turns: u64,
     /// How long the log was when it could not be emptied; 0 if it could.
     not_emptied_at: u64,
 }
@@ -102,13 +106,18 @@ impl WriteTurn<'_> {
             Some(open) => open,
             None => Open::new(store)?.0,
         };
-        Ok(self.writer.open.insert(open))
+        let open = self.writer.open.insert(open);
+        open.turns += 1;
+        Ok(open)
     }
 
     /// Has the log grown so long that it should be emptied?
     pub(super) fn wal_is_long(&self) -> bool {
         let open = self.writer.open.as_ref().filter(|_| self.turn.is_ok());
         open.is_some_and(|open| {
+            if open.turns % TURNS_PER_LOOK != 1 {
+                return false;
+            }
             let length = open.wal_length();
             let grown = length.saturating_sub(open.not_emptied_at);
             // A shorter log than the one that could not be emptied is another one.
@@ -145,6 +154,10 @@ impl Open {
     /// themselves.
     fn new(store: &SqliteStore) -> Result<(Self, u32), Wrong> {
         store.place.refuse_network()?;
+        let vacant = store.place.is_vacant();
+        if vacant {
+            fresh::make(&store.place, store.migrations)?;
+        }
         let mut connection = connection::open_writer(&store.place)?;
         // Before anything is changed: somebody else's file stays as it is.
         let found = connection::in_snapshot(&connection, migrate::schema_of)?;
@@ -154,6 +167,7 @@ impl Open {
         }
         connection::require_wal(&connection)?;
         let before = match found {
+            Some(_) if vacant => 0,
             Some(found) if found == known => found,
             older => {
                 if older.is_some() {
@@ -171,6 +185,7 @@ impl Open {
             connection,
             identity,
             wal: beside(&real, "-wal"),
+            turns: 0,
             not_emptied_at: 0,
         };
         Ok((open, before))

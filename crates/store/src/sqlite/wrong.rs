@@ -74,6 +74,15 @@ impl From<rusqlite::Error> for Wrong {
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied => Self::Unusable(
                 "it cannot be opened; look at the permissions of it and its directory".into(),
             ),
+            ErrorCode::ReadOnly
+                if [ffi::SQLITE_READONLY_ROLLBACK, ffi::SQLITE_READONLY_RECOVERY]
+                    .contains(&code.extended_code) =>
+            {
+                Self::Unusable(
+                    "a write was interrupted, and reading alone cannot repair that; a write does"
+                        .into(),
+                )
+            }
             ErrorCode::ReadOnly => Self::Unusable("it cannot be written".into()),
             ErrorCode::SystemIoFailure if code.extended_code == ffi::SQLITE_IOERR_WRITE => {
                 Self::Unwritten(format!("{said}: a write failed"))

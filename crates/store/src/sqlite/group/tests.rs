@@ -28,10 +28,13 @@ impl Carrier for Doubler {
         lock(&self.turn)
     }
 
-    fn carry_out(&self, turn: &mut Self::Turn<'_>, jobs: &mut [Job<u64, u64>]) {
-        turn.push(jobs.iter().map(|job| job.work).collect());
-        assert!(!jobs.iter().any(|job| job.work == POISON), "poisoned batch");
-        for job in jobs {
+    fn carry_out(&self, turn: &mut Self::Turn<'_>, batch: &mut Batch<'_, u64, u64>) {
+        // Those that come meanwhile, too.
+        batch.gather();
+        turn.push(batch.jobs().iter().map(|job| job.work).collect());
+        let poisoned = batch.jobs().iter().any(|job| job.work == POISON);
+        assert!(!poisoned, "poisoned batch");
+        for job in batch.jobs() {
             job.answer = Some(job.work * 2);
         }
     }

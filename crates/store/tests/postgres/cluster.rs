@@ -1,0 +1,143 @@
+//! A server of a test's own, to be restarted, locked up or given certificates.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A cluster under a temporary directory. Stopped at the end.
+pub struct Cluster {
+    programs: PathBuf,
+    directory: TempDir,
+    port: u16,
+    running: bool,
+}
+
+impl Cluster {
+    /// Makes a cluster that trusts everybody, and starts it.
+    pub fn start() -> Self {
+        let mut cluster = Self::make();
+        cluster.up();
+        cluster
+    }
+
+    /// Makes a cluster without starting it.
+    pub fn make() -> Self {
+        let directory = tempfile::Builder::new().prefix("planwright-cluster-").tempdir().unwrap();
+        if let Some((uid, gid)) = account() {
+            chown(directory.path(), Some(uid), Some(gid)).unwrap();
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let cluster = Self { programs: programs(), directory, port, running: false };
+        let data = cluster.data();
+        cluster.succeed("initdb", &["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "-D", &data]);
+        cluster.configure(&format!(
+            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\nfsync = off\n",
+            cluster.directory.path().display()
+        ));
+        cluster
+    }
+
+    /// Adds to its settings.
+    pub fn configure(&self, settings: &str) {
+        let file = Path::new(&self.data()).join("postgresql.conf");
+        let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
+        file.write_all(settings.as_bytes()).unwrap();
+    }
+
+    /// Writes a file that belongs to the server and nobody else.
+    pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+        let file = Path::new(&self.data()).join(name);
+        fs::write(&file, content).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((uid, gid)) = account() {
+            chown(&file, Some(uid), Some(gid)).unwrap();
+        }
+        file
+    }
+
+    pub fn up(&mut self) {
+        let log = self.directory.path().join("log").display().to_string();
+        self.succeed("pg_ctl", &["-D", &self.data(), "-l", &log, "-w", "start"]);
+        self.running = true;
+    }
+
+    pub fn down(&mut self) {
+        self.succeed("pg_ctl", &["-D", &self.data(), "-m", "fast", "-w", "stop"]);
+        self.running = false;
+    }
+
+    pub fn restart(&mut self) {
+        let log = self.directory.path().join("log").display().to_string();
+        self.succeed("pg_ctl", &["-D", &self.data(), "-l", &log, "-m", "fast", "-w", "restart"]);
+    }
+
+    /// Its URL for the superuser.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn data(&self) -> String {
+        self.directory.path().join("data").display().to_string()
+    }
+
+    fn succeed(&self, program: &str, arguments: &[&str]) {
+        let output = self.run(program, arguments);
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a server for a test is no business of the product")]
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(arguments).current_dir(self.directory.path()).env("LC_ALL", "C");
+        if let Some((uid, gid)) = account() {
+            command.uid(uid).gid(gid);
+        }
+        // The server inherits what it writes to; a pipe would stay open as long as it runs.
+        let errors = self.directory.path().join("errors");
+        command.stdout(std::process::Stdio::null()).stderr(fs::File::create(&errors).unwrap());
+        let status = command.status().unwrap();
+        Output { status, stdout: Vec::new(), stderr: fs::read(errors).unwrap() }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.running {
+            self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "-w", "stop"]);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests are told so by `cargo xtask test`")]
+pub fn programs() -> PathBuf {
+    std::env::var_os("PLANWRIGHT_TEST_PGBIN")
+        .expect("PLANWRIGHT_TEST_PGBIN is not set: run `cargo xtask test`, which finds PostgreSQL's programs")
+        .into()
+}
+
+/// The account a server may run under if we are root, under which it refuses to.
+fn account() -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    // Who we are is who owns a file we make.
+    let probe = tempfile::tempfile().unwrap();
+    if probe.metadata().unwrap().uid() != 0 {
+        return None;
+    }
+    let accounts = fs::read_to_string("/etc/passwd").unwrap();
+    let named = |name: &str| {
+        let line = accounts.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let mut fields = line.split(':').skip(2).map(str::parse::<u32>);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    };
+    named("postgres").or_else(|| named("nobody"))
+}

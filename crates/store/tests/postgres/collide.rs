@@ -1,0 +1,622 @@
+//! Many at once: nobody loses an update, nobody is refused for somebody else's commit.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use plan::action::ActionDefinition;
+use plan::changeset::{Changeset, Entry, Node, Operation, TreePath};
+use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope};
+use plan::{
+    Action, ActionState, Caller, ChangesetId, Decision, Digest, Epoch, Name, Outcome,
+    ReconciliationBlocked, Refusal, Row, Timestamp, Version,
+};
+use store::verify::verify;
+use store::{
+    Access, ChangesetReads, Commit, CommitError, Committed, Key, Maintain, PostgresOptions, Read,
+    Reads, StoreError, Submission, Tail,
+};
+
+use crate::database::Database;
+use crate::decisions::{
+    append, append_once, appended, create, created, decision, plan_id, put_lease, reads, receipt, submission,
+};
+
+/// Guards the plan's lock (`LOCK_PLAN_EXCLUSIVE`): without it two decide on the same version.
+#[test]
+fn sixteen_writers_on_one_plan_leave_no_gap() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let attempts = Arc::new(AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let attempts = Arc::clone(&attempts);
+                    let submission = submission(reads(plan, Access::Exclusive), move |facts, now| {
+                        attempts.fetch_add(1, Ordering::Relaxed);
+                        Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
+                    });
+                    store.commit(submission).unwrap();
+                }
+            });
+        }
+    });
+    let row = store.plan(plan).unwrap().unwrap();
+    assert_eq!(row.plan.version, Version(321));
+    let versions: Vec<u64> = store
+        .plan_events(plan, Version(0), 1000)
+        .unwrap()
+        .iter()
+        .map(|event| event.recorded.version.0)
+        .collect();
+    assert_eq!(versions, (1..=321).collect::<Vec<_>>());
+    let verified = verify(&store).unwrap();
+    assert_eq!(verified.problems, Vec::<String>::new());
+    assert_eq!(attempts.load(Ordering::Relaxed), 320, "who waits for the lock decides once, on the winner's rows");
+}
+
+/// Guards the same across stores, as in several processes.
+#[test]
+fn two_stores_share_one_database() {
+    let database = Database::new();
+    let plan = plan_id();
+    database.store().commit(create(plan)).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let store = database.store();
+                for _ in 0..50 {
+                    let committed = store.commit(append(plan)).unwrap();
+                    let read = store.plan(plan).unwrap().unwrap();
+                    assert!(read.plan.version >= committed.receipt.version.unwrap(), "fresh");
+                }
+            });
+        }
+    });
+    assert_eq!(database.store().plan(plan).unwrap().unwrap().plan.version, Version(101));
+}
+
+/// Guards `INSERT_ACTION` being no upsert, and the collision being decided again.
+#[test]
+fn of_many_creators_of_an_action_one_wins_and_the_others_see_it() {
+    let database = Database::new();
+    let store = database.store();
+    let name: Name = "tidy".parse().unwrap();
+    let start = Barrier::new(8);
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|number| {
+                let (store, start, name) = (&store, &start, name.clone());
+                scope.spawn(move || {
+                    start.wait();
+                    store.commit(create_action(&name, &format!("person {number}")))
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let stored = store.action(&name).unwrap().unwrap();
+    let mut won = 0;
+    for answer in answers {
+        match answer {
+            Ok(_) => won += 1,
+            Err(CommitError::Refused(Refusal::ActionExists { by, .. })) => assert_eq!(by, stored.created_by),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(won, 1);
+}
+
+/// Guards `INSERT_PLAN` colliding instead of overwriting.
+#[test]
+fn of_many_creators_of_a_plan_one_wins() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    let start = Barrier::new(8);
+    let won = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    match store.commit(create(plan)) {
+                        Ok(_) => 1,
+                        Err(CommitError::Refused(_)) => 0,
+                        Err(other) => panic!("{other}"),
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>()
+    });
+    assert_eq!(won, 1);
+    assert_eq!(store.plan_events(plan, Version(0), 10).unwrap().len(), 1);
+}
+
+/// Guards `LOCK_ENTRIES_AT … FOR UPDATE` and `INSERT_ENTRY` being no upsert: recorders hold the plan
+/// shared, so nothing else keeps them from overwriting each other's entry.
+#[test]
+fn recorders_of_one_path_lose_nothing() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let changeset = ChangesetId::from_parts(1, 1);
+    store.commit(open_changeset(plan, changeset)).unwrap();
+    // Longer than an entry of an index may be.
+    let paths: Vec<TreePath> = (0..10).map(|number| TreePath::new(noise(4096, number)).unwrap()).collect();
+    let start = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for path in &paths {
+                    // All at once, so that nobody finds it there.
+                    start.wait();
+                    (0..3).for_each(|_| drop(store.commit(count_up(plan, changeset, path.clone())).unwrap()));
+                }
+            });
+        }
+    });
+    let changesets = store.changesets(plan).unwrap();
+    let [(_, entries)] = changesets.as_slice() else { panic!("{changesets:?}") };
+    assert_eq!(entries.len(), 10);
+    assert!(entries.iter().all(|entry| entry.after.as_deref() == Some("24")), "{entries:?}");
+}
+
+/// Guards the remembered answer being looked up, and its key being unique.
+#[test]
+fn a_key_is_worth_one_commit_however_many_come_at_once() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let start = Barrier::new(8);
+    let answers: Vec<Committed> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    store.commit(append_once(plan, key("k", b"same"))).unwrap()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(answers.iter().filter(|answer| !answer.remembered).count(), 1);
+    assert!(answers.iter().all(|answer| answer.receipt == answers[0].receipt));
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    let other = store.commit(append_once(plan, key("k", b"other")));
+    assert!(matches!(other, Err(CommitError::KeyReused { key }) if key == "k"));
+}
+
+/// Guards the unique index on keys where no row lock keeps the two apart.
+#[test]
+fn a_key_of_creators_without_a_common_row_is_worth_one_plan() {
+    let database = Database::new();
+    let store = database.store();
+    store.commit(create(plan_id())).unwrap();
+    let start = Barrier::new(6);
+    let answers: Vec<Committed> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    let plan = plan_id();
+                    let submission = Submission {
+                        key: Some(key("use", b"")),
+                        ..submission(Reads::default(), move |_, now| {
+                            Ok(decision(created(plan, now), Vec::new(), now))
+                        })
+                    };
+                    store.commit(submission).unwrap()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(answers.iter().all(|answer| answer.receipt.plan == answers[0].receipt.plan));
+    assert_eq!(store.plans(&store::PlanFilter::default(), None, 100).unwrap().len(), 2);
+}
+
+/// Guards the key being looked up behind the locks: the first of two makes the second impossible,
+/// and the second has to hear that it was done, not that it is refused.
+#[test]
+fn who_waited_for_a_lock_finds_the_answer_under_its_key() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let only_on_first = |facts: &plan::Facts, now: Timestamp| {
+        let change = appended(facts, facts.plan.as_ref().unwrap().id, now)?;
+        if change.plan.version != Version(2) {
+            return Err(Refusal::VersionMismatch { expected: Version(1), actual: change.plan.version });
+        }
+        Ok(decision(change, Vec::new(), now))
+    };
+    let once = || Submission {
+        key: Some(key("once", b"")),
+        ..submission(reads(plan, Access::Exclusive), only_on_first)
+    };
+    let mut sql = database.sql();
+    sql.run("BEGIN");
+    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| store.commit(once()))).collect();
+        wait_for_waiters(&database, 4);
+        sql.run("COMMIT");
+        for thread in waiting {
+            assert_eq!(thread.join().unwrap().unwrap().receipt.version, Some(Version(2)));
+        }
+    });
+}
+
+/// Guards the lease being read behind the plan's lock and not joined to it (`FACTS`): a statement
+/// that waited shows other tables as they were before it waited.
+#[test]
+fn the_lease_that_is_read_is_not_older_than_the_lock() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    store.commit(put_lease(plan, "old", Access::Exclusive)).unwrap();
+    let mut sql = database.sql();
+    sql.run("BEGIN");
+    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    let seen = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let seen = Arc::new(std::sync::Mutex::new(None));
+            let note = Arc::clone(&seen);
+            let look = submission(reads(plan, Access::Exclusive), move |facts, now| {
+                *note.lock().unwrap() = facts.lease.clone();
+                Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
+            });
+            store.commit(look).unwrap();
+            seen.lock().unwrap().clone().unwrap()
+        });
+        wait_for_waiters(&database, 1);
+        sql.run(&format!("UPDATE leases SET owner = 'new' WHERE plan_id = '{plan}'"));
+        sql.run(&format!("UPDATE plans SET needs_person = needs_person WHERE plan_id = '{plan}'"));
+        sql.run("COMMIT");
+        waiting.join().unwrap()
+    });
+    assert_eq!(seen.owner, "new");
+}
+
+/// Guards the clock being read behind the locks.
+#[test]
+fn now_is_not_before_the_lock_was_got() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    sql.run("BEGIN");
+    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.commit(append(plan)).unwrap().receipt.at);
+        wait_for_waiters(&database, 1);
+        let released = store.now().unwrap();
+        sql.run("COMMIT");
+        assert!(waiting.join().unwrap() >= released);
+    });
+}
+
+/// Guards `FOR SHARE` on the scopes: rules do not change between a decision and its commit, and are
+/// read as they are behind the lock.
+#[test]
+fn a_scope_held_shared_keeps_rules_from_changing() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    sql.run("BEGIN");
+    sql.run("SELECT 1 FROM rule_scopes WHERE scope = 'global' FOR UPDATE");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut submission = append(plan);
+            submission.reads.rules = vec![(Scope::Global, Access::Shared)];
+            let revision = Arc::new(AtomicU32::new(0));
+            let note = Arc::clone(&revision);
+            submission.decide = Box::new(move |facts, now| {
+                let seen = u32::try_from(facts.rules.revision(&Scope::Global)).unwrap();
+                assert_eq!(facts.rules.rules.len() as u32, seen);
+                note.store(seen, Ordering::Relaxed);
+                Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
+            });
+            store.commit(submission).unwrap();
+            revision.load(Ordering::Relaxed)
+        });
+        wait_for_waiters(&database, 1);
+        let rule = serde_json::to_string(&rule("new", 1)).unwrap();
+        sql.run(&format!("INSERT INTO rules VALUES ('global', 'new', '{rule}')"));
+        sql.run("UPDATE rule_scopes SET revision = 1 WHERE scope = 'global'");
+        sql.run("COMMIT");
+        assert_eq!(waiting.join().unwrap(), 1);
+    });
+}
+
+/// Guards rules of one scope being added one after the other, with the scope's revision.
+#[test]
+fn rules_added_at_once_get_a_revision_each() {
+    let database = Database::new();
+    let store = database.store();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let store = &store;
+            scope.spawn(move || store.commit(add_rule(&format!("rule-{number}"))).unwrap());
+        }
+    });
+    let book = store.rules(&[Scope::Global]).unwrap();
+    assert_eq!(book.revision(&Scope::Global), 8);
+    let mut revisions: Vec<u64> = book.rules.iter().map(|rule| rule.revision).collect();
+    revisions.sort_unstable();
+    assert_eq!(revisions, (1..=8).collect::<Vec<_>>());
+}
+
+/// Guards the bound on waiting for a lock.
+#[test]
+fn who_waits_too_long_is_told_that_the_store_is_busy() {
+    let database = Database::new();
+    let patience = Duration::from_millis(300);
+    let store = database.store_with(PostgresOptions { patience, ..PostgresOptions::default() });
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    sql.run("BEGIN");
+    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    let began = Instant::now();
+    let answer = store.commit(append(plan));
+    assert!(matches!(answer, Err(CommitError::Failed(StoreError::Busy { .. }))), "{answer:?}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    sql.run("COMMIT");
+    store.commit(append(plan)).unwrap();
+}
+
+/// Guards the bound on connections, and the queue for them.
+#[test]
+fn more_threads_than_connections_take_turns() {
+    let database = Database::new();
+    let store = database.store_with(PostgresOptions { max_connections: 2, ..PostgresOptions::default() });
+    let plans: Vec<_> = (0..12).map(|_| plan_id()).collect();
+    std::thread::scope(|scope| {
+        for plan in &plans {
+            let store = &store;
+            scope.spawn(move || {
+                store.commit(create(*plan)).unwrap();
+                (0..10).for_each(|_| drop(store.commit(append(*plan)).unwrap()));
+            });
+        }
+    });
+    let open = database.sql().value(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'planwright'",
+    );
+    assert_eq!(open, "2");
+    assert!(plans.iter().all(|plan| store.plan(*plan).unwrap().unwrap().plan.version == Version(11)));
+}
+
+/// Guards the deadlock being run again instead of told.
+#[test]
+fn a_deadlock_is_nobodys_answer() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    // By hand in the wrong order: the scope, then the plan.
+    sql.run("SET deadlock_timeout TO '10s'");
+    sql.run("BEGIN");
+    sql.run("SELECT 1 FROM rule_scopes WHERE scope = 'global' FOR UPDATE");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut submission = append(plan);
+            submission.reads.rules = vec![(Scope::Global, Access::Shared)];
+            store.commit(submission)
+        });
+        wait_for_waiters(&database, 1);
+        sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+        sql.run("COMMIT");
+        assert_eq!(waiting.join().unwrap().unwrap().receipt.version, Some(Version(2)));
+    });
+}
+
+/// Guards `CASE version WHEN …` in `UPDATE_PLAN`: COMMIT is sent without looking at the answers.
+#[test]
+fn a_plan_at_another_version_than_decided_on_is_not_written() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    sql.run("UPDATE plans SET version = 7");
+    let answer = store.commit(append(plan));
+    assert!(matches!(answer, Err(CommitError::Failed(StoreError::Database { .. }))), "{answer:?}");
+    assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
+    assert_eq!(sql.value("SELECT count(*) FROM commands"), "1");
+    assert_eq!(sql.value("SELECT version FROM plans"), "7");
+    let problems = store.check().unwrap();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+/// Guards all or nothing when a statement in the middle fails, with COMMIT already behind it.
+#[test]
+fn a_statement_that_fails_takes_the_others_with_it() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let before = store.plan(plan).unwrap();
+    let submission = submission(reads(plan, Access::Exclusive), move |facts, now| {
+        let lease = plan::facts::Lease { plan, owner: "a\0b".to_owned(), epoch: Epoch(1), expires_at: now };
+        Ok(decision(appended(facts, plan, now)?, vec![Row::PutLease(lease)], now))
+    });
+    assert!(matches!(store.commit(submission), Err(CommitError::Failed(StoreError::Database { .. }))));
+    assert_eq!(store.plan(plan).unwrap(), before);
+    store.commit(append(plan)).unwrap();
+}
+
+/// Guards the check that a plan which changes is held exclusively: shared holders would deadlock.
+#[test]
+fn a_plan_held_shared_is_not_changed() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut submission = append(plan);
+    submission.reads = reads(plan, Access::Shared);
+    assert!(matches!(store.commit(submission), Err(CommitError::Failed(StoreError::Database { .. }))));
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+}
+
+/// Guards that a gate which did not open is judged again under the same key.
+#[test]
+fn a_blocked_answer_is_not_remembered() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let blocked = Submission {
+        key: Some(key("k", b"")),
+        ..submission(reads(plan, Access::Exclusive), move |_, now| {
+            let mut receipt = receipt(plan, Version(1), now);
+            receipt.outcome = Outcome::Blocked(ReconciliationBlocked { plan, gate: Gate::Apply, failed: Vec::new() });
+            Ok(Decision { plans: Vec::new(), rows: Vec::new(), receipt })
+        })
+    };
+    store.commit(blocked).unwrap();
+    let again = store.commit(append_once(plan, key("k", b""))).unwrap();
+    assert!(!again.remembered);
+    assert_eq!(again.receipt.version, Some(Version(2)));
+}
+
+/// Guards a refusal leaving nothing behind, not even a lock.
+#[test]
+fn a_refusal_leaves_nothing_behind() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    assert!(matches!(store.commit(create(plan)), Err(CommitError::Refused(_))));
+    database.sql().run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE NOWAIT"));
+    assert_eq!(database.sql().value("SELECT count(*) FROM commands"), "1");
+}
+
+fn key(key: &str, arguments: &[u8]) -> Key {
+    Key { scope: "verb".to_owned(), key: key.to_owned(), fingerprint: Digest::of(arguments) }
+}
+
+/// Waits until so many of the store's transactions wait for a lock.
+fn wait_for_waiters(database: &Database, count: usize) {
+    let mut sql = database.sql();
+    let began = Instant::now();
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while sql.value(waiting) != count.to_string() {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody waits");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn create_action(name: &Name, by: &str) -> Submission {
+    let (name, by) = (name.clone(), by.to_owned());
+    let reads = Reads { action: Some((name.clone(), Access::Exclusive)), ..Reads::default() };
+    submission(reads, move |facts, now| {
+        if let Some(action) = &facts.action {
+            return Err(Refusal::ActionExists {
+                name: action.name().clone(),
+                at: action.created_at,
+                by: action.created_by.clone(),
+            });
+        }
+        let action = Action {
+            definition: ActionDefinition {
+                name: name.clone(),
+                description: "Tidy".to_owned(),
+                long_description: None,
+                actors: None,
+                arguments: Vec::new(),
+                invariants: Vec::new(),
+                automation_profile: None,
+                read_only: false,
+                reusable: true,
+            },
+            state: ActionState::Available,
+            created_at: now,
+            created_by: Caller::Person(by.clone()),
+            used_by: None,
+        };
+        Ok(rows_only(vec![Row::PutAction(action)], now))
+    })
+}
+
+fn open_changeset(plan: plan::PlanId, id: ChangesetId) -> Submission {
+    submission(reads(plan, Access::Exclusive), move |_, now| {
+        let changeset =
+            Changeset { id, plan, node: Node::main(), epoch: Epoch(1), opened_at: now, seal: None };
+        Ok(rows_only(vec![Row::PutChangeset(changeset)], now))
+    })
+}
+
+/// Adds one to the number in the entry at a path.
+fn count_up(plan: plan::PlanId, changeset: ChangesetId, path: TreePath) -> Submission {
+    let reads = Reads {
+        changesets: ChangesetReads::EntriesAt(vec![path.clone()]),
+        ..reads(plan, Access::Shared)
+    };
+    submission(reads, move |facts, now| {
+        assert_eq!(facts.changesets.len(), 1);
+        let before = facts.entries.first().and_then(|(_, entry)| entry.after.clone());
+        let count: u32 = before.map_or(0, |count| count.parse().unwrap());
+        let mut entry = Entry::new(path.clone(), Operation::Modify);
+        entry.after = Some((count + 1).to_string());
+        Ok(rows_only(vec![Row::PutEntry(changeset, entry)], now))
+    })
+}
+
+fn add_rule(name: &str) -> Submission {
+    let name = name.to_owned();
+    let reads = Reads { rules: vec![(Scope::Global, Access::Exclusive)], ..Reads::default() };
+    submission(reads, move |facts, now| {
+        let revision = facts.rules.revision(&Scope::Global) + 1;
+        Ok(rows_only(vec![Row::PutRule(rule(&name, revision))], now))
+    })
+}
+
+fn rule(name: &str, revision: u64) -> Rule {
+    Rule {
+        scope: Scope::Global,
+        revision,
+        draft: RuleDraft {
+            name: name.parse().unwrap(),
+            check: Check::Expr("true".to_owned()),
+            at: vec![Gate::Apply],
+            advisory: false,
+            non_overridable: false,
+        },
+        added_at: Timestamp(0),
+        added_by: Caller::Person("ada".to_owned()),
+    }
+}
+
+fn rows_only(rows: Vec<Row>, now: Timestamp) -> Decision {
+    let mut receipt = receipt(plan::PlanId::from_parts(0, 0), Version(0), now);
+    receipt.plan = None;
+    receipt.version = None;
+    Decision { plans: Vec::new(), rows, receipt }
+}
+
+/// Bytes no index compresses.
+fn noise(length: usize, number: u8) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length);
+    let mut digest = Digest::of(&[number]);
+    while bytes.len() < length {
+        digest = Digest::of(digest.as_bytes());
+        bytes.extend(digest.as_bytes().iter().map(|byte| b'a' + (byte & 0x0f)));
+        digest = Digest::of_parts([digest.as_bytes().as_slice(), b"x"]);
+    }
+    bytes.truncate(length);
+    bytes
+}

@@ -1,0 +1,55 @@
+//! Faults put into the write path: nothing is half done, and a lost answer is found again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plan::Version;
+use store::fault::{Fault, FaultPoint, Faults};
+use store::{Commit, CommitError, PostgresOptions, PostgresStore, Read, StoreError};
+
+use crate::database::Database;
+use crate::decisions::{append, create, plan_id};
+
+/// A store that fails at a point while the switch is on.
+fn failing(database: &Database, at: FaultPoint) -> (PostgresStore, Arc<AtomicBool>) {
+    let switch = Arc::new(AtomicBool::new(false));
+    let on = Arc::clone(&switch);
+    let faults = Faults::new(move |point| {
+        if point == at && on.load(Ordering::SeqCst) { Fault::Fail } else { Fault::None }
+    });
+    (database.store_with(PostgresOptions { faults, ..PostgresOptions::default() }), switch)
+}
+
+/// Guards the roll-back at both points before COMMIT, and that the connection is fit afterwards.
+#[test]
+fn a_fault_before_commit_leaves_everything_as_it_was() {
+    for at in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
+        let database = Database::new();
+        let (store, switch) = failing(&database, at);
+        let plan = plan_id();
+        store.commit(create(plan)).unwrap();
+        switch.store(true, Ordering::SeqCst);
+        let answer = store.commit(append(plan));
+        assert!(matches!(answer, Err(CommitError::Failed(StoreError::Database { .. }))), "{answer:?}");
+        assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+        assert_eq!(database.sql().value("SELECT count(*) FROM events"), "1");
+        switch.store(false, Ordering::SeqCst);
+        let committed = store.commit(append(plan)).unwrap();
+        assert_eq!(committed.receipt.version, Some(Version(2)));
+    }
+}
+
+/// Guards settling: the commit happened, so the answer is the real one.
+#[test]
+fn a_fault_after_commit_is_settled_as_committed() {
+    let database = Database::new();
+    let (store, switch) = failing(&database, FaultPoint::AfterCommit);
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    switch.store(true, Ordering::SeqCst);
+    let committed = store.commit(append(plan)).unwrap();
+    assert_eq!(committed.receipt.version, Some(Version(2)));
+    assert_eq!(committed.plan.unwrap().version, Version(2));
+    assert!(!committed.remembered);
+    assert_eq!(database.sql().value("SELECT count(*) FROM commands WHERE NOT committed"), "0");
+}

@@ -1,0 +1,398 @@
+//! Reading: the same answers as the memory store's, and index-bounded.
+
+use plan::action::ActionDefinition;
+use plan::changeset::{Changeset, Entry, Node, Operation, Seal, TreePath};
+use plan::facts::{Lease, PlanChange};
+use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope, scopes_of};
+use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Verdict};
+use plan::stage::{Category, Failure, Queued, StateName};
+use plan::{
+    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, PlanId, Recorded,
+    Row, Timestamp, Version, evolve,
+};
+use store::{
+    Access, ChangesetReads, Commit, MemoryStore, PlanFilter, PostgresStore, Read, Reads, Store,
+    Submission, Tail,
+};
+
+use crate::database::Database;
+use crate::decisions::{created, plan_id, receipt, submission};
+
+/// Guards every read against the memory store's, which has no SQL to get wrong.
+#[test]
+fn every_read_answers_as_the_memory_store_does() {
+    let database = Database::new();
+    let postgres = database.store();
+    let memory = MemoryStore::new();
+    let plans = fill(&postgres, &memory);
+    let same = Same { postgres: &postgres, memory: &memory };
+
+    for plan in plans.iter().copied().chain([plan_id()]) {
+        same.check(|store| store.plan(plan));
+        same.check(|store| store.snapshot(plan));
+        same.check(|store| store.changesets(plan));
+        let text = plan.to_string();
+        same.check(|store| store.plans_like(&text, 10));
+        same.check(|store| store.plans_like(&text[20..], 10));
+        same.check(|store| store.plans_like(&text[..9], 100));
+        same.check(|store| {
+            let events = store.plan_events(plan, Version(1), 2)?;
+            Ok(events.into_iter().map(|event| (event.recorded, event.body, event.hash)).collect::<Vec<_>>())
+        });
+    }
+    for phase in Phase::ALL.map(Some).into_iter().chain([None]) {
+        for state in StateName::ALL.map(Some).into_iter().chain([None]) {
+            for action in [None, Some("tidy".parse().unwrap()), Some("never".parse::<Name>().unwrap())] {
+                for needs_person in [false, true] {
+                    let filter = PlanFilter { phase, state, action: action.clone(), needs_person };
+                    same.check(|store| store.plans(&filter, None, 100));
+                    same.check(|store| store.plans(&filter, Some(plans[5]), 2));
+                }
+            }
+        }
+    }
+    for phase in Phase::ALL {
+        same.check(|store| store.due(phase, None, 100));
+        same.check(|store| store.due(phase, None, 2));
+    }
+    same.check(|store| store.expired(100));
+    same.check(|store| store.expired(1));
+    let tidy: Name = "tidy".parse().unwrap();
+    same.check(|store| store.action(&tidy));
+    same.check(|store| store.actions(None, 2));
+    same.check(|store| store.actions(Some(&tidy), 100));
+    same.check(|store| store.rules(&[]));
+    same.check(|store| store.rules(&[Scope::Global]));
+    same.check(|store| store.rules(&scopes_of(plans[0], Some(&tidy))));
+    same.check(|store| store.rules(&[Scope::Action("never".parse().unwrap())]));
+}
+
+/// Guards the facts a decision gets against the memory store's.
+#[test]
+fn a_decision_gets_the_facts_the_memory_store_gives() {
+    let database = Database::new();
+    let postgres = database.store();
+    let memory = MemoryStore::new();
+    let plans = fill(&postgres, &memory);
+    let tidy: Name = "tidy".parse().unwrap();
+    let paths = [&b"b"[..], b"nowhere", b"\xff"].map(|path| TreePath::new(path).unwrap());
+    for changesets in [
+        ChangesetReads::None,
+        ChangesetReads::All,
+        ChangesetReads::EntriesAt(paths.to_vec()),
+        ChangesetReads::EntriesAt(Vec::new()),
+    ] {
+        for access in [Access::Shared, Access::Exclusive] {
+            for plan in [Some(plans[0]), Some(plan_id()), None] {
+                let reads = Reads {
+                    plan: plan.map(|plan| (plan, access)),
+                    action: plan.map(|_| (tidy.clone(), access)),
+                    rules: match plan {
+                        Some(plan) => vec![
+                            (Scope::Plan(plan), Access::Shared),
+                            (Scope::Global, access),
+                            (Scope::Action(tidy.clone()), Access::Shared),
+                        ],
+                        None => Vec::new(),
+                    },
+                    changesets: changesets.clone(),
+                };
+                assert_eq!(facts(&postgres, &reads), facts(&memory, &reads), "{reads:?}");
+            }
+        }
+    }
+}
+
+/// Guards the indexes: a page costs a page, however many plans there are.
+#[test]
+fn pages_come_from_indexes() {
+    let database = Database::new();
+    let store = database.store();
+    store.commit(just_created(plan_id(), 1)).unwrap();
+    let mut sql = database.sql();
+    sql.run(
+        "INSERT INTO plans SELECT lpad(n::text, 26, '0'), reverse(lpad(n::text, 26, '0')), 1, 'execute', 'complete', \
+             CASE n WHEN 3 THEN 'local/rare' ELSE 'local/tidy' END, n % 100 = 0, NULL, head, body FROM plans, generate_series(1, 20000) n; \
+         INSERT INTO events SELECT n, 2, lpad(n::text, 26, '0'), 1, body, NULL, hash FROM events, generate_series(1, 20000) n; \
+         INSERT INTO leases SELECT lpad(n::text, 26, '0'), 'x', 1, 9000000000000000000 FROM generate_series(1, 20000) n; \
+         ANALYZE",
+    );
+    let scanned = |sql: &mut crate::database::Sql| -> u64 {
+        sql.run("SELECT pg_stat_force_next_flush()");
+        sql.value(
+            "SELECT sum(seq_tup_read) + sum(coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables \
+             WHERE schemaname = 'planwright' AND relname IN ('plans', 'events', 'leases')",
+        )
+        .parse()
+        .unwrap()
+    };
+    let filter = |phase, state| PlanFilter { phase, state, action: None, needs_person: false };
+    let tidy = PlanFilter { action: Some("tidy".parse().unwrap()), ..PlanFilter::default() };
+    let needed = PlanFilter { needs_person: true, ..PlanFilter::default() };
+    let rare = PlanFilter { action: Some("rare".parse().unwrap()), ..PlanFilter::default() };
+    let reads: Vec<(&str, Page)> = vec![
+        ("by rare action", Box::new(move |store| drop(store.plans(&rare, None, 10).unwrap()))),
+        ("plans", Box::new(|store| drop(store.plans(&PlanFilter::default(), None, 10).unwrap()))),
+        ("by phase", Box::new(move |store| drop(store.plans(&filter(Some(Phase::Execute), None), None, 10).unwrap()))),
+        ("by state", Box::new(move |store| drop(store.plans(&filter(None, Some(StateName::Queued)), None, 10).unwrap()))),
+        ("by action", Box::new(move |store| drop(store.plans(&tidy, None, 10).unwrap()))),
+        ("needing a person", Box::new(move |store| drop(store.plans(&needed, None, 10).unwrap()))),
+        ("like", Box::new(|store| drop(store.plans_like("00019", 10).unwrap()))),
+        ("due", Box::new(|store| drop(store.due(Phase::Strategize, None, 10).unwrap()))),
+        ("expired", Box::new(|store| drop(store.expired(10).unwrap()))),
+        ("events", Box::new(|store| drop(store.events(&"100.0".parse().unwrap(), 10).unwrap()))),
+        ("latest", Box::new(|store| assert!(store.latest().is_ok()))),
+        ("plan events", Box::new(|store| {
+            let plan = "00000000000000000000000007".parse().unwrap();
+            drop(store.plan_events(plan, Version(0), 10).unwrap());
+        })),
+    ];
+    for (what, read) in reads {
+        let fresh = database.store();
+        let before = scanned(&mut sql);
+        // More often than a statement is planned anew for its parameters.
+        (0..8).for_each(|_| read(&fresh));
+        drop(fresh);
+        // The server counts when a session ends.
+        let began = std::time::Instant::now();
+        while sql.value("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()") != "2" {
+            assert!(began.elapsed() < std::time::Duration::from_secs(10));
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let read = scanned(&mut sql) - before;
+        assert!(read < 8 * 200, "{what}: {read} rows were read for 8 pages of 10");
+    }
+}
+
+type Page = Box<dyn Fn(&PostgresStore)>;
+
+struct Same<'a> {
+    postgres: &'a PostgresStore,
+    memory: &'a MemoryStore,
+}
+
+impl Same<'_> {
+    #[track_caller]
+    fn check<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&dyn Store) -> Result<T, store::StoreError>) {
+        assert_eq!(read(self.postgres).unwrap(), read(self.memory).unwrap());
+    }
+}
+
+fn facts(store: &dyn Store, reads: &Reads) -> String {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let note = std::sync::Arc::clone(&seen);
+    let look = submission(reads.clone(), move |facts, now| {
+        *note.lock().unwrap() = format!("{facts:?}");
+        Ok(Decision { plans: Vec::new(), rows: Vec::new(), receipt: receipt(PlanId::from_parts(0, 0), Version(0), now) })
+    });
+    store.commit(look).unwrap();
+    seen.lock().unwrap().clone()
+}
+
+/// Puts the same into both: plans in many stages, and something in every table.
+fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
+    let commit = |make: &dyn Fn() -> Submission| {
+        postgres.commit(make()).unwrap();
+        memory.commit(make()).unwrap();
+    };
+    let tidy: Name = "tidy".parse().unwrap();
+    for name in ["wash", "tidy", "acme/cook"] {
+        commit(&|| rows(vec![Row::PutAction(action(name))]));
+    }
+    let plans: Vec<PlanId> = (0..12).map(|_| plan_id()).collect();
+    for (number, plan) in plans.iter().enumerate() {
+        commit(&|| story(*plan, number, &tidy));
+    }
+    for (number, plan) in plans.iter().enumerate().take(4) {
+        let expires_at = Timestamp(1_000 - i64::try_from(number).unwrap() % 2 * 500);
+        let lease = Lease { plan: *plan, owner: format!("worker {number}"), epoch: Epoch(1), expires_at };
+        commit(&|| rows(vec![Row::PutLease(lease.clone())]));
+    }
+    let far = Lease { plan: plans[5], owner: "far".to_owned(), epoch: Epoch(3), expires_at: Timestamp(i64::MAX) };
+    commit(&|| rows(vec![Row::PutLease(far.clone())]));
+    commit(&|| rows(vec![Row::DropLease(plans[3])]));
+
+    let scopes = [Scope::Global, Scope::Action(tidy.clone()), Scope::Plan(plans[0])];
+    for scope in &scopes {
+        for (revision, name) in [(1, "b"), (2, "a"), (3, "c")] {
+            commit(&|| rows(vec![Row::PutRule(rule(scope, name, revision))]));
+        }
+        let dropped = Row::DropRule { scope: scope.clone(), name: "c".parse().unwrap(), revision: 4 };
+        commit(&|| rows(vec![dropped.clone()]));
+    }
+    let evidence = |plan: PlanId, entry: u32, scope: &Scope, name: &str| Evidence {
+        plan,
+        entry,
+        verdict: RuleVerdict { rule: rule(scope, name, 2).reference(), outcome: RuleOutcome::Held },
+        at: Timestamp(5),
+    };
+    for plan in &plans {
+        for scope in &scopes {
+            commit(&|| {
+                rows(vec![
+                    Row::PutEvidence(evidence(*plan, 1, scope, "b")),
+                    Row::PutEvidence(evidence(*plan, 1, scope, "a")),
+                    Row::PutEvidence(evidence(*plan, 2, scope, "a")),
+                ])
+            });
+        }
+    }
+    for at in [1, 2] {
+        let verdict = Verdict {
+            plan: plans[1],
+            gate: Gate::Apply,
+            version: Version(1),
+            revisions: [(Scope::Global, 4)].into(),
+            failed: Vec::new(),
+            at: Timestamp(at),
+        };
+        commit(&|| rows(vec![Row::PutVerdict(verdict.clone())]));
+    }
+    for number in 1..=3 {
+        changeset(&commit, plans[0], number);
+    }
+    plans
+}
+
+/// A changeset with entries, the second of them sealed.
+fn changeset(commit: &dyn Fn(&dyn Fn() -> Submission), plan: PlanId, number: u64) {
+    let id = ChangesetId::from_parts(number, u128::from(number));
+    let mut changeset = Changeset {
+        id,
+        plan,
+        node: format!("node {number}").parse().unwrap(),
+        epoch: Epoch(1),
+        opened_at: Timestamp(1),
+        seal: None,
+    };
+    assert_ne!(changeset.node, Node::main());
+    commit(&|| rows(vec![Row::PutChangeset(changeset.clone())]));
+    let entry = |path: &[u8], operation| Entry::new(TreePath::new(path).unwrap(), operation);
+    for path in [&b"b"[..], b"a/b", b"\xff", "\u{fc}".as_bytes(), b"B"] {
+        commit(&|| rows(vec![Row::PutEntry(id, entry(path, Operation::Create))]));
+    }
+    let again = Reads {
+        plan: Some((plan, Access::Shared)),
+        changesets: ChangesetReads::All,
+        ..Reads::default()
+    };
+    let folded = Row::PutEntry(id, entry(b"b", Operation::Modify));
+    let gone = Row::DropEntry(id, TreePath::new("B").unwrap());
+    commit(&|| rows_reading(again.clone(), vec![folded.clone(), gone.clone()]));
+    if number == 2 {
+        changeset.seal = Some(Seal::of(&[], Timestamp(9)));
+        let seal = Row::PutChangeset(changeset.clone());
+        commit(&|| rows_reading(again.clone(), vec![seal.clone()]));
+    }
+}
+
+/// A plan with a story that depends on its number.
+fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
+    let tidy = tidy.clone();
+    submission(Reads::default(), move |_, _| {
+        let at = Timestamp(1_000_000 + i64::try_from(number).unwrap() % 3);
+        let mut change = created(plan, at);
+        if number.is_multiple_of(2)
+            && let Event::Created(created) = &mut change.events[0].event
+        {
+            created.action = Some(tidy.clone());
+            change.plan = evolve(None, &change.events[0]).unwrap();
+        }
+        let epoch = Epoch(1);
+        let claimed = Event::Claimed { phase: Phase::Strategize, owner: "w".to_owned(), epoch, asked: false };
+        let failed = |category| {
+            let message = "it broke".into();
+            Event::Failed { failure: Failure { category, message, epoch, at } }
+        };
+        let story = [
+            claimed.clone(),
+            Event::StrategizeCompleted { epoch },
+            Event::ExecuteEntered { asked: false },
+            Event::Claimed { phase: Phase::Execute, owner: "w".to_owned(), epoch: Epoch(2), asked: false },
+        ];
+        let story: Vec<Event> = match number {
+            0..=4 => story[..number].to_vec(),
+            5 => vec![claimed, failed(Category::Actor)],
+            6 => vec![claimed, failed(Category::Transient), Event::RetryScheduled { retry_at: Timestamp(7) }],
+            7 => vec![claimed, failed(Category::Transient), Event::RetryScheduled { retry_at: Timestamp(i64::MAX) }],
+            8 => vec![Event::Cancelled { epoch: Epoch(9), reason: Some("enough".into()) }],
+            _ => Vec::new(),
+        };
+        for event in story {
+            advance(&mut change, event, at);
+        }
+        if let Some(Queued { retry_at: Some(_), .. }) = change.plan.stage.waiting() {
+            assert!(number == 6 || number == 7);
+        }
+        let receipt = receipt(plan, change.plan.version, at);
+        Ok(Decision { plans: vec![change], rows: Vec::new(), receipt })
+    })
+}
+
+fn advance(change: &mut PlanChange, event: Event, at: Timestamp) {
+    let recorded = Recorded {
+        plan: change.plan.id,
+        version: change.plan.version.next(),
+        at,
+        by: Caller::Worker("w".to_owned()),
+        event,
+    };
+    change.plan = evolve(Some(change.plan.clone()), &recorded).unwrap();
+    change.events.push(recorded);
+}
+
+fn just_created(plan: PlanId, at: i64) -> Submission {
+    submission(Reads::default(), move |_, _| {
+        let change = created(plan, Timestamp(at));
+        let receipt = receipt(plan, change.plan.version, Timestamp(at));
+        Ok(Decision { plans: vec![change], rows: Vec::new(), receipt })
+    })
+}
+
+fn rows(rows: Vec<Row>) -> Submission {
+    rows_reading(Reads::default(), rows)
+}
+
+fn rows_reading(reads: Reads, rows: Vec<Row>) -> Submission {
+    submission(reads, move |_, now| {
+        let mut receipt = receipt(PlanId::from_parts(0, 0), Version(0), now);
+        receipt.plan = None;
+        Ok(Decision { plans: Vec::new(), rows: rows.clone(), receipt })
+    })
+}
+
+fn action(name: &str) -> Action {
+    Action {
+        definition: ActionDefinition {
+            name: name.parse().unwrap(),
+            description: "Tidy".to_owned(),
+            long_description: None,
+            actors: None,
+            arguments: Vec::new(),
+            invariants: Vec::new(),
+            automation_profile: None,
+            read_only: false,
+            reusable: true,
+        },
+        state: ActionState::Available,
+        created_at: Timestamp(1),
+        created_by: Caller::Person("ada".to_owned()),
+        used_by: None,
+    }
+}
+
+fn rule(scope: &Scope, name: &str, revision: u64) -> Rule {
+    Rule {
+        scope: scope.clone(),
+        revision,
+        draft: RuleDraft {
+            name: name.parse().unwrap(),
+            check: Check::Expr("true".to_owned()),
+            at: vec![Gate::Apply],
+            advisory: false,
+            non_overridable: false,
+        },
+        added_at: Timestamp(0),
+        added_by: Caller::Person("ada".to_owned()),
+    }
+}

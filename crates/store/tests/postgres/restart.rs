@@ -1,0 +1,118 @@
+//! A server that goes away and comes back, and a store that moves to another one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use plan::Version;
+use store::verify::verify;
+use store::{Commit, CommitError, Cursor, Maintain, Read, StoreError, Tail};
+
+use crate::cluster::{Cluster, programs};
+use crate::database::Database;
+use crate::decisions::{append, create, plan_id};
+
+/// Guards the way back after a restart, and the answer while the server is down.
+#[test]
+fn a_restart_of_the_server_is_survived() {
+    let mut cluster = Cluster::start();
+    let database = Database::on(&cluster.url());
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    cluster.restart();
+    store.commit(append(plan)).unwrap();
+    cluster.restart();
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    cluster.down();
+    let refused = |error: &StoreError| matches!(error, StoreError::Unreachable { .. });
+    assert!(matches!(store.plan(plan), Err(error) if refused(&error)));
+    assert!(matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if refused(&error)));
+    cluster.up();
+    store.commit(append(plan)).unwrap();
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(3));
+}
+
+/// Guards exactness across restarts in the middle of commits.
+#[test]
+fn restarts_during_work_leave_exactly_what_was_answered() {
+    let mut cluster = Cluster::start();
+    let database = Database::on(&cluster.url());
+    let store = database.store();
+    let plans: Vec<_> = (0..3).map(|_| plan_id()).collect();
+    for plan in &plans {
+        store.commit(create(*plan)).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = plans
+            .iter()
+            .map(|plan| {
+                let (store, stop) = (&store, &stop);
+                scope.spawn(move || {
+                    let mut committed = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        match store.commit(append(*plan)) {
+                            Ok(_) => committed += 1,
+                            Err(CommitError::Failed(StoreError::Unreachable { .. })) => {
+                                std::thread::sleep(Duration::from_millis(20));
+                            }
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                    committed
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(300));
+            cluster.restart();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        for (plan, writer) in plans.iter().zip(writers) {
+            let committed: u64 = writer.join().unwrap();
+            assert!(committed > 0);
+            assert_eq!(store.plan(*plan).unwrap().unwrap().plan.version, Version(1 + committed));
+        }
+    });
+    assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
+}
+
+/// Guards the command that `backup` names, and `ADOPT`: what it copied reads and writes on elsewhere,
+/// and whoever kept a cursor goes on from it.
+#[test]
+fn a_dump_restored_on_another_server_goes_on() {
+    let before = Database::new();
+    let store = before.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    for _ in 0..3 {
+        store.commit(append(plan)).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let dump = directory.path().join("the dump");
+    let Err(StoreError::Unsupported { what }) = store.backup(&dump) else { panic!("a backup was made") };
+    let (_, command) = what.split_once("itself: ").unwrap();
+    shell(command);
+
+    let cluster = Cluster::start();
+    let after = Database::on(&cluster.url());
+    shell(&format!("pg_restore --dbname='{}' '{}'", after.url(), dump.display()));
+    let store = after.store();
+    let kept = store.events(&Cursor::START, 2).unwrap();
+    assert_eq!(kept.events.len(), 2);
+    store.commit(append(plan)).unwrap();
+    let rest = store.events(&kept.next, 100).unwrap();
+    let versions: Vec<u64> = rest.events.iter().map(|event| event.recorded.version.0).collect();
+    assert_eq!(versions, [3, 4, 5]);
+    assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a person would type")]
+fn shell(command: &str) {
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("PATH={}:$PATH; {command}", programs().display())])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,177 @@
+//! The schema: absent, set up, older, newer, somebody else's.
+
+use std::path::Path;
+use std::sync::Barrier;
+
+use plan::invariant::Scope;
+use plan::{Phase, Version};
+use store::{
+    Commit, CommitError, Cursor, Maintain, PlanFilter, PostgresOptions, PostgresStore, Read,
+    StoreError, Tail,
+};
+
+use crate::database::Database;
+use crate::decisions::{append, create, plan_id};
+
+/// Guards "reads never write": everything is empty, and stays absent.
+#[test]
+fn an_absent_store_reads_as_empty_and_stays_absent() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    assert_eq!(store.plan(plan).unwrap(), None);
+    assert_eq!(store.plans(&PlanFilter::default(), None, 10).unwrap(), []);
+    assert_eq!(store.plans_like("0", 10).unwrap(), []);
+    assert_eq!(store.due(Phase::Execute, None, 10).unwrap(), []);
+    assert_eq!(store.expired(10).unwrap(), []);
+    assert_eq!(store.snapshot(plan).unwrap(), None);
+    assert_eq!(store.action(&"tidy".parse().unwrap()).unwrap(), None);
+    assert_eq!(store.actions(None, 10).unwrap(), []);
+    assert_eq!(store.rules(&[Scope::Global]).unwrap(), plan::invariant::RuleBook::default());
+    assert_eq!(store.rules(&[]).unwrap(), plan::invariant::RuleBook::default());
+    assert_eq!(store.changesets(plan).unwrap(), []);
+    assert_eq!(store.plan_events(plan, Version(0), 10).unwrap(), []);
+    assert_eq!(store.events(&Cursor::START, 10).unwrap().events, []);
+    assert_eq!(store.latest().unwrap(), Cursor::START);
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert!(store.now().unwrap().0 > 1_700_000_000_000_000);
+    let info = store.info().unwrap();
+    assert_eq!((info.kind, info.schema, info.known_schema), ("postgres", None, 1));
+    let schemas = database.sql().value("SELECT count(*) FROM pg_namespace WHERE nspname = 'planwright'");
+    assert_eq!(schemas, "0");
+}
+
+/// Guards every statement fitting the tables (`statements::ALL`, prepared by `check`).
+#[test]
+fn every_statement_can_be_prepared() {
+    let database = Database::new();
+    let store = database.store();
+    assert_eq!(store.migrate().unwrap(), (0, 1));
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.migrate().unwrap(), (1, 1));
+    // And that `check` would tell.
+    database.sql().run("ALTER TABLE leases RENAME COLUMN owner TO holder");
+    let problems = database.store().check().unwrap();
+    assert!(problems.iter().any(|problem| problem.contains("PUT_LEASE")), "{problems:?}");
+}
+
+/// Guards the advisory lock around setting up.
+#[test]
+fn ten_stores_set_up_an_empty_database_at_once() {
+    let database = Database::new();
+    let start = Barrier::new(10);
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                let store = database.store();
+                let plan = plan_id();
+                start.wait();
+                store.commit(create(plan)).unwrap();
+                assert!(store.plan(plan).unwrap().is_some());
+            });
+        }
+    });
+    let store = database.store();
+    assert_eq!(store.plans(&PlanFilter::default(), None, 100).unwrap().len(), 10);
+    assert_eq!(store.info().unwrap().schema, Some(1));
+}
+
+/// Guards the refusal of an older schema, for reads and writes, until somebody migrates.
+#[test]
+fn an_older_schema_is_refused_until_it_is_migrated() {
+    let database = Database::new();
+    let mut sql = database.sql();
+    // A store as the program before the first migration would have left it.
+    sql.run(
+        "CREATE SCHEMA planwright; \
+         CREATE TABLE planwright.schema_version (singleton BOOLEAN PRIMARY KEY DEFAULT true, \
+             version INTEGER NOT NULL, system BIGINT NOT NULL, xid_base BIGINT NOT NULL); \
+         INSERT INTO planwright.schema_version (version, system, xid_base) VALUES (0, 0, 0)",
+    );
+    let store = database.store();
+    let plan = plan_id();
+    let read = store.plan(plan);
+    assert!(matches!(read, Err(StoreError::OlderSchema { found: 0, known: 1, .. })), "{read:?}");
+    let written = store.commit(create(plan));
+    let older = CommitError::Failed(StoreError::OlderSchema { place: String::new(), found: 0, known: 1 });
+    assert_eq!(std::mem::discriminant(&written.unwrap_err()), std::mem::discriminant(&older));
+    assert_eq!(store.info().unwrap().schema, Some(0));
+    assert_eq!(store.migrate().unwrap(), (0, 1));
+    store.commit(create(plan)).unwrap();
+    assert!(store.plan(plan).unwrap().is_some());
+}
+
+/// Guards the version being checked inside every transaction: a store that worked stops at once.
+#[test]
+fn a_newer_schema_stops_a_running_store() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    sql.run("UPDATE schema_version SET version = 2");
+    let newer = |error: &StoreError| matches!(error, StoreError::NewerSchema { found: 2, known: 1, .. });
+    assert!(matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if newer(&error)));
+    assert!(matches!(store.plan(plan), Err(error) if newer(&error)));
+    assert!(matches!(store.snapshot(plan), Err(error) if newer(&error)));
+    assert!(matches!(store.events(&Cursor::START, 10), Err(error) if newer(&error)));
+    assert!(matches!(store.migrate(), Err(error) if newer(&error)));
+    assert_eq!(store.info().unwrap().schema, Some(2));
+    assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
+}
+
+/// Guards a changed table not being taken for damage: prepared statements are made anew.
+#[test]
+fn a_table_that_changed_under_prepared_statements_is_read_again() {
+    let database = Database::new();
+    // The one that prepared them is the one that is used again.
+    let store = database.store_with(PostgresOptions { max_connections: 1, ..PostgresOptions::default() });
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    store.plan(plan).unwrap();
+    database.sql().run("ALTER TABLE plans ALTER COLUMN body TYPE VARCHAR");
+    assert!(store.plan(plan).unwrap().is_some());
+    database.sql().run("ALTER TABLE plans ALTER COLUMN body TYPE TEXT");
+    store.commit(append(plan)).unwrap();
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+}
+
+/// Guards tables of somebody else.
+#[test]
+fn tables_of_somebody_else_are_left_alone() {
+    let database = Database::new();
+    let mut sql = database.sql();
+    sql.run("CREATE SCHEMA planwright; CREATE TABLE planwright.plans (mine TEXT)");
+    let store = database.store();
+    let answer = store.commit(create(plan_id()));
+    assert!(matches!(answer, Err(CommitError::Failed(StoreError::NotAStore { .. }))), "{answer:?}");
+    assert_eq!(sql.value("SELECT to_regclass('planwright.schema_version') IS NULL"), "t");
+}
+
+/// Guards stores in one database not seeing each other.
+#[test]
+fn two_schemas_are_two_stores() {
+    let database = Database::new();
+    let one = database.store();
+    let other = database.store_with(PostgresOptions { schema: "other".to_owned(), ..PostgresOptions::default() });
+    let plan = plan_id();
+    one.commit(create(plan)).unwrap();
+    assert_eq!(other.plan(plan).unwrap(), None);
+    other.commit(create(plan)).unwrap();
+    other.commit(append(plan)).unwrap();
+    assert_eq!(one.plan(plan).unwrap().unwrap().plan.version, Version(1));
+}
+
+/// Guards the hint naming a command that works, and no password in it.
+#[test]
+fn a_backup_is_referred_to_pg_dump_without_the_password() {
+    let url = "postgres://ada:swordfish@db.example:5433/plans";
+    let store = PostgresStore::new(url, PostgresOptions::default()).unwrap();
+    let Err(StoreError::Unsupported { what }) = store.backup(Path::new("/tmp/it's.dump")) else {
+        panic!("a backup was made")
+    };
+    assert!(!what.contains("swordfish"));
+    let command = "pg_dump --format=custom --schema=planwright --file='/tmp/it'\\''s.dump' \
+                   'postgres://ada@db.example:5433/plans'";
+    assert!(what.ends_with(command), "{what}");
+}

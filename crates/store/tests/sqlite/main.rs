@@ -1,0 +1,19 @@
+//! The SQLite store from outside: real files, real threads, real processes that are killed.
+
+#![allow(
+    missing_docs,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "this is a test: it starts processes, tells them what to do, and fails bluntly"
+)]
+
+mod child;
+mod crashes;
+mod files;
+mod processes;
+mod reading;
+mod support;
+mod tailing;
+mod threads;
+mod wal;

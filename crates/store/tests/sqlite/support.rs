@@ -1,0 +1,210 @@
+//! Decisions made by hand, and a directory to make them in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan::event::Created;
+use plan::facts::{Lease, Outcome, PlanChange};
+use plan::plan::{Limits, Origin, ProfileSource};
+use plan::{
+    Actors, Caller, CommandId, Decision, Digest, Event, Facts, Phase, Plan, PlanId, Profile,
+    Receipt, Recorded, Refusal, Row, Span, Timestamp, Verb, Version, evolve,
+};
+use planwright_store::sqlite::{SqliteOptions, SqliteStore};
+use planwright_store::verify::verify;
+use planwright_store::{
+    Access, Commit, CommitError, Committed, DecideFn, Key, Read, Reads, Submission,
+};
+
+/// A directory of its own with the path of a database in it. Removed with everything at the end.
+pub struct Place {
+    pub directory: tempfile::TempDir,
+    pub path: PathBuf,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("planwright.db");
+        Self { directory, path }
+    }
+
+    pub fn store(&self) -> SqliteStore {
+        SqliteStore::new(&self.path, SqliteOptions::default())
+    }
+
+    /// The names of the files in the directory.
+    pub fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+pub fn plan_id(number: u64) -> PlanId {
+    PlanId::from_parts(1_700_000_000_000, u128::from(number))
+}
+
+/// Unique among all processes of a test.
+pub fn command_id() -> CommandId {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let random = u128::from(std::process::id()) << 48 | u128::from(number);
+    CommandId::from_parts(1_700_000_000_000, random)
+}
+
+pub fn key(text: &str) -> Key {
+    Key {
+        scope: "use".to_owned(),
+        key: text.to_owned(),
+        fingerprint: Digest::of(b"arguments"),
+    }
+}
+
+/// A submission about a plan.
+pub fn about(plan: PlanId, decide: DecideFn) -> Submission {
+    Submission {
+        id: command_id(),
+        key: None,
+        reads: Reads {
+            plan: Some((plan, Access::Exclusive)),
+            ..Reads::default()
+        },
+        decide,
+    }
+}
+
+pub fn create(store: &SqliteStore, plan: PlanId) -> Result<Committed, CommitError> {
+    store.commit(about(plan, creates(plan, "tidy up")))
+}
+
+/// One more event and a lease put or dropped.
+pub fn toggle(store: &SqliteStore, plan: PlanId) -> Result<Committed, CommitError> {
+    store.commit(about(plan, toggles()))
+}
+
+/// The decision to make a plan.
+pub fn creates(id: PlanId, goal: &str) -> DecideFn {
+    let goal = goal.to_owned();
+    Box::new(move |facts, now| {
+        assert!(facts.plan.is_none(), "{id} is there already");
+        let created = Event::Created(Box::new(Created {
+            goal: goal.clone().into(),
+            action: None,
+            arguments: BTreeMap::new(),
+            actors: Actors::both("bot".parse().unwrap()),
+            profile: Profile::Review,
+            profile_source: ProfileSource::Default,
+            read_only: false,
+            resources: Vec::new(),
+            limits: Limits::default(),
+            origin: Origin::Use,
+            result: None,
+        }));
+        Ok(one_event(None, id, created, Vec::new(), now))
+    })
+}
+
+/// The decision to claim a plan, or to give it back if it is claimed.
+pub fn toggles() -> DecideFn {
+    Box::new(|facts, now| {
+        let plan = required(facts)?;
+        let id = plan.id;
+        let (event, row) = match plan.stage.holder() {
+            None => {
+                let epoch = plan.epoch.next();
+                let owner = "worker".to_owned();
+                let lease = Lease {
+                    plan: id,
+                    owner: owner.clone(),
+                    epoch,
+                    expires_at: now.plus(Span::seconds(30)),
+                };
+                let claimed = Event::Claimed {
+                    phase: Phase::Strategize,
+                    owner,
+                    epoch,
+                    asked: false,
+                };
+                (claimed, Row::PutLease(lease))
+            }
+            Some(holder) => {
+                let epoch = holder.epoch;
+                (Event::Released { epoch }, Row::DropLease(id))
+            }
+        };
+        Ok(one_event(Some(plan), id, event, vec![row], now))
+    })
+}
+
+/// The decision that there is nothing to do.
+pub fn does_nothing() -> DecideFn {
+    Box::new(|facts, now| {
+        let plan = required(facts)?;
+        Ok(Decision {
+            receipt: receipt(&plan, Outcome::AlreadyDone, now),
+            plans: Vec::new(),
+            rows: Vec::new(),
+        })
+    })
+}
+
+pub fn required(facts: &Facts) -> Result<Plan, Refusal> {
+    facts.plan.clone().ok_or(Refusal::NoSuchPlan(plan_id(0)))
+}
+
+pub fn one_event(
+    before: Option<Plan>,
+    id: PlanId,
+    event: Event,
+    rows: Vec<Row>,
+    now: Timestamp,
+) -> Decision {
+    let version = before.as_ref().map_or(Version(0), |plan| plan.version);
+    let recorded = Recorded {
+        plan: id,
+        version: version.next(),
+        at: now,
+        by: Caller::Worker("worker".to_owned()),
+        event,
+    };
+    let plan = evolve(before, &recorded).unwrap();
+    Decision {
+        receipt: receipt(&plan, Outcome::Done, now),
+        plans: vec![PlanChange {
+            plan,
+            events: vec![recorded],
+        }],
+        rows,
+    }
+}
+
+pub fn receipt(plan: &Plan, outcome: Outcome, at: Timestamp) -> Receipt {
+    Receipt {
+        verb: Verb::Renew,
+        outcome,
+        plan: Some(plan.id),
+        version: Some(plan.version),
+        epoch: Some(plan.epoch),
+        changeset: None,
+        at,
+    }
+}
+
+/// The version a plan is at; 0 if it is not there.
+pub fn version(store: &SqliteStore, plan: PlanId) -> u64 {
+    let row = store.plan(plan).unwrap();
+    row.map_or(0, |row| row.plan.version.0)
+}
+
+/// Every chain unbroken, every plan what its events say, the file sound. Returns how many plans and
+/// events there are.
+pub fn sound(store: &SqliteStore) -> (u64, u64) {
+    let verified = verify(store).unwrap();
+    assert_eq!(verified.problems, Vec::<String>::new());
+    (verified.plans, verified.events)
+}

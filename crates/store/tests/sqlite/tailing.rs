@@ -1,0 +1,114 @@
+//! Tailing: every event once and in order, and waits that end when something happens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use planwright_store::{Cursor, Read, Tail};
+
+use crate::child::Process;
+use crate::support::{Place, create, plan_id, toggle};
+
+#[test]
+fn every_event_is_seen_once_and_in_order_while_others_write() {
+    let place = Place::new();
+    let store = Arc::new(place.store());
+    let done = Arc::new(AtomicBool::new(false));
+    let tailing = std::thread::spawn({
+        let (store, done) = (Arc::clone(&store), Arc::clone(&done));
+        move || {
+            let mut seen = Vec::new();
+            let mut cursor = Cursor::START;
+            loop {
+                let last_look = done.load(Ordering::SeqCst);
+                let page = store.events(&cursor, 7).unwrap();
+                seen.extend(page.events.iter().map(|event| event.recorded.clone()));
+                if page.events.is_empty() {
+                    assert_eq!(page.next, cursor);
+                    if last_look {
+                        return seen;
+                    }
+                    store.wait(Duration::from_millis(500)).unwrap();
+                }
+                cursor = page.next.to_string().parse().unwrap();
+            }
+        }
+    });
+    let other_process = Process::start("write", &place.path, 100);
+    let writers: Vec<_> = (0..8)
+        .map(|number| {
+            let store = Arc::clone(&store);
+            std::thread::spawn(move || {
+                create(&store, plan_id(number)).unwrap();
+                for _ in 1..20 {
+                    toggle(&store, plan_id(number)).unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    other_process.finish();
+    done.store(true, Ordering::SeqCst);
+    let seen = tailing.join().unwrap();
+    assert_eq!(seen.len(), 9 * 20);
+    for number in (0..8).chain([100]) {
+        let versions: Vec<u64> = seen
+            .iter()
+            .filter(|event| event.plan == plan_id(number))
+            .map(|event| event.version.0)
+            .collect();
+        assert_eq!(versions, (1..=20).collect::<Vec<_>>());
+    }
+    assert_eq!(
+        store.events(&store.latest().unwrap(), 10).unwrap().events,
+        []
+    );
+}
+
+#[test]
+fn a_wait_ends_at_once_when_this_store_commits() {
+    let place = Place::new();
+    let store = Arc::new(place.store());
+    create(&store, plan_id(0)).unwrap();
+    let waiting = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || {
+            let began = Instant::now();
+            store.wait(Duration::from_secs(60)).unwrap();
+            began.elapsed()
+        }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    toggle(&store, plan_id(0)).unwrap();
+    assert!(waiting.join().unwrap() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_wait_ends_when_another_process_commits_or_makes_the_store() {
+    let place = Place::new();
+    let store = place.store();
+    for number in 0..2 {
+        let other = Process::start("commit-once", &place.path, number);
+        let began = Instant::now();
+        while store.plan(plan_id(number)).unwrap().is_none() {
+            store.wait(Duration::from_secs(60)).unwrap();
+        }
+        assert!(began.elapsed() < Duration::from_secs(30));
+        other.finish();
+    }
+}
+
+#[test]
+fn a_wait_ends_without_anything_after_its_time() {
+    let place = Place::new();
+    let store = place.store();
+    let began = Instant::now();
+    store.wait(Duration::from_millis(50)).unwrap();
+    create(&store, plan_id(0)).unwrap();
+    store.wait(Duration::from_millis(50)).unwrap();
+    store.wait(Duration::ZERO).unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(100));
+    assert_eq!(place.store().plans_like("", 10).unwrap(), [plan_id(0)]);
+}

@@ -1,0 +1,340 @@
+//! Many threads on one store: batches, keys, faults, panics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::time::Duration;
+
+use plan::facts::Outcome;
+use plan::{Digest, Refusal};
+use planwright_store::fault::{Fault, FaultPoint, Faults};
+use planwright_store::sqlite::{SqliteOptions, SqliteStore};
+use planwright_store::{Clock, Commit, CommitError, Committed, Read, StoreError, Submission};
+
+use crate::support::{
+    Place, about, create, creates, does_nothing, key, plan_id, sound, toggle, toggles, version,
+};
+
+fn store_with(place: &Place, faults: Faults) -> SqliteStore {
+    let options = SqliteOptions {
+        clock: Clock::default(),
+        faults,
+    };
+    SqliteStore::new(&place.path, options)
+}
+
+/// Submits all of these while somebody leads, so that they are one batch, in this order. Returns
+/// what each was told, and how many transactions came as far as COMMIT.
+fn submit_as_a_batch(
+    place: &Place,
+    fault: impl Fn(FaultPoint, u64) -> Fault + Send + Sync + 'static,
+    submissions: Vec<Submission>,
+) -> (
+    Vec<std::thread::Result<Result<Committed, CommitError>>>,
+    u64,
+) {
+    let transactions = Arc::new(AtomicU64::new(0));
+    let (leading, leads) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let faults = Faults::new({
+        let transactions = Arc::clone(&transactions);
+        move |point| {
+            let number = match point {
+                FaultPoint::BeforeCommit => transactions.fetch_add(1, Ordering::SeqCst),
+                FaultPoint::Decided => transactions.load(Ordering::SeqCst),
+                FaultPoint::AfterCommit => transactions.load(Ordering::SeqCst) - 1,
+            };
+            if point == FaultPoint::BeforeCommit && number == 0 {
+                leading.send(()).unwrap();
+                released.lock().unwrap().recv().unwrap();
+            }
+            fault(point, number)
+        }
+    });
+    let store = Arc::new(store_with(place, faults));
+    let leader = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || create(&store, plan_id(500)).unwrap()
+    });
+    leads.recv().unwrap();
+    let threads: Vec<_> = submissions
+        .into_iter()
+        .map(|submission| {
+            let store = Arc::clone(&store);
+            let thread = std::thread::spawn(move || store.commit(submission));
+            // Long enough for it to join the queue before the next.
+            std::thread::sleep(Duration::from_millis(50));
+            thread
+        })
+        .collect();
+    release.send(()).unwrap();
+    leader.join().unwrap();
+    let told = threads
+        .into_iter()
+        .map(std::thread::JoinHandle::join)
+        .collect();
+    (told, transactions.load(Ordering::SeqCst))
+}
+
+fn no_fault(_: FaultPoint, _: u64) -> Fault {
+    Fault::None
+}
+
+#[test]
+fn those_that_wait_share_a_transaction_and_see_each_others_writes() {
+    let place = Place::new();
+    let one = plan_id(1);
+    let mut submissions = vec![about(one, creates(one, "shared"))];
+    submissions.extend((0..10).map(|_| about(one, toggles())));
+    let (told, transactions) = submit_as_a_batch(&place, no_fault, submissions);
+    let versions: Vec<u64> = told
+        .into_iter()
+        .map(|told| told.unwrap().unwrap().receipt.version.unwrap().0)
+        .collect();
+    assert_eq!(versions, (1..=11).collect::<Vec<_>>());
+    assert_eq!(transactions, 2, "the leader's, and one for the eleven");
+    assert_eq!(sound(&place.store()), (2, 12));
+}
+
+#[test]
+fn sixty_four_threads_lose_nothing() {
+    let place = Place::new();
+    let store = Arc::new(place.store());
+    create(&store, plan_id(0)).unwrap();
+    let start = Arc::new(Barrier::new(64));
+    let threads: Vec<_> = (1..=64)
+        .map(|number| {
+            let (store, start) = (Arc::clone(&store), Arc::clone(&start));
+            std::thread::spawn(move || {
+                start.wait();
+                create(&store, plan_id(number)).unwrap();
+                for _ in 0..10 {
+                    toggle(&store, plan_id(number)).unwrap();
+                    // The same plan for all of them: every update is made on the last.
+                    toggle(&store, plan_id(0)).unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(version(&store, plan_id(0)), 1 + 640);
+    assert_eq!(sound(&store), (65, 1 + 64 + 1280));
+}
+
+#[test]
+fn a_refusal_a_no_op_and_a_panic_in_a_batch_concern_nobody_else() {
+    let place = Place::new();
+    let refused = plan_id(1);
+    let made = plan_id(2);
+    let submissions = vec![
+        about(refused, toggles()),
+        about(made, creates(made, "made")),
+        about(made, Box::new(|_, _| panic!("a defect in a decision"))),
+        about(made, does_nothing()),
+        about(made, toggles()),
+    ];
+    let (told, transactions) = submit_as_a_batch(&place, no_fault, submissions);
+    let mut told = told.into_iter();
+    let mut next = || told.next().unwrap();
+    assert!(matches!(
+        next().unwrap(),
+        Err(CommitError::Refused(Refusal::NoSuchPlan(_)))
+    ));
+    assert_eq!(next().unwrap().unwrap().receipt.outcome, Outcome::Done);
+    let panic = next().unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"a defect in a decision"));
+    let no_op = next().unwrap().unwrap();
+    assert_eq!(no_op.receipt.outcome, Outcome::AlreadyDone);
+    assert_eq!(no_op.plan.unwrap().version.0, 1);
+    assert_eq!(next().unwrap().unwrap().plan.unwrap().version.0, 2);
+    assert_eq!(transactions, 2);
+    assert_eq!(sound(&place.store()), (2, 3));
+}
+
+#[test]
+fn a_member_whose_writes_fail_is_the_only_one_that_fails() {
+    let place = Place::new();
+    let (good, twice) = (plan_id(1), plan_id(2));
+    create(&place.store(), twice).unwrap();
+    // Decides to make a plan that is there already: a row that cannot be inserted.
+    let mut blind = creates(twice, "again");
+    let blind = about(
+        twice,
+        Box::new(move |_, now| blind(&plan::Facts::default(), now)),
+    );
+    let submissions = vec![
+        about(good, creates(good, "good")),
+        blind,
+        about(good, toggles()),
+        about(twice, toggles()),
+    ];
+    let (told, transactions) = submit_as_a_batch(&place, no_fault, submissions);
+    let failed: Vec<bool> = told
+        .into_iter()
+        .map(|told| match told.unwrap() {
+            Ok(_) => false,
+            Err(CommitError::Failed(StoreError::Database { .. })) => true,
+            Err(other) => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(failed, [false, true, false, false]);
+    assert_eq!(transactions, 1 + 3, "each of the others alone");
+    assert_eq!(sound(&place.store()), (3, 5));
+}
+
+#[test]
+fn a_failure_before_commit_writes_nothing() {
+    for point in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
+        let place = Place::new();
+        create(&place.store(), plan_id(1)).unwrap();
+        let faults = Faults::new(move |at| {
+            if at == point {
+                Fault::Fail
+            } else {
+                Fault::None
+            }
+        });
+        let store = store_with(&place, faults);
+        let failed = toggle(&store, plan_id(1)).unwrap_err();
+        assert!(
+            matches!(&failed, CommitError::Failed(StoreError::Database { why }) if why.contains("fault")),
+            "{failed:?}"
+        );
+        assert_eq!(version(&store, plan_id(1)), 1);
+        assert_eq!(sound(&place.store()), (1, 1));
+    }
+}
+
+#[test]
+fn a_batch_that_fails_before_commit_is_decided_again_one_by_one() {
+    let place = Place::new();
+    let one = plan_id(1);
+    let mut submissions = vec![about(one, creates(one, "shared"))];
+    submissions.extend((0..3).map(|_| about(one, toggles())));
+    let fail_the_batch = |point, number| match (point, number) {
+        (FaultPoint::BeforeCommit, 1) => Fault::Fail,
+        _ => Fault::None,
+    };
+    let (told, transactions) = submit_as_a_batch(&place, fail_the_batch, submissions);
+    for told in told {
+        told.unwrap().unwrap();
+    }
+    assert_eq!(transactions, 2 + 4);
+    assert_eq!(sound(&place.store()), (2, 5));
+}
+
+#[test]
+fn a_lost_answer_of_commit_is_settled_as_committed() {
+    let place = Place::new();
+    let one = plan_id(1);
+    let submissions = (1..=4)
+        .map(|number| about(plan_id(number), creates(plan_id(number), "batch")))
+        .chain([about(one, does_nothing()), about(one, toggles())])
+        .collect();
+    let lose_every_answer = |point, _| match point {
+        FaultPoint::AfterCommit => Fault::Fail,
+        FaultPoint::Decided | FaultPoint::BeforeCommit => Fault::None,
+    };
+    let (told, transactions) = submit_as_a_batch(&place, lose_every_answer, submissions);
+    for told in told {
+        let committed = told.unwrap().unwrap();
+        assert!(committed.plan.is_some() && !committed.remembered);
+    }
+    assert_eq!(transactions, 2, "nothing was done twice");
+    assert_eq!(sound(&place.store()), (5, 6));
+}
+
+#[test]
+fn what_cannot_be_settled_is_said_to_be_unknown() {
+    let place = Place::new();
+    create(&place.store(), plan_id(1)).unwrap();
+    let path = place.path.clone();
+    // The answer is lost, and then the table that would tell as well.
+    let faults = Faults::new(move |point| {
+        if point != FaultPoint::AfterCommit {
+            return Fault::None;
+        }
+        let saboteur = rusqlite::Connection::open(&path).unwrap();
+        saboteur.execute_batch("DROP TABLE commands").unwrap();
+        Fault::Fail
+    });
+    let submission = about(plan_id(1), toggles());
+    let id = submission.id;
+    let unknown = store_with(&place, faults).commit(submission).unwrap_err();
+    assert!(
+        matches!(unknown, CommitError::Unknown { id: unknown, .. } if unknown == id),
+        "{unknown:?}"
+    );
+}
+
+#[test]
+fn an_answer_is_given_again_under_its_key() {
+    let place = Place::new();
+    let store = place.store();
+    let one = plan_id(1);
+    let submit = |decide, fingerprint: &[u8]| {
+        let mut submission = about(one, decide);
+        submission.key = Some(key("k"));
+        submission.key.as_mut().unwrap().fingerprint = Digest::of(fingerprint);
+        store.commit(submission)
+    };
+    // A refusal is not remembered.
+    submit(toggles(), b"a").unwrap_err();
+    let first = submit(creates(one, "once"), b"a").unwrap();
+    assert!(!first.remembered);
+    let never: planwright_store::DecideFn = Box::new(|_, _| panic!("decided although known"));
+    let again = submit(never, b"a").unwrap();
+    assert_eq!((&again.receipt, again.remembered), (&first.receipt, true));
+    assert_eq!(again.plan, None);
+    let reused = submit(creates(one, "other"), b"b").unwrap_err();
+    assert!(matches!(reused, CommitError::KeyReused { key } if key == "k"));
+    assert_eq!(sound(&store), (1, 1));
+}
+
+#[test]
+fn the_same_key_twice_in_one_batch_is_done_once() {
+    let place = Place::new();
+    let one = plan_id(1);
+    let submissions = (0..3)
+        .map(|_| {
+            let mut submission = about(one, creates(one, "once"));
+            submission.key = Some(key("k"));
+            submission
+        })
+        .collect();
+    let (told, _) = submit_as_a_batch(&place, no_fault, submissions);
+    let remembered: Vec<bool> = told
+        .into_iter()
+        .map(|told| told.unwrap().unwrap().remembered)
+        .collect();
+    assert_eq!(remembered, [false, true, true]);
+}
+
+#[test]
+fn readers_beside_writers_see_whole_commits() {
+    let place = Place::new();
+    let store = Arc::new(place.store());
+    create(&store, plan_id(0)).unwrap();
+    let writer = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || {
+            for _ in 0..200 {
+                toggle(&store, plan_id(0)).unwrap();
+            }
+        }
+    });
+    let mut before = 0;
+    while !writer.is_finished() {
+        let row = store.plan(plan_id(0)).unwrap().unwrap();
+        assert_eq!(
+            row.plan.stage.holder().is_some(),
+            row.lease.is_some(),
+            "plan and lease are of one commit"
+        );
+        assert!(row.plan.version.0 >= before);
+        before = row.plan.version.0;
+    }
+    writer.join().unwrap();
+}

@@ -1,0 +1,63 @@
+//! The write-ahead log does not grow forever, and readers do not hold writers up.
+
+use planwright_store::Commit;
+
+use crate::support::{Place, about, create, creates, plan_id, sound};
+
+const MEBIBYTE: u64 = 1024 * 1024;
+
+#[test]
+fn a_long_reader_holds_nobody_up_and_the_log_is_emptied_once_it_ends() {
+    let place = Place::new();
+    let store = place.store();
+    create(&store, plan_id(0)).unwrap();
+    let wal = place.directory.path().join("planwright.db-wal");
+    let wal_length = || std::fs::metadata(&wal).unwrap().len();
+    let goal = "x".repeat(400_000);
+    let mut next = 1;
+    let mut write = |mebibytes: u64| {
+        // Text in the plan's row and beside its event: twice.
+        for _ in 0..mebibytes * MEBIBYTE / 800_000 {
+            let id = plan_id(next);
+            store.commit(about(id, creates(id, &goal))).unwrap();
+            next += 1;
+        }
+    };
+
+    let reader = rusqlite::Connection::open(&place.path).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    let plans = || -> i64 {
+        let count = "SELECT count(*) FROM plans";
+        reader.query_row(count, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(plans(), 1);
+    write(40);
+    assert_eq!(plans(), 1, "its snapshot stays");
+    assert!(
+        wal_length() > 32 * MEBIBYTE,
+        "it cannot be emptied: {}",
+        wal_length()
+    );
+    reader.execute_batch("COMMIT").unwrap();
+    write(40);
+    assert!(
+        wal_length() < 24 * MEBIBYTE,
+        "it was emptied: {}",
+        wal_length()
+    );
+    sound(&store);
+}
+
+#[test]
+fn closing_leaves_the_log_to_the_next() {
+    let place = Place::new();
+    let store = place.store();
+    create(&store, plan_id(0)).unwrap();
+    drop(store);
+    let wal = place.directory.path().join("planwright.db-wal");
+    assert!(
+        std::fs::metadata(wal).unwrap().len() > 0,
+        "no checkpoint on close"
+    );
+    assert_eq!(sound(&place.store()), (1, 1));
+}
