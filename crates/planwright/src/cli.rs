@@ -98,7 +98,7 @@ impl App {
     /// The command a person goes on with, if the plan waits for one.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
         let handle = self.lifecycle()?.short_name(row.plan.id)?;
-        if ui::is_blocked(row) {
+        if row.is_blocked() {
             return Ok(Some(format!("planwright why {handle}")));
         }
         if !row.plan.needs_person() {

@@ -75,6 +75,21 @@ pub struct PlanRow {
     pub verdict: Option<Verdict>,
 }
 
+impl PlanRow {
+    /// A gate holds the plan as it stands.
+    pub fn is_blocked(&self) -> bool {
+        let version = self.plan.version;
+        self.verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.version == version)
+    }
+
+    /// A person has to do something before it goes on.
+    pub fn needs_person(&self) -> bool {
+        self.plan.needs_person() || self.is_blocked()
+    }
+}
+
 /// Which plans are listed. What is not said does not restrict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanFilter {
@@ -90,14 +105,15 @@ pub struct PlanFilter {
 
 impl PlanFilter {
     /// Does a plan pass? What the databases say in SQL.
-    pub fn matches(&self, plan: &Plan) -> bool {
+    pub fn matches(&self, row: &PlanRow) -> bool {
+        let plan = &row.plan;
         self.phase.is_none_or(|phase| plan.phase() == phase)
             && self.state.is_none_or(|state| plan.stage.state() == state)
             && self
                 .action
                 .as_ref()
                 .is_none_or(|action| plan.action.as_ref() == Some(action))
-            && (!self.needs_person || plan.needs_person())
+            && (!self.needs_person || row.needs_person())
     }
 }
 

@@ -90,7 +90,7 @@ pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
         state: row.plan.stage.state().as_str(),
         standing: ui::standing(row).0,
         version: row.plan.version.0,
-        needs_person: row.plan.needs_person(),
+        needs_person: row.needs_person(),
         updated_at: row.plan.updated_at,
         next: app.next_command(row)?,
     })

@@ -32,7 +32,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             format!("{} ({})", ui::styled(style, standing), plan.stage),
         ),
     ];
-    if let Some(verdict) = row.verdict.as_ref().filter(|_| ui::is_blocked(&row)) {
+    if let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) {
         for failed in &verdict.failed {
             lines.push((
                 "blocked by",

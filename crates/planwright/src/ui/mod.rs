@@ -55,16 +55,9 @@ pub fn one_line(text: &str, width: usize) -> String {
     short
 }
 
-/// Is the plan held by a gate as it stands?
-pub fn is_blocked(row: &PlanRow) -> bool {
-    row.verdict
-        .as_ref()
-        .is_some_and(|verdict| verdict.version == row.plan.version)
-}
-
 /// The words for where a plan stands, and how they look.
 pub fn standing(row: &PlanRow) -> (&'static str, Style) {
-    if is_blocked(row) {
+    if row.is_blocked() {
         return ("blocked", BAD);
     }
     match &row.plan.stage {

@@ -153,7 +153,7 @@ impl PlanView {
     /// The view of a plan and its changesets.
     pub fn new(row: &PlanRow, changesets: &[(Changeset, Vec<Entry>)]) -> Self {
         let plan = &row.plan;
-        let verdict = row.verdict.as_ref().filter(|_| ui::is_blocked(row));
+        let verdict = row.verdict.as_ref().filter(|_| row.is_blocked());
         Self {
             plan_id: plan.id,
             goal: plan.goal.to_string(),
@@ -179,7 +179,7 @@ impl PlanView {
                 Origin::UndoOf(id) => json!({ "kind": "undo_of", "plan_id": id }),
                 Origin::RestOf(id) => json!({ "kind": "rest_of", "plan_id": id }),
             },
-            needs_person: plan.needs_person(),
+            needs_person: row.needs_person(),
             lease: row.lease.as_ref().map(|lease| LeaseView {
                 owner: lease.owner.clone(),
                 epoch: lease.epoch.0,

@@ -117,11 +117,10 @@ impl Read for MemoryStore {
             .iter()
             .rev()
             .filter(|(id, _)| after.is_none_or(|after| **id < after));
-        let matching = older
-            .filter(|(_, row)| filter.matches(&row.0))
-            .take(page(limit));
-        Ok(matching
-            .filter_map(|(id, _)| tables.plan_row(*id))
+        let rows = older.filter_map(|(id, _)| tables.plan_row(*id));
+        Ok(rows
+            .filter(|row| filter.matches(row))
+            .take(page(limit))
             .collect())
     }
 

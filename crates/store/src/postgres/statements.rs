@@ -97,7 +97,11 @@ statements! {
     DROP_LEASE = "DELETE FROM leases WHERE plan_id = $1";
 
     /// A verdict, new or instead of the last.
+    ///
+    /// The plan is marked as waiting for a person: a column to find it by, not the plan itself; what
+    /// its next event writes takes it back.
     PUT_VERDICT = "\
+        WITH marked AS (UPDATE plans SET needs_person = true WHERE plan_id = $1 AND version = $3) \
         INSERT INTO verdicts (plan_id, body) VALUES ($1, $2) \
         ON CONFLICT (plan_id) DO UPDATE SET body = excluded.body";
 

@@ -185,7 +185,11 @@ impl<'a> Writes<'a, '_> {
             Row::PutVerdict(verdict) => {
                 self.calls.push((
                     PUT_VERDICT,
-                    values![verdict.plan.to_string(), json(verdict)],
+                    values![
+                        verdict.plan.to_string(),
+                        json(verdict),
+                        number(verdict.version.0)
+                    ],
                 ));
             }
             Row::PutEvidence(evidence) => {

@@ -330,10 +330,13 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
             sql::DROP_ENTRY,
             params![changeset.to_string(), path.as_bytes()],
         ),
-        Row::PutVerdict(verdict) => execute(
-            sql::PUT_VERDICT,
-            params![verdict.plan.to_string(), text(verdict)],
-        ),
+        Row::PutVerdict(verdict) => {
+            let plan = verdict.plan.to_string();
+            // A column to find it by, not the plan: what its next event writes takes it back.
+            let version = i64::try_from(verdict.version.0).unwrap_or(i64::MAX);
+            execute(sql::MARK_BLOCKED, params![plan, version])?;
+            execute(sql::PUT_VERDICT, params![plan, text(verdict)])
+        }
         Row::PutEvidence(evidence) => {
             let rule = &evidence.verdict.rule;
             execute(

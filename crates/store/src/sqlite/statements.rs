@@ -60,6 +60,7 @@ statements! {
     PUT_VERDICT =
         "INSERT INTO verdicts (plan_id, body) VALUES (?1, ?2)
          ON CONFLICT (plan_id) DO UPDATE SET body = excluded.body";
+    MARK_BLOCKED = "UPDATE plans SET needs_person = 1 WHERE plan_id = ?1 AND version = ?2";
     PUT_EVIDENCE =
         "INSERT INTO evidence (plan_id, entry, scope, name, revision, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -1,7 +1,7 @@
 //! One fresh store under test, whichever of the three it is.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,16 +133,21 @@ impl Bench {
 }
 
 /// Runs something while others watch it in threads of their own, each over and over until it is done.
-/// They end with it, also if it fails.
+/// They have begun before it does, and end with it, also if it fails.
 pub fn watched(watchers: usize, watch: impl Fn() + Sync, run: impl FnOnce()) {
-    let over = AtomicBool::new(false);
+    let (begun, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let keep_watching = || {
+        watch();
+        begun.fetch_add(1, Ordering::SeqCst);
+        while !over.load(Ordering::SeqCst) {
+            watch();
+        }
+    };
     thread::scope(|scope| {
-        for _ in 0..watchers {
-            scope.spawn(|| {
-                while !over.load(Ordering::SeqCst) {
-                    watch();
-                }
-            });
+        let watching: Vec<_> = (0..watchers).map(|_| scope.spawn(keep_watching)).collect();
+        let failed = || watching.iter().any(thread::ScopedJoinHandle::is_finished);
+        while begun.load(Ordering::SeqCst) < watchers && !failed() {
+            thread::yield_now();
         }
         let ran = std::panic::catch_unwind(AssertUnwindSafe(run));
         over.store(true, Ordering::SeqCst);

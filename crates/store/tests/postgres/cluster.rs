@@ -28,14 +28,37 @@ impl Cluster {
 
     /// Makes a cluster without starting it.
     pub fn make() -> Self {
-        let directory = tempfile::Builder::new().prefix("planwright-cluster-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("planwright-cluster-")
+            .tempdir()
+            .unwrap();
         if let Some((uid, gid)) = account() {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let cluster = Self { programs: programs(), directory, port, running: false };
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let cluster = Self {
+            programs: programs(),
+            directory,
+            port,
+            running: false,
+        };
         let data = cluster.data();
-        cluster.succeed("initdb", &["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "-D", &data]);
+        cluster.succeed(
+            "initdb",
+            &[
+                "--auth=trust",
+                "--username=postgres",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+                "-D",
+                &data,
+            ],
+        );
         cluster.configure(&format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\nfsync = off\n",
             cluster.directory.path().display()
@@ -74,7 +97,19 @@ impl Cluster {
 
     pub fn restart(&mut self) {
         let log = self.directory.path().join("log").display().to_string();
-        self.succeed("pg_ctl", &["-D", &self.data(), "-l", &log, "-m", "fast", "-w", "restart"]);
+        self.succeed(
+            "pg_ctl",
+            &[
+                "-D",
+                &self.data(),
+                "-l",
+                &log,
+                "-m",
+                "fast",
+                "-w",
+                "restart",
+            ],
+        );
     }
 
     /// Its URL for the superuser.
@@ -92,33 +127,55 @@ impl Cluster {
 
     fn succeed(&self, program: &str, arguments: &[&str]) {
         let output = self.run(program, arguments);
-        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{program}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a server for a test is no business of the product")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server for a test is no business of the product"
+    )]
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(self.programs.join(program));
-        command.args(arguments).current_dir(self.directory.path()).env("LC_ALL", "C");
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env("LC_ALL", "C");
         if let Some((uid, gid)) = account() {
             command.uid(uid).gid(gid);
         }
         // The server inherits what it writes to; a pipe would stay open as long as it runs.
         let errors = self.directory.path().join("errors");
-        command.stdout(std::process::Stdio::null()).stderr(fs::File::create(&errors).unwrap());
+        command
+            .stdout(std::process::Stdio::null())
+            .stderr(fs::File::create(&errors).unwrap());
         let status = command.status().unwrap();
-        Output { status, stdout: Vec::new(), stderr: fs::read(errors).unwrap() }
+        Output {
+            status,
+            stdout: Vec::new(),
+            stderr: fs::read(errors).unwrap(),
+        }
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.running {
-            self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "-w", "stop"]);
+            self.run(
+                "pg_ctl",
+                &["-D", &self.data(), "-m", "immediate", "-w", "stop"],
+            );
         }
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests are told so by `cargo xtask test`")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests are told so by `cargo xtask test`"
+)]
 pub fn programs() -> PathBuf {
     std::env::var_os("PLANWRIGHT_TEST_PGBIN")
         .expect("PLANWRIGHT_TEST_PGBIN is not set: run `cargo xtask test`, which finds PostgreSQL's programs")
@@ -135,7 +192,9 @@ fn account() -> Option<(u32, u32)> {
     }
     let accounts = fs::read_to_string("/etc/passwd").unwrap();
     let named = |name: &str| {
-        let line = accounts.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let line = accounts
+            .lines()
+            .find(|line| line.starts_with(&format!("{name}:")))?;
         let mut fields = line.split(':').skip(2).map(str::parse::<u32>);
         Some((fields.next()?.ok()?, fields.next()?.ok()?))
     };

@@ -19,7 +19,8 @@ use store::{
 
 use crate::database::Database;
 use crate::decisions::{
-    append, append_once, appended, create, created, decision, plan_id, put_lease, reads, receipt, submission,
+    append, append_once, appended, create, created, decision, plan_id, put_lease, reads, receipt,
+    submission,
 };
 
 /// Guards the plan's lock (`LOCK_PLAN_EXCLUSIVE`): without it two decide on the same version.
@@ -35,10 +36,11 @@ fn sixteen_writers_on_one_plan_leave_no_gap() {
             scope.spawn(|| {
                 for _ in 0..20 {
                     let attempts = Arc::clone(&attempts);
-                    let submission = submission(reads(plan, Access::Exclusive), move |facts, now| {
-                        attempts.fetch_add(1, Ordering::Relaxed);
-                        Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
-                    });
+                    let submission =
+                        submission(reads(plan, Access::Exclusive), move |facts, now| {
+                            attempts.fetch_add(1, Ordering::Relaxed);
+                            Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
+                        });
                     store.commit(submission).unwrap();
                 }
             });
@@ -55,7 +57,11 @@ fn sixteen_writers_on_one_plan_leave_no_gap() {
     assert_eq!(versions, (1..=321).collect::<Vec<_>>());
     let verified = verify(&store).unwrap();
     assert_eq!(verified.problems, Vec::<String>::new());
-    assert_eq!(attempts.load(Ordering::Relaxed), 320, "who waits for the lock decides once, on the winner's rows");
+    assert_eq!(
+        attempts.load(Ordering::Relaxed),
+        320,
+        "who waits for the lock decides once, on the winner's rows"
+    );
 }
 
 /// Guards the same across stores, as in several processes.
@@ -71,12 +77,18 @@ fn two_stores_share_one_database() {
                 for _ in 0..50 {
                     let committed = store.commit(append(plan)).unwrap();
                     let read = store.plan(plan).unwrap().unwrap();
-                    assert!(read.plan.version >= committed.receipt.version.unwrap(), "fresh");
+                    assert!(
+                        read.plan.version >= committed.receipt.version.unwrap(),
+                        "fresh"
+                    );
                 }
             });
         }
     });
-    assert_eq!(database.store().plan(plan).unwrap().unwrap().plan.version, Version(101));
+    assert_eq!(
+        database.store().plan(plan).unwrap().unwrap().plan.version,
+        Version(101)
+    );
 }
 
 /// Guards `INSERT_ACTION` being no upsert, and the collision being decided again.
@@ -96,14 +108,19 @@ fn of_many_creators_of_an_action_one_wins_and_the_others_see_it() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     let stored = store.action(&name).unwrap().unwrap();
     let mut won = 0;
     for answer in answers {
         match answer {
             Ok(_) => won += 1,
-            Err(CommitError::Refused(Refusal::ActionExists { by, .. })) => assert_eq!(by, stored.created_by),
+            Err(CommitError::Refused(Refusal::ActionExists { by, .. })) => {
+                assert_eq!(by, stored.created_by)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -130,7 +147,10 @@ fn of_many_creators_of_a_plan_one_wins() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum::<u32>()
     });
     assert_eq!(won, 1);
     assert_eq!(store.plan_events(plan, Version(0), 10).unwrap().len(), 1);
@@ -147,7 +167,9 @@ fn recorders_of_one_path_lose_nothing() {
     let changeset = ChangesetId::from_parts(1, 1);
     store.commit(open_changeset(plan, changeset)).unwrap();
     // Longer than an entry of an index may be.
-    let paths: Vec<TreePath> = (0..10).map(|number| TreePath::new(noise(4096, number)).unwrap()).collect();
+    let paths: Vec<TreePath> = (0..10)
+        .map(|number| TreePath::new(noise(4096, number)).unwrap())
+        .collect();
     let start = Barrier::new(8);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -155,15 +177,28 @@ fn recorders_of_one_path_lose_nothing() {
                 for path in &paths {
                     // All at once, so that nobody finds it there.
                     start.wait();
-                    (0..3).for_each(|_| drop(store.commit(count_up(plan, changeset, path.clone())).unwrap()));
+                    (0..3).for_each(|_| {
+                        drop(
+                            store
+                                .commit(count_up(plan, changeset, path.clone()))
+                                .unwrap(),
+                        )
+                    });
                 }
             });
         }
     });
     let changesets = store.changesets(plan).unwrap();
-    let [(_, entries)] = changesets.as_slice() else { panic!("{changesets:?}") };
+    let [(_, entries)] = changesets.as_slice() else {
+        panic!("{changesets:?}")
+    };
     assert_eq!(entries.len(), 10);
-    assert!(entries.iter().all(|entry| entry.after.as_deref() == Some("24")), "{entries:?}");
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.after.as_deref() == Some("24")),
+        "{entries:?}"
+    );
 }
 
 /// Guards the remembered answer being looked up, and its key being unique.
@@ -183,10 +218,20 @@ fn a_key_is_worth_one_commit_however_many_come_at_once() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
-    assert_eq!(answers.iter().filter(|answer| !answer.remembered).count(), 1);
-    assert!(answers.iter().all(|answer| answer.receipt == answers[0].receipt));
+    assert_eq!(
+        answers.iter().filter(|answer| !answer.remembered).count(),
+        1
+    );
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.receipt == answers[0].receipt)
+    );
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
     let other = store.commit(append_once(plan, key("k", b"other")));
     assert!(matches!(other, Err(CommitError::KeyReused { key }) if key == "k"));
@@ -215,10 +260,23 @@ fn a_key_of_creators_without_a_common_row_is_worth_one_plan() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
-    assert!(answers.iter().all(|answer| answer.receipt.plan == answers[0].receipt.plan));
-    assert_eq!(store.plans(&store::PlanFilter::default(), None, 100).unwrap().len(), 2);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.receipt.plan == answers[0].receipt.plan)
+    );
+    assert_eq!(
+        store
+            .plans(&store::PlanFilter::default(), None, 100)
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 /// Guards the key being looked up behind the locks: the first of two makes the second impossible,
@@ -232,7 +290,10 @@ fn who_waited_for_a_lock_finds_the_answer_under_its_key() {
     let only_on_first = |facts: &plan::Facts, now: Timestamp| {
         let change = appended(facts, facts.plan.as_ref().unwrap().id, now)?;
         if change.plan.version != Version(2) {
-            return Err(Refusal::VersionMismatch { expected: Version(1), actual: change.plan.version });
+            return Err(Refusal::VersionMismatch {
+                expected: Version(1),
+                actual: change.plan.version,
+            });
         }
         Ok(decision(change, Vec::new(), now))
     };
@@ -242,13 +303,20 @@ fn who_waited_for_a_lock_finds_the_answer_under_its_key() {
     };
     let mut sql = database.sql();
     sql.run("BEGIN");
-    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    sql.run(&format!(
+        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
+    ));
     std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| store.commit(once()))).collect();
+        let waiting: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| store.commit(once())))
+            .collect();
         wait_for_waiters(&database, 4);
         sql.run("COMMIT");
         for thread in waiting {
-            assert_eq!(thread.join().unwrap().unwrap().receipt.version, Some(Version(2)));
+            assert_eq!(
+                thread.join().unwrap().unwrap().receipt.version,
+                Some(Version(2))
+            );
         }
     });
 }
@@ -261,10 +329,14 @@ fn the_lease_that_is_read_is_not_older_than_the_lock() {
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    store.commit(put_lease(plan, "old", Access::Exclusive)).unwrap();
+    store
+        .commit(put_lease(plan, "old", Access::Exclusive))
+        .unwrap();
     let mut sql = database.sql();
     sql.run("BEGIN");
-    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    sql.run(&format!(
+        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
+    ));
     let seen = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let seen = Arc::new(std::sync::Mutex::new(None));
@@ -277,8 +349,12 @@ fn the_lease_that_is_read_is_not_older_than_the_lock() {
             seen.lock().unwrap().clone().unwrap()
         });
         wait_for_waiters(&database, 1);
-        sql.run(&format!("UPDATE leases SET owner = 'new' WHERE plan_id = '{plan}'"));
-        sql.run(&format!("UPDATE plans SET needs_person = needs_person WHERE plan_id = '{plan}'"));
+        sql.run(&format!(
+            "UPDATE leases SET owner = 'new' WHERE plan_id = '{plan}'"
+        ));
+        sql.run(&format!(
+            "UPDATE plans SET needs_person = needs_person WHERE plan_id = '{plan}'"
+        ));
         sql.run("COMMIT");
         waiting.join().unwrap()
     });
@@ -294,7 +370,9 @@ fn now_is_not_before_the_lock_was_got() {
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
     sql.run("BEGIN");
-    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    sql.run(&format!(
+        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
+    ));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| store.commit(append(plan)).unwrap().receipt.at);
         wait_for_waiters(&database, 1);
@@ -332,7 +410,9 @@ fn a_scope_held_shared_keeps_rules_from_changing() {
         });
         wait_for_waiters(&database, 1);
         let rule = serde_json::to_string(&rule("new", 1)).unwrap();
-        sql.run(&format!("INSERT INTO rules VALUES ('global', 'new', '{rule}')"));
+        sql.run(&format!(
+            "INSERT INTO rules VALUES ('global', 'new', '{rule}')"
+        ));
         sql.run("UPDATE rule_scopes SET revision = 1 WHERE scope = 'global'");
         sql.run("COMMIT");
         assert_eq!(waiting.join().unwrap(), 1);
@@ -362,15 +442,23 @@ fn rules_added_at_once_get_a_revision_each() {
 fn who_waits_too_long_is_told_that_the_store_is_busy() {
     let database = Database::new();
     let patience = Duration::from_millis(300);
-    let store = database.store_with(PostgresOptions { patience, ..PostgresOptions::default() });
+    let store = database.store_with(PostgresOptions {
+        patience,
+        ..PostgresOptions::default()
+    });
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
     sql.run("BEGIN");
-    sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+    sql.run(&format!(
+        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
+    ));
     let began = Instant::now();
     let answer = store.commit(append(plan));
-    assert!(matches!(answer, Err(CommitError::Failed(StoreError::Busy { .. }))), "{answer:?}");
+    assert!(
+        matches!(answer, Err(CommitError::Failed(StoreError::Busy { .. }))),
+        "{answer:?}"
+    );
     assert!(began.elapsed() < Duration::from_secs(5));
     sql.run("COMMIT");
     store.commit(append(plan)).unwrap();
@@ -380,7 +468,10 @@ fn who_waits_too_long_is_told_that_the_store_is_busy() {
 #[test]
 fn more_threads_than_connections_take_turns() {
     let database = Database::new();
-    let store = database.store_with(PostgresOptions { max_connections: 2, ..PostgresOptions::default() });
+    let store = database.store_with(PostgresOptions {
+        max_connections: 2,
+        ..PostgresOptions::default()
+    });
     let plans: Vec<_> = (0..12).map(|_| plan_id()).collect();
     std::thread::scope(|scope| {
         for plan in &plans {
@@ -395,7 +486,11 @@ fn more_threads_than_connections_take_turns() {
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'planwright'",
     );
     assert_eq!(open, "2");
-    assert!(plans.iter().all(|plan| store.plan(*plan).unwrap().unwrap().plan.version == Version(11)));
+    assert!(
+        plans
+            .iter()
+            .all(|plan| store.plan(*plan).unwrap().unwrap().plan.version == Version(11))
+    );
 }
 
 /// Guards the deadlock being run again instead of told.
@@ -417,9 +512,14 @@ fn a_deadlock_is_nobodys_answer() {
             store.commit(submission)
         });
         wait_for_waiters(&database, 1);
-        sql.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"));
+        sql.run(&format!(
+            "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
+        ));
         sql.run("COMMIT");
-        assert_eq!(waiting.join().unwrap().unwrap().receipt.version, Some(Version(2)));
+        assert_eq!(
+            waiting.join().unwrap().unwrap().receipt.version,
+            Some(Version(2))
+        );
     });
 }
 
@@ -433,7 +533,13 @@ fn a_plan_at_another_version_than_decided_on_is_not_written() {
     let mut sql = database.sql();
     sql.run("UPDATE plans SET version = 7");
     let answer = store.commit(append(plan));
-    assert!(matches!(answer, Err(CommitError::Failed(StoreError::Database { .. }))), "{answer:?}");
+    assert!(
+        matches!(
+            answer,
+            Err(CommitError::Failed(StoreError::Database { .. }))
+        ),
+        "{answer:?}"
+    );
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
     assert_eq!(sql.value("SELECT count(*) FROM commands"), "1");
     assert_eq!(sql.value("SELECT version FROM plans"), "7");
@@ -450,10 +556,22 @@ fn a_statement_that_fails_takes_the_others_with_it() {
     store.commit(create(plan)).unwrap();
     let before = store.plan(plan).unwrap();
     let submission = submission(reads(plan, Access::Exclusive), move |facts, now| {
-        let lease = plan::facts::Lease { plan, owner: "a\0b".to_owned(), epoch: Epoch(1), expires_at: now };
-        Ok(decision(appended(facts, plan, now)?, vec![Row::PutLease(lease)], now))
+        let lease = plan::facts::Lease {
+            plan,
+            owner: "a\0b".to_owned(),
+            epoch: Epoch(1),
+            expires_at: now,
+        };
+        Ok(decision(
+            appended(facts, plan, now)?,
+            vec![Row::PutLease(lease)],
+            now,
+        ))
     });
-    assert!(matches!(store.commit(submission), Err(CommitError::Failed(StoreError::Database { .. }))));
+    assert!(matches!(
+        store.commit(submission),
+        Err(CommitError::Failed(StoreError::Database { .. }))
+    ));
     assert_eq!(store.plan(plan).unwrap(), before);
     store.commit(append(plan)).unwrap();
 }
@@ -467,7 +585,10 @@ fn a_plan_held_shared_is_not_changed() {
     store.commit(create(plan)).unwrap();
     let mut submission = append(plan);
     submission.reads = reads(plan, Access::Shared);
-    assert!(matches!(store.commit(submission), Err(CommitError::Failed(StoreError::Database { .. }))));
+    assert!(matches!(
+        store.commit(submission),
+        Err(CommitError::Failed(StoreError::Database { .. }))
+    ));
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
 }
 
@@ -482,8 +603,16 @@ fn a_blocked_answer_is_not_remembered() {
         key: Some(key("k", b"")),
         ..submission(reads(plan, Access::Exclusive), move |_, now| {
             let mut receipt = receipt(plan, Version(1), now);
-            receipt.outcome = Outcome::Blocked(ReconciliationBlocked { plan, gate: Gate::Apply, failed: Vec::new() });
-            Ok(Decision { plans: Vec::new(), rows: Vec::new(), receipt })
+            receipt.outcome = Outcome::Blocked(ReconciliationBlocked {
+                plan,
+                gate: Gate::Apply,
+                failed: Vec::new(),
+            });
+            Ok(Decision {
+                plans: Vec::new(),
+                rows: Vec::new(),
+                receipt,
+            })
         })
     };
     store.commit(blocked).unwrap();
@@ -499,13 +628,22 @@ fn a_refusal_leaves_nothing_behind() {
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    assert!(matches!(store.commit(create(plan)), Err(CommitError::Refused(_))));
-    database.sql().run(&format!("SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE NOWAIT"));
+    assert!(matches!(
+        store.commit(create(plan)),
+        Err(CommitError::Refused(_))
+    ));
+    database.sql().run(&format!(
+        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE NOWAIT"
+    ));
     assert_eq!(database.sql().value("SELECT count(*) FROM commands"), "1");
 }
 
 fn key(key: &str, arguments: &[u8]) -> Key {
-    Key { scope: "verb".to_owned(), key: key.to_owned(), fingerprint: Digest::of(arguments) }
+    Key {
+        scope: "verb".to_owned(),
+        key: key.to_owned(),
+        fingerprint: Digest::of(arguments),
+    }
 }
 
 /// Waits until so many of the store's transactions wait for a lock.
@@ -522,7 +660,10 @@ fn wait_for_waiters(database: &Database, count: usize) {
 
 fn create_action(name: &Name, by: &str) -> Submission {
     let (name, by) = (name.clone(), by.to_owned());
-    let reads = Reads { action: Some((name.clone(), Access::Exclusive)), ..Reads::default() };
+    let reads = Reads {
+        action: Some((name.clone(), Access::Exclusive)),
+        ..Reads::default()
+    };
     submission(reads, move |facts, now| {
         if let Some(action) = &facts.action {
             return Err(Refusal::ActionExists {
@@ -554,8 +695,14 @@ fn create_action(name: &Name, by: &str) -> Submission {
 
 fn open_changeset(plan: plan::PlanId, id: ChangesetId) -> Submission {
     submission(reads(plan, Access::Exclusive), move |_, now| {
-        let changeset =
-            Changeset { id, plan, node: Node::main(), epoch: Epoch(1), opened_at: now, seal: None };
+        let changeset = Changeset {
+            id,
+            plan,
+            node: Node::main(),
+            epoch: Epoch(1),
+            opened_at: now,
+            seal: None,
+        };
         Ok(rows_only(vec![Row::PutChangeset(changeset)], now))
     })
 }
@@ -568,7 +715,10 @@ fn count_up(plan: plan::PlanId, changeset: ChangesetId, path: TreePath) -> Submi
     };
     submission(reads, move |facts, now| {
         assert_eq!(facts.changesets.len(), 1);
-        let before = facts.entries.first().and_then(|(_, entry)| entry.after.clone());
+        let before = facts
+            .entries
+            .first()
+            .and_then(|(_, entry)| entry.after.clone());
         let count: u32 = before.map_or(0, |count| count.parse().unwrap());
         let mut entry = Entry::new(path.clone(), Operation::Modify);
         entry.after = Some((count + 1).to_string());
@@ -578,7 +728,10 @@ fn count_up(plan: plan::PlanId, changeset: ChangesetId, path: TreePath) -> Submi
 
 fn add_rule(name: &str) -> Submission {
     let name = name.to_owned();
-    let reads = Reads { rules: vec![(Scope::Global, Access::Exclusive)], ..Reads::default() };
+    let reads = Reads {
+        rules: vec![(Scope::Global, Access::Exclusive)],
+        ..Reads::default()
+    };
     submission(reads, move |facts, now| {
         let revision = facts.rules.revision(&Scope::Global) + 1;
         Ok(rows_only(vec![Row::PutRule(rule(&name, revision))], now))
@@ -605,7 +758,11 @@ fn rows_only(rows: Vec<Row>, now: Timestamp) -> Decision {
     let mut receipt = receipt(plan::PlanId::from_parts(0, 0), Version(0), now);
     receipt.plan = None;
     receipt.version = None;
-    Decision { plans: Vec::new(), rows, receipt }
+    Decision {
+        plans: Vec::new(),
+        rows,
+        receipt,
+    }
 }
 
 /// Bytes no index compresses.

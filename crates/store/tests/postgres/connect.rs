@@ -16,17 +16,31 @@ fn info(url: &str) -> StoreError {
 fn info_with(url: &str, options: PostgresOptions) -> StoreError {
     let store = PostgresStore::new(url, options).unwrap();
     let error = store.info().expect_err("somebody answers");
-    assert!(!format!("{error} {error:?}").contains("swordfish"), "{error}");
-    let Err(CommitError::Failed(written)) = store.commit(create(plan_id())) else { panic!("it was written") };
-    assert_eq!(std::mem::discriminant(&error), std::mem::discriminant(&written));
+    assert!(
+        !format!("{error} {error:?}").contains("swordfish"),
+        "{error}"
+    );
+    let Err(CommitError::Failed(written)) = store.commit(create(plan_id())) else {
+        panic!("it was written")
+    };
+    assert_eq!(
+        std::mem::discriminant(&error),
+        std::mem::discriminant(&written)
+    );
     error
 }
 
 #[test]
 fn nobody_at_the_address() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let error = info(&format!("postgres://ada:swordfish@{free}/plans"));
-    assert!(matches!(&error, StoreError::Unreachable { place, .. } if *place == format!("postgres://ada@{free}/plans")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Unreachable { place, .. } if *place == format!("postgres://ada@{free}/plans")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -41,7 +55,11 @@ fn somebody_at_the_address_who_says_nothing() {
         std::thread::sleep(Duration::from_secs(1));
     });
     // Two: asking and committing. What is silent is not waited for without end.
-    let store = PostgresStore::new(&format!("postgres://ada@{address}/plans?connect_timeout=1"), PostgresOptions::default()).unwrap();
+    let store = PostgresStore::new(
+        &format!("postgres://ada@{address}/plans?connect_timeout=1"),
+        PostgresOptions::default(),
+    )
+    .unwrap();
     drop(std::net::TcpStream::connect(address).unwrap());
     let began = std::time::Instant::now();
     let error = store.info().unwrap_err();
@@ -52,21 +70,38 @@ fn somebody_at_the_address_who_says_nothing() {
 
 #[test]
 fn a_database_that_is_not_there() {
-    let (before, _) = server().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (before, _) = server()
+        .rsplit_once('/')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
     let error = info(&format!("{before}/no_such_database"));
-    assert!(matches!(&error, StoreError::Unusable { why, .. } if why.contains("no_such_database")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Unusable { why, .. } if why.contains("no_such_database")),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_wrong_password() {
     let mut cluster = Cluster::make();
-    cluster.write("pg_hba.conf", b"host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+    cluster.write(
+        "pg_hba.conf",
+        b"host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n",
+    );
     cluster.up();
     Sql::on(&cluster.url()).run("CREATE ROLE ada LOGIN PASSWORD 'trout'");
     Sql::on(&cluster.url()).run("CREATE DATABASE plans OWNER ada");
-    let url = |password: &str| format!("postgres://ada:{password}@127.0.0.1:{}/plans", cluster.port());
+    let url = |password: &str| {
+        format!(
+            "postgres://ada:{password}@127.0.0.1:{}/plans",
+            cluster.port()
+        )
+    };
     let error = info(&url("swordfish"));
-    assert!(matches!(&error, StoreError::Unusable { why, .. } if why.contains("password")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Unusable { why, .. } if why.contains("password")),
+        "{error}"
+    );
     let store = PostgresStore::new(&url("trout"), PostgresOptions::default()).unwrap();
     store.commit(create(plan_id())).unwrap();
 }
@@ -75,13 +110,28 @@ fn a_wrong_password() {
 fn a_role_that_may_not_create_a_schema() {
     let database = Database::new();
     let role = format!("mouse_{}", std::process::id());
-    Sql::on(&server()).run(&format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN"));
-    let (_, address) = server().rsplit_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    let store = PostgresStore::new(&database.at(&format!("postgres://{role}@{address}")), PostgresOptions::default()).unwrap();
+    Sql::on(&server()).run(&format!(
+        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN"
+    ));
+    let (_, address) = server()
+        .rsplit_once('@')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let store = PostgresStore::new(
+        &database.at(&format!("postgres://{role}@{address}")),
+        PostgresOptions::default(),
+    )
+    .unwrap();
     let plan = plan_id();
     assert_eq!(store.plan(plan).unwrap(), None);
     let answer = store.commit(create(plan));
-    assert!(matches!(&answer, Err(CommitError::Failed(StoreError::Unusable { .. }))), "{answer:?}");
+    assert!(
+        matches!(
+            &answer,
+            Err(CommitError::Failed(StoreError::Unusable { .. }))
+        ),
+        "{answer:?}"
+    );
     drop((store, database));
     Sql::on(&server()).run(&format!("DROP ROLE {role}"));
 }
@@ -89,23 +139,40 @@ fn a_role_that_may_not_create_a_schema() {
 /// Guards `prefer` in both directions, and that `require` never falls back to less.
 #[test]
 fn encryption_is_as_the_address_says() {
-    let (before, _) = server().split_once('?').map_or((server(), ()), |(a, _)| (a.to_owned(), ()));
+    let (before, _) = server()
+        .split_once('?')
+        .map_or((server(), ()), |(a, _)| (a.to_owned(), ()));
     // The server for tests offers none.
     for mode in ["disable", "prefer"] {
-        let store = PostgresStore::new(&format!("{before}?sslmode={mode}"), PostgresOptions::default()).unwrap();
+        let store = PostgresStore::new(
+            &format!("{before}?sslmode={mode}"),
+            PostgresOptions::default(),
+        )
+        .unwrap();
         store.info().unwrap();
     }
     let error = info(&format!("{before}?sslmode=require"));
-    assert!(matches!(&error, StoreError::Unreachable { why, .. } if why.contains("TLS")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Unreachable { why, .. } if why.contains("TLS")),
+        "{error}"
+    );
 
     let mut cluster = Cluster::make();
     let authority = certificate(&cluster);
     cluster.configure("ssl = on\n");
     cluster.write("pg_hba.conf", b"hostssl all all 127.0.0.1/32 trust\n");
     cluster.up();
-    let url = |host: &str, mode: &str| format!("postgres://postgres@{host}:{}/postgres?sslmode={mode}", cluster.port());
+    let url = |host: &str, mode: &str| {
+        format!(
+            "postgres://postgres@{host}:{}/postgres?sslmode={mode}",
+            cluster.port()
+        )
+    };
     let open = |url: &str, authorities: Option<&Path>| {
-        let options = PostgresOptions { authorities: authorities.map(Path::to_owned), ..PostgresOptions::default() };
+        let options = PostgresOptions {
+            authorities: authorities.map(Path::to_owned),
+            ..PostgresOptions::default()
+        };
         PostgresStore::new(url, options).unwrap().info()
     };
     assert!(open(&url("127.0.0.1", "disable"), None).is_err());
@@ -114,9 +181,18 @@ fn encryption_is_as_the_address_says() {
         open(&url("localhost", mode), Some(&authority)).unwrap();
         // Nobody we trust, and somebody else's name.
         let strangers = open(&url("localhost", mode), None);
-        assert!(matches!(strangers, Err(StoreError::Unreachable { .. } | StoreError::Unusable { .. })), "{strangers:?}");
+        assert!(
+            matches!(
+                strangers,
+                Err(StoreError::Unreachable { .. } | StoreError::Unusable { .. })
+            ),
+            "{strangers:?}"
+        );
         let another = open(&url("127.0.0.1", mode), Some(&authority));
-        assert!(matches!(another, Err(StoreError::Unreachable { .. })), "{another:?}");
+        assert!(
+            matches!(another, Err(StoreError::Unreachable { .. })),
+            "{another:?}"
+        );
     }
 }
 
@@ -131,7 +207,17 @@ fn certificate(cluster: &Cluster) -> std::path::PathBuf {
           [more]\nbasicConstraints = CA:FALSE\nsubjectAltName = DNS:localhost\n",
     );
     let output = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ])
         .arg("-config")
         .arg(&config)
         .arg("-keyout")
@@ -140,6 +226,10 @@ fn certificate(cluster: &Cluster) -> std::path::PathBuf {
         .arg(&certificate)
         .output()
         .expect("openssl makes the certificate");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     certificate
 }

@@ -7,7 +7,10 @@ use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// Where the server for tests is. Never skipped: a test that did not run proves nothing.
-#[expect(clippy::disallowed_methods, reason = "tests are told so by `cargo xtask test`")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests are told so by `cargo xtask test`"
+)]
 pub fn server() -> String {
     std::env::var("PLANWRIGHT_TEST_POSTGRES")
         .expect("PLANWRIGHT_TEST_POSTGRES is not set: run `cargo xtask test`, which starts a PostgreSQL server")
@@ -33,7 +36,10 @@ impl Database {
         let mut admin = Sql::on(server);
         admin.run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
         admin.run(&format!("CREATE DATABASE {name} TEMPLATE template0"));
-        Self { server: server.to_owned(), name }
+        Self {
+            server: server.to_owned(),
+            name,
+        }
     }
 
     /// Its URL.
@@ -43,7 +49,9 @@ impl Database {
 
     /// Its URL through another address of the same server.
     pub fn at(&self, server: &str) -> String {
-        let (before, _) = server.rsplit_once('/').expect("the URL ends with a database");
+        let (before, _) = server
+            .rsplit_once('/')
+            .expect("the URL ends with a database");
         format!("{before}/{}?sslmode=disable", self.name)
     }
 
@@ -68,7 +76,10 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if let Some(mut admin) = Sql::try_on(&self.server) {
-            admin.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+            admin.run(&format!(
+                "DROP DATABASE IF EXISTS {} WITH (FORCE)",
+                self.name
+            ));
         }
     }
 }
@@ -85,7 +96,10 @@ impl Sql {
     }
 
     fn try_on(url: &str) -> Option<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let client = runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
             tokio::spawn(connection);
@@ -99,15 +113,16 @@ impl Sql {
         self.rows(sql);
     }
 
-
     /// The rows of statements, as text.
     pub fn rows(&mut self, sql: &str) -> Vec<Vec<String>> {
         let messages = self.runtime.block_on(self.client.simple_query(sql));
         let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         let row = |message| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some((0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned()).collect())
-            }
+            SimpleQueryMessage::Row(row) => Some(
+                (0..row.len())
+                    .map(|at| row.get(at).unwrap_or("NULL").to_owned())
+                    .collect(),
+            ),
             _ => None,
         };
         messages.into_iter().filter_map(row).collect()
@@ -116,6 +131,9 @@ impl Sql {
     /// The one value of a query.
     pub fn value(&mut self, sql: &str) -> String {
         let rows = self.rows(sql);
-        rows.first().and_then(|row| row.first()).unwrap_or_else(|| panic!("{sql}: no row")).clone()
+        rows.first()
+            .and_then(|row| row.first())
+            .unwrap_or_else(|| panic!("{sql}: no row"))
+            .clone()
     }
 }

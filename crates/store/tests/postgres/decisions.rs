@@ -22,7 +22,10 @@ pub fn plan_id() -> PlanId {
 
 /// A submission's id.
 pub fn command_id() -> CommandId {
-    CommandId::from_parts(1_800_000_000_000, (u128::from(std::process::id()) << 40) | u128::from(next()))
+    CommandId::from_parts(
+        1_800_000_000_000,
+        (u128::from(std::process::id()) << 40) | u128::from(next()),
+    )
 }
 
 fn next() -> u64 {
@@ -35,7 +38,12 @@ pub fn submission(
     reads: Reads,
     decide: impl FnMut(&Facts, Timestamp) -> Result<Decision, Refusal> + Send + 'static,
 ) -> Submission {
-    Submission { id: command_id(), key: None, reads, decide: Box::new(decide) as DecideFn }
+    Submission {
+        id: command_id(),
+        key: None,
+        reads,
+        decide: Box::new(decide) as DecideFn,
+    }
 }
 
 /// A plan held like this, and nothing else.
@@ -67,14 +75,22 @@ pub fn append(plan: PlanId) -> Submission {
 
 /// Adds such an event under an idempotency key.
 pub fn append_once(plan: PlanId, key: Key) -> Submission {
-    Submission { key: Some(key), ..append(plan) }
+    Submission {
+        key: Some(key),
+        ..append(plan)
+    }
 }
 
 /// Stores a lease of this plan, which is held like that; the plan stays as it is.
 pub fn put_lease(plan: PlanId, owner: &str, access: Access) -> Submission {
     let owner = owner.to_owned();
     submission(reads(plan, access), move |_, now| {
-        let lease = Lease { plan, owner: owner.clone(), epoch: Epoch(1), expires_at: now };
+        let lease = Lease {
+            plan,
+            owner: owner.clone(),
+            epoch: Epoch(1),
+            expires_at: now,
+        };
         Ok(Decision {
             plans: Vec::new(),
             rows: vec![Row::PutLease(lease)],
@@ -86,7 +102,11 @@ pub fn put_lease(plan: PlanId, owner: &str, access: Access) -> Submission {
 /// One change with these rows.
 pub fn decision(change: PlanChange, rows: Vec<Row>, now: Timestamp) -> Decision {
     let receipt = receipt(change.plan.id, change.plan.version, now);
-    Decision { plans: vec![change], rows, receipt }
+    Decision {
+        plans: vec![change],
+        rows,
+        receipt,
+    }
 }
 
 /// The first step of a plan.
@@ -110,15 +130,30 @@ pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
 /// The next step of the plan that was read.
 pub fn appended(facts: &Facts, plan: PlanId, now: Timestamp) -> Result<PlanChange, Refusal> {
     let before = facts.plan.clone().ok_or(Refusal::NoSuchPlan(plan))?;
-    let event = Event::GateHeld { gate: Gate::Execute, counts: Counts::default() };
+    let event = Event::GateHeld {
+        gate: Gate::Execute,
+        counts: Counts::default(),
+    };
     Ok(step(Some(before), plan, event, now))
 }
 
 fn step(before: Option<Plan>, plan: PlanId, event: Event, now: Timestamp) -> PlanChange {
-    let version = before.as_ref().map_or(Version(0), |plan| plan.version).next();
+    let version = before
+        .as_ref()
+        .map_or(Version(0), |plan| plan.version)
+        .next();
     let by = Caller::Worker("tester".to_owned());
-    let recorded = Recorded { plan, version, at: now, by, event };
-    PlanChange { plan: evolve(before, &recorded).unwrap(), events: vec![recorded] }
+    let recorded = Recorded {
+        plan,
+        version,
+        at: now,
+        by,
+        event,
+    };
+    PlanChange {
+        plan: evolve(before, &recorded).unwrap(),
+        events: vec![recorded],
+    }
 }
 
 pub fn receipt(plan: PlanId, version: Version, now: Timestamp) -> Receipt {

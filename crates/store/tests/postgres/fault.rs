@@ -15,9 +15,19 @@ fn failing(database: &Database, at: FaultPoint) -> (PostgresStore, Arc<AtomicBoo
     let switch = Arc::new(AtomicBool::new(false));
     let on = Arc::clone(&switch);
     let faults = Faults::new(move |point| {
-        if point == at && on.load(Ordering::SeqCst) { Fault::Fail } else { Fault::None }
+        if point == at && on.load(Ordering::SeqCst) {
+            Fault::Fail
+        } else {
+            Fault::None
+        }
     });
-    (database.store_with(PostgresOptions { faults, ..PostgresOptions::default() }), switch)
+    (
+        database.store_with(PostgresOptions {
+            faults,
+            ..PostgresOptions::default()
+        }),
+        switch,
+    )
 }
 
 /// Guards the roll-back at both points before COMMIT, and that the connection is fit afterwards.
@@ -30,7 +40,13 @@ fn a_fault_before_commit_leaves_everything_as_it_was() {
         store.commit(create(plan)).unwrap();
         switch.store(true, Ordering::SeqCst);
         let answer = store.commit(append(plan));
-        assert!(matches!(answer, Err(CommitError::Failed(StoreError::Database { .. }))), "{answer:?}");
+        assert!(
+            matches!(
+                answer,
+                Err(CommitError::Failed(StoreError::Database { .. }))
+            ),
+            "{answer:?}"
+        );
         assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
         assert_eq!(database.sql().value("SELECT count(*) FROM events"), "1");
         switch.store(false, Ordering::SeqCst);
@@ -51,5 +67,10 @@ fn a_fault_after_commit_is_settled_as_committed() {
     assert_eq!(committed.receipt.version, Some(Version(2)));
     assert_eq!(committed.plan.unwrap().version, Version(2));
     assert!(!committed.remembered);
-    assert_eq!(database.sql().value("SELECT count(*) FROM commands WHERE NOT committed"), "0");
+    assert_eq!(
+        database
+            .sql()
+            .value("SELECT count(*) FROM commands WHERE NOT committed"),
+        "0"
+    );
 }

@@ -21,9 +21,16 @@ struct Behind {
 fn behind_a_proxy(patience: Duration) -> Behind {
     let database = Database::new();
     let proxy = Proxy::before(&server());
-    let options = PostgresOptions { patience, ..PostgresOptions::default() };
+    let options = PostgresOptions {
+        patience,
+        ..PostgresOptions::default()
+    };
     let store = PostgresStore::new(&proxy.url(&database.url()), options).unwrap();
-    Behind { proxy, store, database }
+    Behind {
+        proxy,
+        store,
+        database,
+    }
 }
 
 /// Guards settling by inserting the id as aborted (`settle.rs`): the commit did not happen, and it is
@@ -31,7 +38,11 @@ fn behind_a_proxy(patience: Duration) -> Behind {
 #[test]
 fn a_commit_that_never_arrived_failed_for_certain() {
     for cut in [Cut::BeforeCommit, Cut::Between] {
-        let Behind { proxy, store, database } = behind_a_proxy(Duration::from_secs(30));
+        let Behind {
+            proxy,
+            store,
+            database,
+        } = behind_a_proxy(Duration::from_secs(30));
         let plan = plan_id();
         store.commit(create(plan)).unwrap();
         proxy.cut_next(cut);
@@ -39,9 +50,17 @@ fn a_commit_that_never_arrived_failed_for_certain() {
         let id = submission.id;
         let answer = store.commit(submission);
         assert!(proxy.is_done());
-        assert!(matches!(answer, Err(CommitError::Failed(StoreError::Unreachable { .. }))), "{cut:?} {answer:?}");
+        assert!(
+            matches!(
+                answer,
+                Err(CommitError::Failed(StoreError::Unreachable { .. }))
+            ),
+            "{cut:?} {answer:?}"
+        );
         assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
-        let settled = database.sql().value(&format!("SELECT committed FROM commands WHERE command_id = '{id}'"));
+        let settled = database.sql().value(&format!(
+            "SELECT committed FROM commands WHERE command_id = '{id}'"
+        ));
         assert_eq!(settled, "f", "a straggler would collide with this row");
         store.commit(append(plan)).unwrap();
         assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
@@ -51,31 +70,49 @@ fn a_commit_that_never_arrived_failed_for_certain() {
 /// Guards settling by finding the committed id: the caller gets the real receipt, not an error.
 #[test]
 fn a_commit_whose_answer_was_lost_is_answered() {
-    let Behind { proxy, store, database: _database } = behind_a_proxy(Duration::from_secs(30));
+    let Behind {
+        proxy,
+        store,
+        database: _database,
+    } = behind_a_proxy(Duration::from_secs(30));
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     proxy.cut_next(Cut::BeforeAnswer);
     let committed = store.commit(append(plan)).unwrap();
     assert!(proxy.is_done());
     assert_eq!(committed.receipt.version, Some(Version(2)));
-    assert_eq!(committed.plan, Some(store.plan(plan).unwrap().unwrap().plan));
+    assert_eq!(
+        committed.plan,
+        Some(store.plan(plan).unwrap().unwrap().plan)
+    );
 }
 
 /// Guards `CommitError::Unknown`, and that repeating under the key is safe after it.
 #[test]
 fn a_commit_that_cannot_be_settled_is_unknown_and_safe_to_repeat() {
     for (cut, happened) in [(Cut::BeforeAnswer, true), (Cut::BeforeCommit, false)] {
-        let Behind { proxy, store, database: _database } = behind_a_proxy(Duration::from_secs(30));
+        let Behind {
+            proxy,
+            store,
+            database: _database,
+        } = behind_a_proxy(Duration::from_secs(30));
         let plan = plan_id();
         store.commit(create(plan)).unwrap();
-        let key = || Key { scope: "s".to_owned(), key: "k".to_owned(), fingerprint: Digest::of(b"") };
+        let key = || Key {
+            scope: "s".to_owned(),
+            key: "k".to_owned(),
+            fingerprint: Digest::of(b""),
+        };
         proxy.close_with_cut();
         proxy.cut_next(cut);
         let submission = append_once(plan, key());
         let id = submission.id;
         let began = Instant::now();
         match store.commit(submission) {
-            Err(CommitError::Unknown { id: of, source: StoreError::Unreachable { .. } }) => assert_eq!(of, id),
+            Err(CommitError::Unknown {
+                id: of,
+                source: StoreError::Unreachable { .. },
+            }) => assert_eq!(of, id),
             other => panic!("{other:?}"),
         }
         assert!(began.elapsed() < Duration::from_secs(25), "bounded");
@@ -90,12 +127,22 @@ fn a_commit_that_cannot_be_settled_is_unknown_and_safe_to_repeat() {
 /// which the locks would be held and the commit stay unsettled for as long as the silence lasts.
 #[test]
 fn silence_is_an_answer_after_a_while() {
-    let Behind { proxy, store, database } = behind_a_proxy(Duration::from_secs(1));
+    let Behind {
+        proxy,
+        store,
+        database,
+    } = behind_a_proxy(Duration::from_secs(1));
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     proxy.cut_next(Cut::Silence);
     let answer = store.commit(append(plan));
-    assert!(matches!(answer, Err(CommitError::Failed(StoreError::Unreachable { .. }))), "{answer:?}");
+    assert!(
+        matches!(
+            answer,
+            Err(CommitError::Failed(StoreError::Unreachable { .. }))
+        ),
+        "{answer:?}"
+    );
     database.store().commit(append(plan)).unwrap();
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
 }
@@ -156,7 +203,10 @@ fn connections_ended_during_work_leave_exactly_what_was_answered() {
         stop.store(true, Ordering::Relaxed);
         for (plan, writer) in plans.iter().zip(writers) {
             let committed: u64 = writer.join().unwrap();
-            assert_eq!(store.plan(*plan).unwrap().unwrap().plan.version, Version(1 + committed));
+            assert_eq!(
+                store.plan(*plan).unwrap().unwrap().plan.version,
+                Version(1 + committed)
+            );
         }
     });
     assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());

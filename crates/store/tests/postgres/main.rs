@@ -1,7 +1,10 @@
 //! The PostgreSQL store on a real server. What all stores share is tested elsewhere; here is what
 //! only this one can get wrong: locks, lost answers, cursors, connections, the schema.
 
-#![allow(clippy::unwrap_used, reason = "a failing test may say so as bluntly as it likes")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failing test may say so as bluntly as it likes"
+)]
 
 // As every other crate calls it.
 extern crate planwright_store as store;

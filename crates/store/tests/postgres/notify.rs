@@ -59,7 +59,10 @@ fn waiting_ends_by_itself() {
     let began = Instant::now();
     store.wait(Duration::from_millis(300)).unwrap();
     let waited = began.elapsed();
-    assert!(waited >= Duration::from_millis(290) && waited < Duration::from_secs(10), "{waited:?}");
+    assert!(
+        waited >= Duration::from_millis(290) && waited < Duration::from_secs(10),
+        "{waited:?}"
+    );
 }
 
 /// Guards the last announcement being sent when the store ends right after a commit, as every
@@ -94,7 +97,9 @@ fn a_listener_that_was_cut_off_listens_again() {
     there.commit(create(plan)).unwrap();
     listen(&database, &here);
     let mut sql = database.sql();
-    sql.run(&format!("SELECT pg_terminate_backend(pid) FROM ({LISTENING}) listening"));
+    sql.run(&format!(
+        "SELECT pg_terminate_backend(pid) FROM ({LISTENING}) listening"
+    ));
     let began = Instant::now();
     while sql.rows(LISTENING).is_empty() {
         assert!(began.elapsed() < Duration::from_secs(20));

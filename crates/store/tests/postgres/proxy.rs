@@ -43,7 +43,9 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State {
-            server: host.parse().expect("the server for tests is given by its number"),
+            server: host
+                .parse()
+                .expect("the server for tests is given by its number"),
             cut: Mutex::new(Cut::Nothing),
             closed: AtomicBool::new(false),
             close_with_cut: AtomicBool::new(false),
@@ -96,7 +98,9 @@ const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
 
 fn pass(state: &State, mut client: TcpStream) {
-    let Ok(mut server) = TcpStream::connect(state.server) else { return };
+    let Ok(mut server) = TcpStream::connect(state.server) else {
+        return;
+    };
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
     let swallow = Arc::new(AtomicBool::new(false));
@@ -108,7 +112,10 @@ fn pass(state: &State, mut client: TcpStream) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let sent = &buffer[..length];
-        let Some(at) = sent.windows(COMMIT.len()).position(|window| window == COMMIT) else {
+        let Some(at) = sent
+            .windows(COMMIT.len())
+            .position(|window| window == COMMIT)
+        else {
             if server.write_all(sent).is_err() {
                 break;
             }
@@ -157,7 +164,10 @@ fn pass_back(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool)
     while let Ok(length @ 1..) = server.read(&mut buffer) {
         if swallow.load(Ordering::SeqCst) {
             swallowed.extend_from_slice(&buffer[..length]);
-            if swallowed.windows(COMMITTED.len()).any(|window| window == COMMITTED) {
+            if swallowed
+                .windows(COMMITTED.len())
+                .any(|window| window == COMMITTED)
+            {
                 break;
             }
         } else if client.write_all(&buffer[..length]).is_err() {

@@ -7,8 +7,8 @@ use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope, scopes_of};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Verdict};
 use plan::stage::{Category, Failure, Queued, StateName};
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, PlanId, Recorded,
-    Row, Timestamp, Version, evolve,
+    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, PlanId,
+    Recorded, Row, Timestamp, Version, evolve,
 };
 use store::{
     Access, ChangesetReads, Commit, MemoryStore, PlanFilter, PostgresStore, Read, Reads, Store,
@@ -25,7 +25,10 @@ fn every_read_answers_as_the_memory_store_does() {
     let postgres = database.store();
     let memory = MemoryStore::new();
     let plans = fill(&postgres, &memory);
-    let same = Same { postgres: &postgres, memory: &memory };
+    let same = Same {
+        postgres: &postgres,
+        memory: &memory,
+    };
 
     for plan in plans.iter().copied().chain([plan_id()]) {
         same.check(|store| store.plan(plan));
@@ -37,14 +40,26 @@ fn every_read_answers_as_the_memory_store_does() {
         same.check(|store| store.plans_like(&text[..9], 100));
         same.check(|store| {
             let events = store.plan_events(plan, Version(1), 2)?;
-            Ok(events.into_iter().map(|event| (event.recorded, event.body, event.hash)).collect::<Vec<_>>())
+            Ok(events
+                .into_iter()
+                .map(|event| (event.recorded, event.body, event.hash))
+                .collect::<Vec<_>>())
         });
     }
     for phase in Phase::ALL.map(Some).into_iter().chain([None]) {
         for state in StateName::ALL.map(Some).into_iter().chain([None]) {
-            for action in [None, Some("tidy".parse().unwrap()), Some("never".parse::<Name>().unwrap())] {
+            for action in [
+                None,
+                Some("tidy".parse().unwrap()),
+                Some("never".parse::<Name>().unwrap()),
+            ] {
                 for needs_person in [false, true] {
-                    let filter = PlanFilter { phase, state, action: action.clone(), needs_person };
+                    let filter = PlanFilter {
+                        phase,
+                        state,
+                        action: action.clone(),
+                        needs_person,
+                    };
                     same.check(|store| store.plans(&filter, None, 100));
                     same.check(|store| store.plans(&filter, Some(plans[5]), 2));
                 }
@@ -97,7 +112,11 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
                     },
                     changesets: changesets.clone(),
                 };
-                assert_eq!(facts(&postgres, &reads), facts(&memory, &reads), "{reads:?}");
+                assert_eq!(
+                    facts(&postgres, &reads),
+                    facts(&memory, &reads),
+                    "{reads:?}"
+                );
             }
         }
     }
@@ -126,26 +145,85 @@ fn pages_come_from_indexes() {
         .parse()
         .unwrap()
     };
-    let filter = |phase, state| PlanFilter { phase, state, action: None, needs_person: false };
-    let tidy = PlanFilter { action: Some("tidy".parse().unwrap()), ..PlanFilter::default() };
-    let needed = PlanFilter { needs_person: true, ..PlanFilter::default() };
-    let rare = PlanFilter { action: Some("rare".parse().unwrap()), ..PlanFilter::default() };
+    let filter = |phase, state| PlanFilter {
+        phase,
+        state,
+        action: None,
+        needs_person: false,
+    };
+    let tidy = PlanFilter {
+        action: Some("tidy".parse().unwrap()),
+        ..PlanFilter::default()
+    };
+    let needed = PlanFilter {
+        needs_person: true,
+        ..PlanFilter::default()
+    };
+    let rare = PlanFilter {
+        action: Some("rare".parse().unwrap()),
+        ..PlanFilter::default()
+    };
     let reads: Vec<(&str, Page)> = vec![
-        ("by rare action", Box::new(move |store| drop(store.plans(&rare, None, 10).unwrap()))),
-        ("plans", Box::new(|store| drop(store.plans(&PlanFilter::default(), None, 10).unwrap()))),
-        ("by phase", Box::new(move |store| drop(store.plans(&filter(Some(Phase::Execute), None), None, 10).unwrap()))),
-        ("by state", Box::new(move |store| drop(store.plans(&filter(None, Some(StateName::Queued)), None, 10).unwrap()))),
-        ("by action", Box::new(move |store| drop(store.plans(&tidy, None, 10).unwrap()))),
-        ("needing a person", Box::new(move |store| drop(store.plans(&needed, None, 10).unwrap()))),
-        ("like", Box::new(|store| drop(store.plans_like("00019", 10).unwrap()))),
-        ("due", Box::new(|store| drop(store.due(Phase::Strategize, None, 10).unwrap()))),
-        ("expired", Box::new(|store| drop(store.expired(10).unwrap()))),
-        ("events", Box::new(|store| drop(store.events(&"100.0".parse().unwrap(), 10).unwrap()))),
+        (
+            "by rare action",
+            Box::new(move |store| drop(store.plans(&rare, None, 10).unwrap())),
+        ),
+        (
+            "plans",
+            Box::new(|store| drop(store.plans(&PlanFilter::default(), None, 10).unwrap())),
+        ),
+        (
+            "by phase",
+            Box::new(move |store| {
+                drop(
+                    store
+                        .plans(&filter(Some(Phase::Execute), None), None, 10)
+                        .unwrap(),
+                )
+            }),
+        ),
+        (
+            "by state",
+            Box::new(move |store| {
+                drop(
+                    store
+                        .plans(&filter(None, Some(StateName::Queued)), None, 10)
+                        .unwrap(),
+                )
+            }),
+        ),
+        (
+            "by action",
+            Box::new(move |store| drop(store.plans(&tidy, None, 10).unwrap())),
+        ),
+        (
+            "needing a person",
+            Box::new(move |store| drop(store.plans(&needed, None, 10).unwrap())),
+        ),
+        (
+            "like",
+            Box::new(|store| drop(store.plans_like("00019", 10).unwrap())),
+        ),
+        (
+            "due",
+            Box::new(|store| drop(store.due(Phase::Strategize, None, 10).unwrap())),
+        ),
+        (
+            "expired",
+            Box::new(|store| drop(store.expired(10).unwrap())),
+        ),
+        (
+            "events",
+            Box::new(|store| drop(store.events(&"100.0".parse().unwrap(), 10).unwrap())),
+        ),
         ("latest", Box::new(|store| assert!(store.latest().is_ok()))),
-        ("plan events", Box::new(|store| {
-            let plan = "00000000000000000000000007".parse().unwrap();
-            drop(store.plan_events(plan, Version(0), 10).unwrap());
-        })),
+        (
+            "plan events",
+            Box::new(|store| {
+                let plan = "00000000000000000000000007".parse().unwrap();
+                drop(store.plan_events(plan, Version(0), 10).unwrap());
+            }),
+        ),
     ];
     for (what, read) in reads {
         let fresh = database.store();
@@ -155,12 +233,17 @@ fn pages_come_from_indexes() {
         drop(fresh);
         // The server counts when a session ends.
         let began = std::time::Instant::now();
-        while sql.value("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()") != "2" {
+        while sql.value("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+            != "2"
+        {
             assert!(began.elapsed() < std::time::Duration::from_secs(10));
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         let read = scanned(&mut sql) - before;
-        assert!(read < 8 * 200, "{what}: {read} rows were read for 8 pages of 10");
+        assert!(
+            read < 8 * 200,
+            "{what}: {read} rows were read for 8 pages of 10"
+        );
     }
 }
 
@@ -173,7 +256,10 @@ struct Same<'a> {
 
 impl Same<'_> {
     #[track_caller]
-    fn check<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&dyn Store) -> Result<T, store::StoreError>) {
+    fn check<T: PartialEq + std::fmt::Debug>(
+        &self,
+        read: impl Fn(&dyn Store) -> Result<T, store::StoreError>,
+    ) {
         assert_eq!(read(self.postgres).unwrap(), read(self.memory).unwrap());
     }
 }
@@ -183,7 +269,11 @@ fn facts(store: &dyn Store, reads: &Reads) -> String {
     let note = std::sync::Arc::clone(&seen);
     let look = submission(reads.clone(), move |facts, now| {
         *note.lock().unwrap() = format!("{facts:?}");
-        Ok(Decision { plans: Vec::new(), rows: Vec::new(), receipt: receipt(PlanId::from_parts(0, 0), Version(0), now) })
+        Ok(Decision {
+            plans: Vec::new(),
+            rows: Vec::new(),
+            receipt: receipt(PlanId::from_parts(0, 0), Version(0), now),
+        })
     });
     store.commit(look).unwrap();
     seen.lock().unwrap().clone()
@@ -205,25 +295,46 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
     }
     for (number, plan) in plans.iter().enumerate().take(4) {
         let expires_at = Timestamp(1_000 - i64::try_from(number).unwrap() % 2 * 500);
-        let lease = Lease { plan: *plan, owner: format!("worker {number}"), epoch: Epoch(1), expires_at };
+        let lease = Lease {
+            plan: *plan,
+            owner: format!("worker {number}"),
+            epoch: Epoch(1),
+            expires_at,
+        };
         commit(&|| rows(vec![Row::PutLease(lease.clone())]));
     }
-    let far = Lease { plan: plans[5], owner: "far".to_owned(), epoch: Epoch(3), expires_at: Timestamp(i64::MAX) };
+    let far = Lease {
+        plan: plans[5],
+        owner: "far".to_owned(),
+        epoch: Epoch(3),
+        expires_at: Timestamp(i64::MAX),
+    };
     commit(&|| rows(vec![Row::PutLease(far.clone())]));
     commit(&|| rows(vec![Row::DropLease(plans[3])]));
 
-    let scopes = [Scope::Global, Scope::Action(tidy.clone()), Scope::Plan(plans[0])];
+    let scopes = [
+        Scope::Global,
+        Scope::Action(tidy.clone()),
+        Scope::Plan(plans[0]),
+    ];
     for scope in &scopes {
         for (revision, name) in [(1, "b"), (2, "a"), (3, "c")] {
             commit(&|| rows(vec![Row::PutRule(rule(scope, name, revision))]));
         }
-        let dropped = Row::DropRule { scope: scope.clone(), name: "c".parse().unwrap(), revision: 4 };
+        let dropped = Row::DropRule {
+            scope: scope.clone(),
+            name: "c".parse().unwrap(),
+            revision: 4,
+        };
         commit(&|| rows(vec![dropped.clone()]));
     }
     let evidence = |plan: PlanId, entry: u32, scope: &Scope, name: &str| Evidence {
         plan,
         entry,
-        verdict: RuleVerdict { rule: rule(scope, name, 2).reference(), outcome: RuleOutcome::Held },
+        verdict: RuleVerdict {
+            rule: rule(scope, name, 2).reference(),
+            outcome: RuleOutcome::Held,
+        },
         at: Timestamp(5),
     };
     for plan in &plans {
@@ -299,33 +410,72 @@ fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
             change.plan = evolve(None, &change.events[0]).unwrap();
         }
         let epoch = Epoch(1);
-        let claimed = Event::Claimed { phase: Phase::Strategize, owner: "w".to_owned(), epoch, asked: false };
+        let claimed = Event::Claimed {
+            phase: Phase::Strategize,
+            owner: "w".to_owned(),
+            epoch,
+            asked: false,
+        };
         let failed = |category| {
             let message = "it broke".into();
-            Event::Failed { failure: Failure { category, message, epoch, at } }
+            Event::Failed {
+                failure: Failure {
+                    category,
+                    message,
+                    epoch,
+                    at,
+                },
+            }
         };
         let story = [
             claimed.clone(),
             Event::StrategizeCompleted { epoch },
             Event::ExecuteEntered { asked: false },
-            Event::Claimed { phase: Phase::Execute, owner: "w".to_owned(), epoch: Epoch(2), asked: false },
+            Event::Claimed {
+                phase: Phase::Execute,
+                owner: "w".to_owned(),
+                epoch: Epoch(2),
+                asked: false,
+            },
         ];
         let story: Vec<Event> = match number {
             0..=4 => story[..number].to_vec(),
             5 => vec![claimed, failed(Category::Actor)],
-            6 => vec![claimed, failed(Category::Transient), Event::RetryScheduled { retry_at: Timestamp(7) }],
-            7 => vec![claimed, failed(Category::Transient), Event::RetryScheduled { retry_at: Timestamp(i64::MAX) }],
-            8 => vec![Event::Cancelled { epoch: Epoch(9), reason: Some("enough".into()) }],
+            6 => vec![
+                claimed,
+                failed(Category::Transient),
+                Event::RetryScheduled {
+                    retry_at: Timestamp(7),
+                },
+            ],
+            7 => vec![
+                claimed,
+                failed(Category::Transient),
+                Event::RetryScheduled {
+                    retry_at: Timestamp(i64::MAX),
+                },
+            ],
+            8 => vec![Event::Cancelled {
+                epoch: Epoch(9),
+                reason: Some("enough".into()),
+            }],
             _ => Vec::new(),
         };
         for event in story {
             advance(&mut change, event, at);
         }
-        if let Some(Queued { retry_at: Some(_), .. }) = change.plan.stage.waiting() {
+        if let Some(Queued {
+            retry_at: Some(_), ..
+        }) = change.plan.stage.waiting()
+        {
             assert!(number == 6 || number == 7);
         }
         let receipt = receipt(plan, change.plan.version, at);
-        Ok(Decision { plans: vec![change], rows: Vec::new(), receipt })
+        Ok(Decision {
+            plans: vec![change],
+            rows: Vec::new(),
+            receipt,
+        })
     })
 }
 
@@ -345,7 +495,11 @@ fn just_created(plan: PlanId, at: i64) -> Submission {
     submission(Reads::default(), move |_, _| {
         let change = created(plan, Timestamp(at));
         let receipt = receipt(plan, change.plan.version, Timestamp(at));
-        Ok(Decision { plans: vec![change], rows: Vec::new(), receipt })
+        Ok(Decision {
+            plans: vec![change],
+            rows: Vec::new(),
+            receipt,
+        })
     })
 }
 
@@ -357,7 +511,11 @@ fn rows_reading(reads: Reads, rows: Vec<Row>) -> Submission {
     submission(reads, move |_, now| {
         let mut receipt = receipt(PlanId::from_parts(0, 0), Version(0), now);
         receipt.plan = None;
-        Ok(Decision { plans: Vec::new(), rows: rows.clone(), receipt })
+        Ok(Decision {
+            plans: Vec::new(),
+            rows: rows.clone(),
+            receipt,
+        })
     })
 }
 

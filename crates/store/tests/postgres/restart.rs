@@ -26,7 +26,9 @@ fn a_restart_of_the_server_is_survived() {
     cluster.down();
     let refused = |error: &StoreError| matches!(error, StoreError::Unreachable { .. });
     assert!(matches!(store.plan(plan), Err(error) if refused(&error)));
-    assert!(matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if refused(&error)));
+    assert!(
+        matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if refused(&error))
+    );
     cluster.up();
     store.commit(append(plan)).unwrap();
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(3));
@@ -72,7 +74,10 @@ fn restarts_during_work_leave_exactly_what_was_answered() {
         for (plan, writer) in plans.iter().zip(writers) {
             let committed: u64 = writer.join().unwrap();
             assert!(committed > 0);
-            assert_eq!(store.plan(*plan).unwrap().unwrap().plan.version, Version(1 + committed));
+            assert_eq!(
+                store.plan(*plan).unwrap().unwrap().plan.version,
+                Version(1 + committed)
+            );
         }
     });
     assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
@@ -91,19 +96,29 @@ fn a_dump_restored_on_another_server_goes_on() {
     }
     let directory = tempfile::tempdir().unwrap();
     let dump = directory.path().join("the dump");
-    let Err(StoreError::Unsupported { what }) = store.backup(&dump) else { panic!("a backup was made") };
+    let Err(StoreError::Unsupported { what }) = store.backup(&dump) else {
+        panic!("a backup was made")
+    };
     let (_, command) = what.split_once("itself: ").unwrap();
     shell(command);
 
     let cluster = Cluster::start();
     let after = Database::on(&cluster.url());
-    shell(&format!("pg_restore --dbname='{}' '{}'", after.url(), dump.display()));
+    shell(&format!(
+        "pg_restore --dbname='{}' '{}'",
+        after.url(),
+        dump.display()
+    ));
     let store = after.store();
     let kept = store.events(&Cursor::START, 2).unwrap();
     assert_eq!(kept.events.len(), 2);
     store.commit(append(plan)).unwrap();
     let rest = store.events(&kept.next, 100).unwrap();
-    let versions: Vec<u64> = rest.events.iter().map(|event| event.recorded.version.0).collect();
+    let versions: Vec<u64> = rest
+        .events
+        .iter()
+        .map(|event| event.recorded.version.0)
+        .collect();
     assert_eq!(versions, [3, 4, 5]);
     assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
 }
@@ -111,8 +126,15 @@ fn a_dump_restored_on_another_server_goes_on() {
 #[expect(clippy::disallowed_methods, reason = "what a person would type")]
 fn shell(command: &str) {
     let output = std::process::Command::new("sh")
-        .args(["-c", &format!("PATH={}:$PATH; {command}", programs().display())])
+        .args([
+            "-c",
+            &format!("PATH={}:$PATH; {command}", programs().display()),
+        ])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

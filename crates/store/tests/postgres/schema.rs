@@ -27,8 +27,14 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     assert_eq!(store.snapshot(plan).unwrap(), None);
     assert_eq!(store.action(&"tidy".parse().unwrap()).unwrap(), None);
     assert_eq!(store.actions(None, 10).unwrap(), []);
-    assert_eq!(store.rules(&[Scope::Global]).unwrap(), plan::invariant::RuleBook::default());
-    assert_eq!(store.rules(&[]).unwrap(), plan::invariant::RuleBook::default());
+    assert_eq!(
+        store.rules(&[Scope::Global]).unwrap(),
+        plan::invariant::RuleBook::default()
+    );
+    assert_eq!(
+        store.rules(&[]).unwrap(),
+        plan::invariant::RuleBook::default()
+    );
     assert_eq!(store.changesets(plan).unwrap(), []);
     assert_eq!(store.plan_events(plan, Version(0), 10).unwrap(), []);
     assert_eq!(store.events(&Cursor::START, 10).unwrap().events, []);
@@ -36,8 +42,13 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
     assert!(store.now().unwrap().0 > 1_700_000_000_000_000);
     let info = store.info().unwrap();
-    assert_eq!((info.kind, info.schema, info.known_schema), ("postgres", None, 1));
-    let schemas = database.sql().value("SELECT count(*) FROM pg_namespace WHERE nspname = 'planwright'");
+    assert_eq!(
+        (info.kind, info.schema, info.known_schema),
+        ("postgres", None, 1)
+    );
+    let schemas = database
+        .sql()
+        .value("SELECT count(*) FROM pg_namespace WHERE nspname = 'planwright'");
     assert_eq!(schemas, "0");
 }
 
@@ -50,9 +61,14 @@ fn every_statement_can_be_prepared() {
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
     assert_eq!(store.migrate().unwrap(), (1, 1));
     // And that `check` would tell.
-    database.sql().run("ALTER TABLE leases RENAME COLUMN owner TO holder");
+    database
+        .sql()
+        .run("ALTER TABLE leases RENAME COLUMN owner TO holder");
     let problems = database.store().check().unwrap();
-    assert!(problems.iter().any(|problem| problem.contains("PUT_LEASE")), "{problems:?}");
+    assert!(
+        problems.iter().any(|problem| problem.contains("PUT_LEASE")),
+        "{problems:?}"
+    );
 }
 
 /// Guards the advisory lock around setting up.
@@ -72,7 +88,13 @@ fn ten_stores_set_up_an_empty_database_at_once() {
         }
     });
     let store = database.store();
-    assert_eq!(store.plans(&PlanFilter::default(), None, 100).unwrap().len(), 10);
+    assert_eq!(
+        store
+            .plans(&PlanFilter::default(), None, 100)
+            .unwrap()
+            .len(),
+        10
+    );
     assert_eq!(store.info().unwrap().schema, Some(1));
 }
 
@@ -91,10 +113,27 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     let store = database.store();
     let plan = plan_id();
     let read = store.plan(plan);
-    assert!(matches!(read, Err(StoreError::OlderSchema { found: 0, known: 1, .. })), "{read:?}");
+    assert!(
+        matches!(
+            read,
+            Err(StoreError::OlderSchema {
+                found: 0,
+                known: 1,
+                ..
+            })
+        ),
+        "{read:?}"
+    );
     let written = store.commit(create(plan));
-    let older = CommitError::Failed(StoreError::OlderSchema { place: String::new(), found: 0, known: 1 });
-    assert_eq!(std::mem::discriminant(&written.unwrap_err()), std::mem::discriminant(&older));
+    let older = CommitError::Failed(StoreError::OlderSchema {
+        place: String::new(),
+        found: 0,
+        known: 1,
+    });
+    assert_eq!(
+        std::mem::discriminant(&written.unwrap_err()),
+        std::mem::discriminant(&older)
+    );
     assert_eq!(store.info().unwrap().schema, Some(0));
     assert_eq!(store.migrate().unwrap(), (0, 1));
     store.commit(create(plan)).unwrap();
@@ -110,7 +149,16 @@ fn a_newer_schema_stops_a_running_store() {
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
     sql.run("UPDATE schema_version SET version = 2");
-    let newer = |error: &StoreError| matches!(error, StoreError::NewerSchema { found: 2, known: 1, .. });
+    let newer = |error: &StoreError| {
+        matches!(
+            error,
+            StoreError::NewerSchema {
+                found: 2,
+                known: 1,
+                ..
+            }
+        )
+    };
     assert!(matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if newer(&error)));
     assert!(matches!(store.plan(plan), Err(error) if newer(&error)));
     assert!(matches!(store.snapshot(plan), Err(error) if newer(&error)));
@@ -125,13 +173,20 @@ fn a_newer_schema_stops_a_running_store() {
 fn a_table_that_changed_under_prepared_statements_is_read_again() {
     let database = Database::new();
     // The one that prepared them is the one that is used again.
-    let store = database.store_with(PostgresOptions { max_connections: 1, ..PostgresOptions::default() });
+    let store = database.store_with(PostgresOptions {
+        max_connections: 1,
+        ..PostgresOptions::default()
+    });
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     store.plan(plan).unwrap();
-    database.sql().run("ALTER TABLE plans ALTER COLUMN body TYPE VARCHAR");
+    database
+        .sql()
+        .run("ALTER TABLE plans ALTER COLUMN body TYPE VARCHAR");
     assert!(store.plan(plan).unwrap().is_some());
-    database.sql().run("ALTER TABLE plans ALTER COLUMN body TYPE TEXT");
+    database
+        .sql()
+        .run("ALTER TABLE plans ALTER COLUMN body TYPE TEXT");
     store.commit(append(plan)).unwrap();
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
 }
@@ -144,8 +199,17 @@ fn tables_of_somebody_else_are_left_alone() {
     sql.run("CREATE SCHEMA planwright; CREATE TABLE planwright.plans (mine TEXT)");
     let store = database.store();
     let answer = store.commit(create(plan_id()));
-    assert!(matches!(answer, Err(CommitError::Failed(StoreError::NotAStore { .. }))), "{answer:?}");
-    assert_eq!(sql.value("SELECT to_regclass('planwright.schema_version') IS NULL"), "t");
+    assert!(
+        matches!(
+            answer,
+            Err(CommitError::Failed(StoreError::NotAStore { .. }))
+        ),
+        "{answer:?}"
+    );
+    assert_eq!(
+        sql.value("SELECT to_regclass('planwright.schema_version') IS NULL"),
+        "t"
+    );
 }
 
 /// Guards stores in one database not seeing each other.
@@ -153,7 +217,10 @@ fn tables_of_somebody_else_are_left_alone() {
 fn two_schemas_are_two_stores() {
     let database = Database::new();
     let one = database.store();
-    let other = database.store_with(PostgresOptions { schema: "other".to_owned(), ..PostgresOptions::default() });
+    let other = database.store_with(PostgresOptions {
+        schema: "other".to_owned(),
+        ..PostgresOptions::default()
+    });
     let plan = plan_id();
     one.commit(create(plan)).unwrap();
     assert_eq!(other.plan(plan).unwrap(), None);

@@ -25,13 +25,19 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     // By hand: a commit of the store that takes its number now and ends later.
     let mut slow = database.sql();
     slow.run("BEGIN");
-    slow.run(&format!("SELECT 1 FROM plans WHERE plan_id = '{late}' FOR UPDATE"));
+    slow.run(&format!(
+        "SELECT 1 FROM plans WHERE plan_id = '{late}' FOR UPDATE"
+    ));
     slow.run("SELECT pg_current_xact_id()");
     for _ in 0..3 {
         store.commit(append(early)).unwrap();
     }
     let held = store.events(&seen.next, 1000).unwrap();
-    assert_eq!(held.events, [], "what was committed waits for the earlier transaction");
+    assert_eq!(
+        held.events,
+        [],
+        "what was committed waits for the earlier transaction"
+    );
     assert_eq!(held.next, seen.next);
     assert_eq!(store.latest().unwrap(), seen.next);
     // Reading one plan waits for nobody.
@@ -41,7 +47,10 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
     store.wait(Duration::from_secs(60)).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(20), "while events are held back one looks again soon");
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "while events are held back one looks again soon"
+    );
 
     slow.run(&format!(
         "INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
@@ -50,7 +59,10 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     ));
     slow.run("COMMIT");
     let rest = page(&store, &seen.next, 4);
-    assert_eq!(versions(&rest.events), [(late, 2), (early, 2), (early, 3), (early, 4)]);
+    assert_eq!(
+        versions(&rest.events),
+        [(late, 2), (early, 2), (early, 3), (early, 4)]
+    );
     assert_eq!(store.latest().unwrap(), rest.next);
     assert_eq!(store.events(&rest.next, 1000).unwrap().events, []);
 }
@@ -86,11 +98,14 @@ fn a_follower_sees_every_event_once_and_each_plan_in_order() {
         std::thread::scope(|writers| {
             for number in 0..12 {
                 let (store, plan) = (&store, plans[number % 3]);
-                writers.spawn(move || (0..25).for_each(|_| drop(store.commit(append(plan)).unwrap())));
+                writers
+                    .spawn(move || (0..25).for_each(|_| drop(store.commit(append(plan)).unwrap())));
             }
         });
         // Nothing of this server's other tests may hold the end back for long.
-        let end = store.plans(&store::PlanFilter::default(), None, 10).unwrap();
+        let end = store
+            .plans(&store::PlanFilter::default(), None, 10)
+            .unwrap();
         assert!(end.iter().all(|row| row.plan.version == Version(101)));
         let began = Instant::now();
         while store.events(&Cursor::START, 1000).unwrap().events.len() < 303 {
@@ -126,7 +141,11 @@ fn a_store_moved_to_another_server_counts_on() {
     sql.run("UPDATE schema_version SET system = system + 1");
     let store = database.store();
     let first = store.events(&Cursor::START, 1).unwrap();
-    assert_eq!(versions(&first.events), [(plan, 1)], "readable before anything is written");
+    assert_eq!(
+        versions(&first.events),
+        [(plan, 1)],
+        "readable before anything is written"
+    );
     store.commit(append(plan)).unwrap();
     store.commit(append(plan)).unwrap();
     let rest = page(&store, &first.next, 3);
@@ -167,5 +186,8 @@ fn page(store: &PostgresStore, after: &Cursor, count: usize) -> store::EventPage
 }
 
 fn versions(events: &[store::StoredEvent]) -> Vec<(PlanId, u64)> {
-    events.iter().map(|event| (event.recorded.plan, event.recorded.version.0)).collect()
+    events
+        .iter()
+        .map(|event| (event.recorded.plan, event.recorded.version.0))
+        .collect()
 }

@@ -200,8 +200,9 @@ fn fill(path: &Path) {
     }
 }
 
-/// Commits one plan; then eight threads submit at once, and the process is killed at this point of
-/// the batch that carries at least two of them.
+/// Commits one plan; then eight threads submit at once, and the process is killed at this point of a
+/// batch that carries at least two of them. Says how many of the eight were committed before that
+/// batch, and how many with it.
 fn die_in_a_batch(path: &Path, point: &str) {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -212,29 +213,31 @@ fn die_in_a_batch(path: &Path, point: &str) {
         "AfterCommit" => FaultPoint::AfterCommit,
         other => panic!("unknown role {other}"),
     };
-    let decided = Arc::new(AtomicU64::new(0));
     let arrived = Arc::new(AtomicU64::new(0));
     let faults = Faults::new({
-        let (decided, arrived) = (Arc::clone(&decided), Arc::clone(&arrived));
+        let (decided, committed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let arrived = Arc::clone(&arrived);
         move |at| {
-            let so_far = match at {
-                FaultPoint::Decided => decided.fetch_add(1, Ordering::SeqCst) + 1,
-                FaultPoint::BeforeCommit | FaultPoint::AfterCommit => {
-                    decided.load(Ordering::SeqCst)
-                }
-            };
-            // The first commit goes through. The second leads alone; while it dawdles, the other
-            // seven come and make the third transaction.
-            if so_far == 2 && at == FaultPoint::BeforeCommit {
+            if at == FaultPoint::Decided {
+                decided.fetch_add(1, Ordering::SeqCst);
+            }
+            let so_far = decided.load(Ordering::SeqCst);
+            let before = committed.load(Ordering::SeqCst);
+            // The first commit goes through. Whoever leads next dawdles until the others wait too.
+            if so_far >= 2 && at == FaultPoint::BeforeCommit {
                 while arrived.load(Ordering::SeqCst) < 8 {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 std::thread::sleep(Duration::from_millis(300));
             }
-            if at == deadly && so_far >= 4 {
+            if at == deadly && so_far >= before + 2 {
+                say(&format!("dying {} {}", before - 1, so_far - 1));
                 let this = rustix::process::getpid();
                 rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();
                 std::thread::sleep(Duration::from_secs(60));
+            }
+            if at == FaultPoint::AfterCommit {
+                committed.store(so_far, Ordering::SeqCst);
             }
             Fault::None
         }

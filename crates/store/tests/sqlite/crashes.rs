@@ -7,16 +7,36 @@ use planwright_store::{Commit, Read};
 use crate::child::{self, Process};
 use crate::support::{Place, about, create, creates, key, plan_id, sound, toggle, version};
 
-/// Kills a process in a batch at this point. Returns how many of the eight were told, and how many
-/// are there afterwards.
-fn killed_at(point: &str) -> (usize, usize) {
+/// What became of eight submissions when their process was killed in the middle of a batch.
+struct Killed {
+    /// Committed before that batch.
+    before: usize,
+    /// Committed if that batch was.
+    with_it: usize,
+    /// There afterwards.
+    there: usize,
+    /// Told that they were done.
+    told: usize,
+}
+
+fn killed_at(point: &str) -> Killed {
     let place = Place::new();
     let mut process = Process::start(point, &place.path, 0);
     let mut told = Vec::new();
-    while let Some(number) = process.hear() {
-        told.push(number.parse::<u64>().unwrap());
+    let mut batch = None;
+    while let Some(line) = process.hear() {
+        match line
+            .strip_prefix("dying ")
+            .and_then(|numbers| numbers.split_once(' '))
+        {
+            Some((before, with_it)) => {
+                batch = Some((before.parse().unwrap(), with_it.parse().unwrap()))
+            }
+            None => told.push(line.parse::<u64>().unwrap()),
+        }
     }
     process.wait();
+    let (before, with_it) = batch.expect("it died in a batch");
     let store = place.store();
     sound(&store);
     let there: Vec<u64> = (1..=8)
@@ -33,26 +53,34 @@ fn killed_at(point: &str) -> (usize, usize) {
         assert_eq!(committed.remembered, there.contains(&number), "{number}");
     }
     assert_eq!(sound(&store), (9, 9));
-    (told.len(), there.len())
+    Killed {
+        before,
+        with_it,
+        there: there.len(),
+        told: told.len(),
+    }
 }
 
 #[test]
 fn killed_after_deciding_nothing_of_the_batch_is_there() {
-    let (_, there) = killed_at("Decided");
-    assert_eq!(there, 1, "only the one before the batch");
+    let killed = killed_at("Decided");
+    assert_eq!(killed.there, killed.before);
 }
 
 #[test]
 fn killed_before_commit_nothing_of_the_batch_is_there() {
-    let (_, there) = killed_at("BeforeCommit");
-    assert_eq!(there, 1, "only the one before the batch");
+    let killed = killed_at("BeforeCommit");
+    assert_eq!(killed.there, killed.before);
 }
 
 #[test]
 fn killed_after_commit_all_of_the_batch_is_there_and_nobody_was_told() {
-    let (told, there) = killed_at("AfterCommit");
-    assert_eq!(there, 8);
-    assert!(told <= 1, "nobody is told before the commit");
+    let killed = killed_at("AfterCommit");
+    assert_eq!(killed.there, killed.with_it);
+    assert!(
+        killed.told <= killed.before,
+        "nobody is told before the commit"
+    );
 }
 
 #[test]

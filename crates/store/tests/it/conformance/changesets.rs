@@ -202,34 +202,32 @@ fn two_records_of_one_path_are_as_if_one_came_after_the_other(bench: &Bench) {
     let work = Work::begin(&client);
     let id = work.open("main");
     let (plan, epoch) = (work.plan, work.epoch);
-    for (path, earlier) in [
-        ("new", None),
-        ("known", Some(samples::modified("known", "0", "1"))),
-    ] {
-        if let Some(entry) = earlier.clone() {
-            work.record(Into::Changeset(id), entry).unwrap();
-        }
-        let created = samples::created(path);
-        let mut deleted = Entry::new(samples::path(path), Operation::Delete);
-        deleted.before = Some("0".to_owned());
+    let known = samples::modified("known", "0", "1");
+    work.record(Into::Changeset(id), known.clone()).unwrap();
+    for (path, earlier) in [("new", None), ("known", Some(known))] {
+        // Each knows something of the file that the other does not.
+        let mut one = samples::modified(path, "1", "2");
+        one.mode = Some("100755".to_owned());
+        let mut other = samples::modified(path, "2", "3");
+        other.tool = Some("editor".to_owned());
         let command = Command::RecordChange {
             epoch,
             into: Into::Changeset(id),
-            entry: created.clone(),
+            entry: one.clone(),
         };
         let submission = client.submission(Some(plan), command);
-        let (other, second) = (bench.client(), deleted.clone());
+        let (recorder, second) = (bench.client(), other.clone());
         let (answer, _) = commit_while(&client, submission, move || {
-            record(&other, plan, epoch, Into::Changeset(id), second).unwrap();
+            record(&recorder, plan, epoch, Into::Changeset(id), second).unwrap();
         });
         answer.unwrap();
         let (_, entries) = work.stored().remove(0);
-        let stored = entries.into_iter().find(|entry| entry.path == created.path);
+        let stored = entries.into_iter().find(|entry| entry.path == one.path);
         let folded = |first: &Entry, second: &Entry| match &earlier {
             Some(earlier) => earlier.clone().then(first.clone())?.then(second.clone()),
             None => first.clone().then(second.clone()),
         };
-        let possible = [folded(&created, &deleted), folded(&deleted, &created)];
+        let possible = [folded(&one, &other), folded(&other, &one)];
         assert!(
             possible.contains(&stored),
             "{stored:?} is none of {possible:?}"

@@ -223,7 +223,12 @@ fn under_failing_commits_every_answer_is_true(bench: &Bench) {
         let answered_all = answers
             .iter()
             .all(|(_, created, approved)| *created && *approved);
-        assert_eq!(answered_all, point == FaultPoint::AfterCommit, "{point:?}");
+        // A lost answer is always settled. A failure may be: a batch that fails as a whole is decided
+        // again, each member alone.
+        assert!(
+            answered_all || point != FaultPoint::AfterCommit,
+            "{point:?}"
+        );
     }
     let verified = store::verify::verify(bench.open().as_ref()).unwrap();
     assert_eq!(verified.problems, Vec::<String>::new());
