@@ -105,13 +105,8 @@ fn costs(lifecycle: &Lifecycle, plans: &[PlanId]) -> [f64; 3] {
             .collect(),
     );
     let pages = some.iter().map(|id| {
-        timed(|| {
-            drop(
-                lifecycle
-                    .list_plans(&PlanFilter::default(), Some(*id), 20)
-                    .unwrap(),
-            )
-        })
+        let filter = PlanFilter::default();
+        timed(|| drop(lifecycle.list_plans(&filter, Some(*id), 20).unwrap()))
     });
     [claims, reads, micros(pages.collect())]
 }

@@ -25,6 +25,17 @@ const TESTS: &[Step] = &[
         ],
         environment: &[],
     },
+    Step {
+        name: "interleavings of the group commit",
+        arguments: &[
+            "test",
+            "--package=planwright-store",
+            "--features=planwright-store/shuttle",
+            "--lib",
+            "group",
+        ],
+        environment: &[],
+    },
 ];
 
 /// Set up what the tests need, PostgreSQL included, and run every test.

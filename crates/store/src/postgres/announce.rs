@@ -206,7 +206,7 @@ impl Listener {
             let shared = Arc::clone(&self.shared);
             let (stop, stopped) = (Arc::clone(&self.stop), Arc::clone(&self.stopped));
             *thread = spawn("planwright-listen", move || {
-                listen(&shared, &stop, &stopped)
+                listen(&shared, &stop, &stopped);
             });
         }
     }
