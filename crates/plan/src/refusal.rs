@@ -275,5 +275,8 @@ fn fenced(given: Epoch, current: Epoch) -> String {
     if given == current {
         return format!("the work under epoch {given} has ended");
     }
+    if given > current {
+        return format!("epoch {given} was never given: the plan is at epoch {current}");
+    }
     format!("epoch {given} is over: the plan is at epoch {current}")
 }

@@ -158,7 +158,7 @@ pub fn main() -> ExitCode {
     {
         message.text = typed.hint(&message.text);
     }
-    print(&outcome, format)
+    print(&outcome, format, &typed)
 }
 
 struct Outcome {
@@ -254,7 +254,7 @@ fn envelope(command: String, result: Result<Answer, CommandError>, timing: Timin
 }
 
 /// Data to stdout, everything else to stderr. A reader that went away is no error of ours.
-fn print(outcome: &Outcome, format: Format) -> ExitCode {
+fn print(outcome: &Outcome, format: Format, typed: &Typed) -> ExitCode {
     let envelope = &outcome.envelope;
     let mut stdout = anstream::stdout().lock();
     let written = match format {
@@ -267,7 +267,7 @@ fn print(outcome: &Outcome, format: Format) -> ExitCode {
             let told = envelope
                 .messages
                 .iter()
-                .try_for_each(|message| tell(&mut stderr, message));
+                .try_for_each(|message| tell(&mut stderr, message, typed));
             write!(stdout, "{}", outcome.text).and(told)
         }
     };
@@ -280,12 +280,15 @@ fn print(outcome: &Outcome, format: Format) -> ExitCode {
     }
 }
 
-fn tell(stderr: &mut impl Write, message: &Message) -> std::io::Result<()> {
+fn tell(stderr: &mut impl Write, message: &Message, typed: &Typed) -> std::io::Result<()> {
     let text = ui::clean(&message.text);
     match message.level {
         "error" => writeln!(stderr, "{} {text}", ui::styled(ui::BAD.bold(), "error:")),
         "warn" => writeln!(stderr, "{} {text}", ui::styled(ui::WARN.bold(), "warning:")),
-        "hint" => writeln!(stderr, "{} {}", ui::styled(ui::CODE, "  try:"), text),
+        "hint" if typed.is_command(&text) => {
+            writeln!(stderr, "{} {text}", ui::styled(ui::CODE, "  try:"))
+        }
+        "hint" => writeln!(stderr, "{} {text}", ui::styled(ui::CODE, "  hint:")),
         _ => writeln!(stderr, "{text}"),
     }
 }
@@ -293,50 +296,62 @@ fn tell(stderr: &mut impl Write, message: &Message) -> std::io::Result<()> {
 /// Wrong words: clap's own message for people, an envelope for programs.
 fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Timestamp) -> ExitCode {
     use clap::error::ErrorKind;
-    let asked_for_help = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    );
     let words: Vec<String> = arguments
         .iter()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
+    if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
+        // A reader that went away is no error of ours.
+        let _ = error.print();
+        return ExitCode::from(Exit::Ok.code());
+    }
+    let command = command_in(&words);
     let json = words.iter().any(|word| word == "--format=json")
         || words
             .windows(2)
             .any(|pair| pair[0] == "--format" && pair[1] == "json")
-        || words.first().is_some_and(|word| word == "plumbing");
-    if asked_for_help || !json {
-        let printed = error.print();
-        let help_wanted = matches!(
-            error.kind(),
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-        ) && printed.is_ok();
-        return ExitCode::from(if help_wanted {
-            Exit::Ok.code()
-        } else {
-            Exit::Usage.code()
-        });
+        || command.starts_with("plumbing");
+    if !json {
+        let _ = error.print();
+        return ExitCode::from(Exit::Usage.code());
     }
-    let text = error.to_string();
-    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
-    let command = words
-        .iter()
-        .take_while(|word| !word.starts_with('-'))
-        .take(2)
-        .cloned()
-        .collect::<Vec<_>>();
+    let text = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            format!("`{command}` needs a command after it")
+        }
+        _ => error.to_string(),
+    };
+    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+        .hint(format!("planwright help {command}").trim_end());
     let timing = Timing {
         started,
         duration_ms: 0,
     };
+    let typed = Typed::new(&program_as_called(arguments), None);
     print(
-        &envelope(command.join(" "), Err(refused), timing),
+        &envelope(command, Err(refused), timing),
         Format::Json,
+        &typed,
     )
+}
+
+/// The command in words that do not parse, as far as it can be made out.
+fn command_in(words: &[String]) -> String {
+    let mut known = Cli::command();
+    let mut found = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--store" || word == "--format" {
+            words.next();
+        } else if let Some(deeper) = known.find_subcommand(word).cloned() {
+            found.push(deeper.get_name().to_owned());
+            known = deeper;
+        } else if !word.starts_with("--store=") && !word.starts_with("--format=") {
+            break;
+        }
+    }
+    found.join(" ")
 }
 
 fn program_as_called(arguments: &[OsString]) -> String {

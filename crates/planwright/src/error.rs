@@ -2,6 +2,7 @@
 //! wording of failures lives here.
 
 use lifecycle::{Error, HandleError};
+use plan::invariant::{RuleName, Scope};
 use plan::{ReconciliationBlocked, Refusal, Verb};
 use store::StoreError;
 
@@ -75,7 +76,22 @@ impl From<Error> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        let base = Self::new(Exit::Error, sentence(&error.to_string()));
+        let message = error.to_string();
+        let message = match error {
+            // These begin with a place, which stays as it is written.
+            StoreError::Unusable { .. }
+            | StoreError::NotAStore { .. }
+            | StoreError::NewerSchema { .. }
+            | StoreError::OlderSchema { .. }
+            | StoreError::NetworkFileSystem { .. }
+            | StoreError::Busy { .. }
+            | StoreError::Corrupt { .. } => message,
+            StoreError::Full { .. }
+            | StoreError::Unreachable { .. }
+            | StoreError::Database { .. }
+            | StoreError::Unsupported { .. } => sentence(&message),
+        };
+        let base = Self::new(Exit::Error, message);
         match error {
             StoreError::OlderSchema { .. } => {
                 base.kind("older_schema").hint("planwright store migrate")
@@ -281,7 +297,7 @@ fn refused(refusal: &Refusal) -> CommandError {
             new(Exit::Conflict, "action_exists").hint(format!("planwright action show {name}"))
         }
         Refusal::ActionArchived { .. } => {
-            new(Exit::Conflict, "action_archived").hint("planwright action list shows those in use.")
+            new(Exit::Conflict, "action_archived").hint("planwright action list")
         }
         Refusal::ActionUsedUp { plan, .. } => {
             new(Exit::Conflict, "action_used_up").hint(format!("planwright status {plan}"))
@@ -291,10 +307,12 @@ fn refused(refusal: &Refusal) -> CommandError {
         Refusal::BadText { .. } => new(Exit::Usage, "bad_text"),
         Refusal::Arguments(_) => new(Exit::Usage, "bad_arguments"),
         Refusal::BadDecision { .. } => new(Exit::Usage, "bad_decision"),
-        Refusal::RuleExists { .. } => {
-            new(Exit::Conflict, "rule_exists").hint("Remove it first: planwright invariant remove NAME")
-        }
-        Refusal::NonOverridable { .. } => new(Exit::Blocked, "non_overridable"),
+        Refusal::RuleExists { scope, name } => new(Exit::Conflict, "rule_exists")
+            .hint(format!("Remove it first: {}", removal(scope, name))),
+        Refusal::NonOverridable { rule } => new(Exit::Blocked, "non_overridable").hint(format!(
+            "It holds until it is removed: {}",
+            removal(&rule.scope, &rule.name)
+        )),
         Refusal::NodeHasOpenChangeset { open } => new(Exit::Conflict, "node_has_open_changeset").hint(format!(
             "Record into it, or seal it: planwright plumbing seal-changeset {} --epoch {} --changeset {}",
             open.plan, open.epoch, open.id
@@ -310,6 +328,16 @@ fn refused(refusal: &Refusal) -> CommandError {
     }
 }
 
+/// The command that removes a rule.
+fn removal(scope: &Scope, name: &RuleName) -> String {
+    let scope = match scope {
+        Scope::Global => String::new(),
+        Scope::Action(action) => format!(" --action {action}"),
+        Scope::Plan(plan) => format!(" --plan {plan}"),
+    };
+    format!("planwright invariant remove {name}{scope}")
+}
+
 /// With a capital letter, as a person reads it. What is typed in lower case stays so.
 fn sentence(text: &str) -> String {
     let first_word = text.split(' ').next().unwrap_or_default();
@@ -320,5 +348,51 @@ fn sentence(text: &str) -> String {
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    const ID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+    #[test]
+    fn every_verb_has_a_command_that_parses() {
+        for verb in Verb::ALL {
+            let command = command_for(*verb, ID);
+            let typed = command
+                .replace("--epoch E", "--epoch 7")
+                .replace("--changeset C", &format!("--changeset {ID}"))
+                .replace("RULE", "rule")
+                .replace("\"TEXT\"", "text");
+            let parsed = Cli::try_parse_from(typed.split(' '));
+            assert!(parsed.is_ok(), "{verb}: {command}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn rules_of_every_scope_can_be_removed_as_it_is_said() {
+        let name: RuleName = "calm".parse().unwrap();
+        for scope in [
+            Scope::Global,
+            Scope::Action("acme/tidy".parse().unwrap()),
+            Scope::Plan(ID.parse().unwrap()),
+        ] {
+            let command = removal(&scope, &name);
+            let parsed = Cli::try_parse_from(command.split(' '));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_stays_as_it_is_written() {
+        assert_eq!(sentence("the plan is final"), "The plan is final");
+        assert_eq!(sentence("start-execute was done"), "start-execute was done");
+        assert_eq!(sentence("`x` is no plan"), "`x` is no plan");
+        assert_eq!(sentence(""), "");
     }
 }

@@ -88,7 +88,7 @@ pub enum Origin {
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Flag => f.write_str("flag"),
+            Self::Flag => f.write_str("--store"),
             Self::Environment(variable) => f.write_str(variable),
             Self::File(path) => f.write_str(&home::shown(path)),
             Self::Default => f.write_str("default"),
@@ -142,7 +142,10 @@ impl Settings {
             };
             if let Some(value) = &value {
                 key.check(value).map_err(|error| CommandError {
-                    message: format!("{} (from {origin}): {}", key.as_str(), error.message),
+                    message: match origin {
+                        Origin::Flag => format!("{origin}: {}", error.message),
+                        _ => format!("{} (from {origin}): {}", key.as_str(), error.message),
+                    },
                     ..error
                 })?;
             }

@@ -3,25 +3,40 @@
 /// How this program was called.
 #[derive(Debug, Clone)]
 pub struct Typed {
+    program: String,
     prefix: String,
 }
 
 impl Typed {
     /// By this program name, with this `--store` if one was given.
     pub fn new(program: &str, store: Option<&str>) -> Self {
-        let mut prefix = quoted(program);
-        if let Some(store) = store {
-            prefix.push_str(" --store ");
-            prefix.push_str(&quoted(store));
-        }
-        Self { prefix }
+        let program = quoted(program);
+        let prefix = match store {
+            Some(store) => format!("{program} --store {}", quoted(store)),
+            None => program.clone(),
+        };
+        Self { program, prefix }
     }
 
-    /// A hint that starts with `planwright`, as it can be typed; any other text as it is.
+    /// By the same program name, for another store.
+    #[must_use]
+    pub fn at_store(&self, store: &str) -> Self {
+        Self {
+            prefix: format!("{} --store {}", self.program, quoted(store)),
+            ..self.clone()
+        }
+    }
+
+    /// Is this a command that can be typed, and not a sentence?
+    pub fn is_command(&self, hint: &str) -> bool {
+        hint.starts_with(&format!("{} ", self.prefix))
+    }
+
+    /// A hint that is a command, or ends with one, as it can be typed; any other text as it is.
     pub fn hint(&self, text: &str) -> String {
         match text.strip_prefix("planwright ") {
             Some(rest) => format!("{} {rest}", self.prefix),
-            None => text.to_owned(),
+            None => text.replace(": planwright ", &format!(": {} ", self.prefix)),
         }
     }
 }
@@ -49,6 +64,12 @@ mod tests {
             "target/release/planwright --store 'sqlite:/tmp/a b.db' list"
         );
         assert_eq!(elsewhere.hint("Wait a moment."), "Wait a moment.");
+        assert_eq!(
+            elsewhere
+                .at_store("sqlite:b.db")
+                .hint("Look: planwright list"),
+            "Look: target/release/planwright --store sqlite:b.db list"
+        );
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

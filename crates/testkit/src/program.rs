@@ -171,14 +171,9 @@ impl Running {
         }
     }
 
-    /// Its number.
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Ends it, as `kill -9` does, and waits for its end.
-    pub fn kill(mut self) -> Said {
-        self.0.kill().unwrap();
+    /// Stops listening to it, as `head -0` does, and waits for its end.
+    pub fn finish_unheard(mut self) -> Said {
+        drop(self.0.stdout.take());
         self.finish()
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! CEL always ends, but not always soon. So the source is short, loops nest at most twice over
 //! lists that are themselves bounded, and judging has a deadline after which the rule fails.
+//!
+//! Its parser goes as deep as the brackets do, up to a limit of its own that the stack of an
+//! ordinary thread does not reach to; and a stack that overflows ends the process. So whatever
+//! looks at an expression does it on a deeper one.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
-use cel::{Context, ExecutionError, Program, Value};
+use cel::{Context, ExecutionError, ParseErrors, Program, Value};
 use plan::argument::ArgumentValue;
 use plan::judgement::RuleOutcome;
 use plan::{Action, Plan};
@@ -18,6 +22,8 @@ use crate::ExprProblem;
 
 /// Longest source.
 const MAX_BYTES: usize = 4096;
+/// A stack for the deepest expression there can be, with room to spare.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// Deepest loop in a loop.
 const MAX_LOOPS: u32 = 2;
 /// After this long the rule has failed.
@@ -27,12 +33,32 @@ const VARIABLES: [&str; 3] = ["plan", "action", "arguments"];
 
 /// Can this source be judged? Found out when a rule is added, not when it first matters.
 pub fn check(source: &str) -> Result<(), ExprProblem> {
+    std::thread::scope(|scope| {
+        let checking = thread().spawn_scoped(scope, || check_here(source));
+        let checked = checking.map(std::thread::ScopedJoinHandle::join);
+        match checked {
+            Ok(Ok(checked)) => checked,
+            Ok(Err(_)) => Err(ExprProblem("its parser gave up on it".to_owned())),
+            Err(error) => Err(ExprProblem(format!("it could not be checked: {error}"))),
+        }
+    })
+}
+
+/// A thread whose stack is deep enough for any source that is short enough.
+fn thread() -> std::thread::Builder {
+    std::thread::Builder::new()
+        .name("expr".to_owned())
+        .stack_size(STACK_BYTES)
+}
+
+fn check_here(source: &str) -> Result<(), ExprProblem> {
     let program = compile(source)?;
     let mut walk = Walk {
         bound: VARIABLES.map(str::to_owned).to_vec(),
         deepest: 0,
         depth: 0,
         unknown: None,
+        unknown_function: None,
     };
     walk.visit(program.expression());
     if let Some(unknown) = walk.unknown {
@@ -40,6 +66,9 @@ pub fn check(source: &str) -> Result<(), ExprProblem> {
             "`{unknown}` is unknown; use {}",
             VARIABLES.join(", ")
         )));
+    }
+    if let Some(function) = walk.unknown_function {
+        return Err(ExprProblem(format!("there is no function `{function}`")));
     }
     if walk.deepest > MAX_LOOPS {
         return Err(ExprProblem(format!(
@@ -55,12 +84,10 @@ pub(super) fn judge(source: &str, snapshot: &Snapshot) -> RuleOutcome {
     let variables = variables(&snapshot.row.plan, snapshot.action.as_ref());
     let source = source.to_owned();
     let (answer, answered) = mpsc::channel();
-    let judging = std::thread::Builder::new()
-        .name("expr".to_owned())
-        .spawn(move || {
-            // Nobody may be listening any more; that is the deadline's doing.
-            let _ = answer.send(evaluate(&source, variables));
-        });
+    let judging = thread().spawn(move || {
+        // Nobody may be listening any more; that is the deadline's doing.
+        let _ = answer.send(evaluate(&source, variables));
+    });
     let failed = |why: String| RuleOutcome::Failed(why);
     match judging {
         Err(error) => failed(format!("it could not be judged: {error}")),
@@ -99,7 +126,21 @@ fn compile(source: &str) -> Result<Program, ExprProblem> {
     if source.len() > MAX_BYTES {
         return Err(ExprProblem(format!("it is longer than {MAX_BYTES} bytes")));
     }
-    Program::compile(source).map_err(|errors| ExprProblem(errors.to_string()))
+    Program::compile(source).map_err(|errors| unreadable(&errors))
+}
+
+/// The first thing the parser stumbled over, without what it would have liked better.
+fn unreadable(errors: &ParseErrors) -> ExprProblem {
+    let Some(first) = errors.errors.first() else {
+        return ExprProblem("it cannot be read".to_owned());
+    };
+    if first.msg.contains("Recursion limit") {
+        return ExprProblem("it nests too deep".to_owned());
+    }
+    let said = first.msg.trim_start_matches("Syntax error: ");
+    let said = said.split(" expecting ").next().unwrap_or_default();
+    let said = said.replace("'<EOF>'", "its end");
+    ExprProblem(format!("it cannot be read: {said}"))
 }
 
 fn variables(plan: &Plan, action: Option<&Action>) -> HashMap<&'static str, Value> {
@@ -167,6 +208,16 @@ fn argument(value: &ArgumentValue) -> Value {
     }
 }
 
+/// Operators are calls too, by names nobody can type. A name that can still be given to a function
+/// has none yet.
+fn is_known_function(name: &str) -> bool {
+    let typed = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    !typed
+        || Context::default()
+            .add_function(name, |any: i64| any)
+            .is_err()
+}
+
 fn kind_of(value: &Value) -> String {
     format!("{:?}", value.type_of()).to_lowercase()
 }
@@ -178,6 +229,7 @@ struct Walk {
     depth: u32,
     deepest: u32,
     unknown: Option<String>,
+    unknown_function: Option<String>,
 }
 
 impl Walk {
@@ -190,6 +242,10 @@ impl Walk {
                 }
             }
             Expr::Call(call) => {
+                if !is_known_function(&call.func_name) {
+                    self.unknown_function
+                        .get_or_insert_with(|| call.func_name.clone());
+                }
                 call.target.iter().for_each(|target| self.visit(target));
                 call.args.iter().for_each(|argument| self.visit(argument));
             }
@@ -252,6 +308,53 @@ mod tests {
             &deep,
         ] {
             assert!(check(bad).is_err(), "{}", &bad[..bad.len().min(80)]);
+        }
+    }
+
+    #[test]
+    fn a_source_that_fits_never_overflows_the_stack() {
+        let nested = |open: &str, close: &str, times: usize| {
+            format!("{}true{}", open.repeat(times), close.repeat(times))
+        };
+        for source in [
+            nested("(", ")", 20),
+            nested("(", ")", 96),
+            nested("(", ")", 2000),
+            nested("[", "]", 95),
+            nested("{1:", "}", 1000),
+            nested("size(", ")", 600),
+            nested("[1].map(x,", ")", 90),
+            nested("true ? true : ", "", 290),
+            nested("!", "", 4000),
+            nested("", " || true", 500),
+            format!("plan{}", ".goal".repeat(700)),
+        ] {
+            // Whatever is said of it, it is said.
+            let _ = check(&source);
+            let judging = thread().spawn(move || evaluate(&source, HashMap::new()));
+            judging.unwrap().join().unwrap();
+        }
+        assert_eq!(check(&nested("(", ")", 20)), Ok(()));
+        let deep = check(&nested("(", ")", 2000)).unwrap_err();
+        assert!(deep.to_string().contains("nests too deep"), "{deep}");
+    }
+
+    #[test]
+    fn every_function_of_the_language_is_known_and_no_other() {
+        for source in [
+            "size(plan.goal) > 1 && plan.goal.contains('a')",
+            "plan.goal.startsWith('a') || plan.goal.endsWith('b')",
+            "plan.goal.matches('^a')",
+            "string(plan.attempt) == '1' && int('1') == 1 && double(1) > 0.5",
+            "has(plan.goal) && [1, 2].exists_one(x, x in [1])",
+            "[1].map(x, x + 1).filter(x, x > 1).size() == 1",
+            "!(plan.read_only) && -plan.attempt < 0 && {'a': 1}['a'] == 1",
+        ] {
+            assert_eq!(check(source), Ok(()), "{source}");
+        }
+        for source in ["launch(1)", "plan.goal.explode()", "system('rm')"] {
+            let problem = check(source).unwrap_err().to_string();
+            assert!(problem.contains("there is no function"), "{problem}");
         }
     }
 

@@ -79,10 +79,14 @@ fn create(file: &Path, key: Option<&str>, app: &App) -> Result<Answer, CommandEr
         app.lifecycle()?
             .create_action(definition, &call)
             .map_err(|error| match error {
-                lifecycle::Error::Expr(_) => CommandError {
-                    exit: Exit::Error,
-                    ..error.into()
-                },
+                lifecycle::Error::Expr(_) => {
+                    let error = CommandError::from(error);
+                    CommandError {
+                        exit: Exit::Error,
+                        message: format!("{}: {}", file.display(), error.message),
+                        ..error
+                    }
+                }
                 other => other.into(),
             })?;
     let text = format!("Created action {}\n", ui::styled(ui::BOLD, action.name()));
@@ -122,7 +126,9 @@ fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandEr
     };
     let mut answer = Answer::new(json!({ "actions": views, "next": next }), text);
     if let Some(next) = next {
-        answer = answer.hint(format!("planwright action list --after {next}"));
+        answer = answer.hint(format!(
+            "planwright action list --limit {limit} --after {next}"
+        ));
     } else if actions.is_empty() {
         answer = answer.hint("planwright action create --config FILE");
     }
@@ -155,14 +161,11 @@ fn show(name: &Name, app: &App) -> Result<Answer, CommandError> {
     }
     for spec in &definition.arguments {
         let required = if spec.required { ", required" } else { "" };
-        let about = spec.description.as_deref().unwrap_or_default();
-        line(
-            "argument",
-            ui::one_line(
-                &format!("{} ({}{required}) {about}", spec.name, spec.kind),
-                100,
-            ),
-        );
+        let mut shown = format!("{} ({}{required})", spec.name, spec.kind);
+        if let Some(about) = &spec.description {
+            shown.push_str(&format!(" {about}"));
+        }
+        line("argument", ui::one_line(&shown, 100));
     }
     for rule in &definition.invariants {
         line(

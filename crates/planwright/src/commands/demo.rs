@@ -308,25 +308,24 @@ impl Story {
             return Err(broken(problem));
         }
         self.say(format!(
-            "verified {} plans and {} events of this store",
-            verified.plans, verified.events
+            "verified {} and {} of this store",
+            ui::count(verified.plans, "plan"),
+            ui::count(verified.events, "event")
         ));
         Ok(())
     }
 
     fn look_around(&mut self, typed: &Typed, handle: &str, store: &str) {
         self.chapter("Look around");
+        let typed = typed.at_store(store);
         for command in [
-            format!("--store {store} status {handle}"),
-            format!("--store {store} log {handle}"),
-            format!("--store {store} log {handle} --decisions"),
-            format!("--store {store} store verify"),
-            "help".to_owned(),
+            format!("planwright status {handle}"),
+            format!("planwright log {handle}"),
+            format!("planwright log {handle} --decisions"),
+            "planwright store verify".to_owned(),
+            "planwright help".to_owned(),
         ] {
-            self.say(ui::styled(
-                ui::CODE,
-                typed.hint(&format!("planwright {command}")),
-            ));
+            self.say(ui::styled(ui::CODE, typed.hint(&command)));
         }
     }
 }

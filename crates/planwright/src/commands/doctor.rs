@@ -120,6 +120,10 @@ fn store(app: &App) -> Vec<Finding> {
             hint,
         }];
     };
+    // What cannot be read is not well, whatever its files are like.
+    if let Err(error) = store.expired(1) {
+        return vec![bad(error.into())];
+    }
     let mut findings = vec![Finding {
         name: "store",
         good: true,

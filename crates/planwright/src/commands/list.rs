@@ -37,6 +37,26 @@ pub struct Args {
     after: Option<PlanId>,
 }
 
+impl Args {
+    /// The command for the next page: the same plans, the same length.
+    fn next_page(&self, after: PlanId) -> String {
+        let mut command = "planwright list".to_owned();
+        if let Some(phase) = self.phase {
+            command.push_str(&format!(" --phase {phase}"));
+        }
+        if let Some(state) = self.state {
+            command.push_str(&format!(" --state {state}"));
+        }
+        if let Some(action) = &self.action {
+            command.push_str(&format!(" --action {action}"));
+        }
+        if self.needs_me {
+            command.push_str(" --needs-me");
+        }
+        format!("{command} --limit {} --after {after}", self.limit)
+    }
+}
+
 /// Shows a page of plans.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let filter = PlanFilter {
@@ -74,7 +94,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     };
     let mut answer = Answer::new(json!({ "plans": summaries, "next": next }), text);
     if let Some(next) = next {
-        answer = answer.hint(format!("planwright list --after {next}"));
+        answer = answer.hint(args.next_page(next));
     }
     Ok(answer)
 }

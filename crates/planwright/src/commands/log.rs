@@ -86,11 +86,27 @@ fn details(data: &serde_json::Value) -> String {
     };
     let told = fields.iter().filter(|(_, value)| !is_empty(value));
     told.map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name}={text}"),
-        other => format!("{name}={other}"),
+        serde_json::Value::Object(_) => format!("{name}({})", details(value)),
+        other => format!("{name}={}", plain(other)),
     })
     .collect::<Vec<_>>()
     .join(" ")
+}
+
+/// A value as it is read aloud: of a decision, what was chosen.
+fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            items.join("; ")
+        }
+        serde_json::Value::Object(fields) => match fields.get("choice") {
+            Some(choice) => plain(choice),
+            None => details(value),
+        },
+        other => other.to_string(),
+    }
 }
 
 fn is_empty(value: &serde_json::Value) -> bool {

@@ -112,10 +112,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     if !changesets.is_empty() {
         let entries: usize = changesets.iter().map(|(_, entries)| entries.len()).sum();
-        lines.push((
-            "changes",
-            format!("{entries} in {} changesets", changesets.len()),
-        ));
+        let changesets = ui::count(changesets.len() as u64, "changeset");
+        lines.push(("changes", format!("{entries} in {changesets}")));
     }
     if let Some(report) = plan
         .result

@@ -1,9 +1,10 @@
 //! `planwright store`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use serde_json::json;
+use store::StoreError;
 
 use crate::cli::App;
 use crate::commands::Answer;
@@ -43,15 +44,18 @@ impl Command {
                 ))
             }
             Self::Backup { file } => {
-                store.backup(&file)?;
+                store
+                    .backup(&file)
+                    .map_err(|error| not_copied(error, &file))?;
                 let text = format!("Copied the store to {}\n", file.display());
                 Ok(Answer::new(json!({ "file": file }), text))
             }
             Self::Verify => {
                 let verified = store::verify::verify(store)?;
                 let mut text = format!(
-                    "Walked {} plans and {} events.\n",
-                    verified.plans, verified.events
+                    "Walked {} and {}.\n",
+                    ui::count(verified.plans, "plan"),
+                    ui::count(verified.events, "event")
                 );
                 for problem in &verified.problems {
                     text.push_str(&format!("{}\n", ui::styled(ui::BAD, ui::clean(problem))));
@@ -75,5 +79,20 @@ impl Command {
                 })
             }
         }
+    }
+}
+
+/// What is wrong with the copy is not wrong with the store.
+fn not_copied(error: StoreError, file: &Path) -> CommandError {
+    match error {
+        StoreError::Unusable { place, why } if Path::new(&place) == file => {
+            CommandError::new(Exit::Error, format!("{place} cannot be written: {why}"))
+                .hint("planwright store backup FILE")
+        }
+        StoreError::Unusable { place, why } => {
+            CommandError::new(Exit::Error, format!("{place} cannot be copied: {why}"))
+                .hint("planwright init")
+        }
+        other => other.into(),
     }
 }

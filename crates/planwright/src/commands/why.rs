@@ -1,5 +1,6 @@
 //! `planwright why`.
 
+use plan::judgement::Counts;
 use plan::{Phase, Stage};
 use serde_json::json;
 
@@ -23,10 +24,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let handle = lifecycle.short_name(plan.id)?;
     let mut reasons = vec![state_reason(&why, app.clock.now())];
     if let Some(now) = &why.gate {
-        let counts = &now.counts;
         for failed in &now.failed {
             reasons.push(format!(
-                "the {} gate does not open: rule {} fails: {}\n    {}",
+                "The {} gate does not open: rule {} fails: {}\n    {}",
                 now.gate,
                 failed.rule,
                 failed.evidence,
@@ -35,8 +35,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         }
         if now.failed.is_empty() {
             reasons.push(format!(
-                "the {} gate is open: {} rules hold, {} waived, {} advisory fail",
-                now.gate, counts.held, counts.waived, counts.advised
+                "The {} gate is open: {}",
+                now.gate,
+                counted(&now.counts)
             ));
         }
     }
@@ -50,7 +51,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             )
         })
         .collect();
-    commands.extend(why.options.iter().map(|verb| command_for(*verb, &handle)));
+    // Whoever holds the plan knows its authority; it is no secret.
+    let epoch = format!("--epoch {}", plan.epoch);
+    commands.extend(
+        why.options
+            .iter()
+            .map(|verb| command_for(*verb, &handle).replace("--epoch E", &epoch)),
+    );
     let text: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
     let data = json!({
         "plan_id": plan.id,
@@ -69,11 +76,36 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     Ok(answer)
 }
 
+/// How the rules of an open gate came out.
+fn counted(counts: &Counts) -> String {
+    let said: Vec<String> = [
+        (counts.held, "holds", "hold"),
+        (counts.waived, "is waived", "are waived"),
+        (
+            counts.advised,
+            "is only advice and fails",
+            "are only advice and fail",
+        ),
+    ]
+    .into_iter()
+    .filter(|(number, _, _)| *number > 0)
+    .map(|(number, one, several)| {
+        let verb = if number == 1 { one } else { several };
+        format!("{} {verb}", ui::count(number, "rule"))
+    })
+    .collect();
+    if said.is_empty() {
+        "there are no rules for it".to_owned()
+    } else {
+        said.join(", ")
+    }
+}
+
 fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     let plan = &why.row.plan;
     if let Some(ending) = plan.stage.ending() {
         return format!(
-            "it ended: {} at {} by {}",
+            "It ended: {} at {} by {}",
             plan.stage.state(),
             ending.at,
             ending.by
@@ -91,19 +123,19 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
             "its lease runs"
         };
         return format!(
-            "{} works on it since {}; {lease}",
+            "The plan is held by {} since {}; {lease}",
             holder.owner, holder.since
         );
     }
     if let Some(question) = plan.stage.question() {
         return format!(
-            "it waits for an answer: {}",
+            "It waits for an answer: {}",
             ui::clean(question.text.as_str())
         );
     }
     if let Some(failure) = plan.stage.failure() {
         return format!(
-            "it failed ({}): {}",
+            "It failed ({}): {}",
             failure.category,
             ui::clean(failure.message.as_str())
         );
@@ -114,23 +146,26 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
         .and_then(|queued| queued.retry_at)
         .filter(|at| *at > now)
     {
-        return format!("it tries again at {retry_at}");
+        return format!("It tries again at {retry_at}");
     }
     let profile = plan.profile;
     match (&plan.stage, plan.needs_person()) {
         (Stage::Strategize(_) | Stage::Execute(_), true) => {
             format!(
-                "it is {}, and profile {profile} asks a person before it goes on",
+                "It is {}, and profile {profile} asks a person before it goes on",
                 plan.stage
             )
         }
-        (Stage::Apply(_), true) => format!("it is {} and waits for a person", plan.stage),
+        (Stage::Apply(_), true) => format!("It is {} and waits for a person", plan.stage),
         (_, false) if plan.stage.waiting().is_some() => {
             format!(
-                "it waits for a worker to claim the {} phase",
+                "It waits for a worker to claim the {} phase",
                 Phase::as_str(plan.phase())
             )
         }
-        (_, false) => format!("it is {} and may go on", plan.stage),
+        (_, false) if why.gate.as_ref().is_some_and(|now| !now.failed.is_empty()) => {
+            format!("It is {}, and a gate holds it there", plan.stage)
+        }
+        (_, false) => format!("It is {} and may go on", plan.stage),
     }
 }

@@ -55,6 +55,14 @@ pub fn one_line(text: &str, width: usize) -> String {
     short
 }
 
+/// So many of something, as people say it: `1 plan`, `2 plans`.
+pub fn count(number: impl Into<u64>, what: &str) -> String {
+    match number.into() {
+        1 => format!("1 {what}"),
+        several => format!("{several} {what}s"),
+    }
+}
+
 /// The words for where a plan stands, and how they look.
 pub fn standing(row: &PlanRow) -> (&'static str, Style) {
     if row.is_blocked() {

@@ -45,6 +45,9 @@ impl fmt::Display for Table {
         let header: Vec<(String, Style)> =
             self.header.iter().map(|cell| (cell.clone(), DIM)).collect();
         for row in std::iter::once(&header).chain(&self.rows) {
+            // Nothing is padded that nothing follows.
+            let filled = row.iter().rposition(|(cell, _)| !cell.is_empty());
+            let row = &row[..filled.map_or(0, |last| last + 1)];
             for (index, ((cell, style), width)) in row.iter().zip(&widths).enumerate() {
                 if index + 1 == row.len() {
                     write!(f, "{style}{cell}{style:#}")?;

@@ -1,9 +1,9 @@
 //! Events and decisions as programs see them.
 
 use plan::decision::DecisionNode;
-use plan::{Digest, PlanId, Recorded, Timestamp};
+use plan::{Digest, Event, PlanId, Recorded, Timestamp};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use store::StoredEvent;
 
 /// An event.
@@ -58,6 +58,21 @@ impl From<&Recorded> for EventView {
             fields.remove("type");
         }
         plain_texts(&mut data);
+        if let (Event::Created(created), Value::Object(fields)) = (&recorded.event, &mut data) {
+            let arguments: Map<String, Value> = created
+                .arguments
+                .iter()
+                .map(|(name, value)| (name.clone(), value.to_json()))
+                .collect();
+            let actors = json!({
+                "strategy": created.actors.strategy.to_string(),
+                "execution": created.actors.execution.to_string(),
+            });
+            let action = created.action.as_ref().map(ToString::to_string);
+            fields.insert("arguments".to_owned(), arguments.into());
+            fields.insert("actors".to_owned(), actors);
+            fields.insert("action".to_owned(), action.into());
+        }
         Self {
             plan_id: recorded.plan,
             version: recorded.version.0,

@@ -3,6 +3,15 @@
 //!
 //! Words on the command line choose scenarios: by their tag, or by a part of their name.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a step whose set-up fails has failed, and the panic says where"
+)]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "steps get what stands in the feature as values"
+)]
+
 mod moves;
 mod place;
 mod steps;

@@ -1,0 +1,16 @@
+//! The command line, run as people and programs run it: real processes, real stores.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test whose set-up fails has failed, and the panic says where"
+)]
+
+mod bad_arguments;
+mod bad_files;
+mod bad_stores;
+mod commands;
+mod conditions;
+mod demo;
+mod output;
+mod reference;
+mod shell;

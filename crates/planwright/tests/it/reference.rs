@@ -1,0 +1,270 @@
+//! Documents that are made from the program: compared here, and written anew with
+//! `PLANWRIGHT_UPDATE_DOCS=1 cargo test -p planwright --test it reference`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use plan::stage::{
+    Category, Constraint, ConstraintKind, Ending, Failure, Holder, Intent, Landing, Question,
+    Queued, Work,
+};
+use plan::{Caller, Epoch, Plan, Stage, Timestamp, Verb};
+use planwright::cli::Cli;
+use planwright::{Actors, Call, Lifecycle, MemoryStore, UseRequest, plan};
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whoever wants the documents written says so by this variable"
+)]
+fn compare(name: &str, made: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name);
+    if std::env::var_os("PLANWRIGHT_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == made,
+        "docs/{name} is not what the program says; write it anew with \
+         PLANWRIGHT_UPDATE_DOCS=1 cargo test -p planwright --test it reference"
+    );
+}
+
+#[test]
+fn the_reference_of_commands_is_what_the_program_says() {
+    let mut text =
+        "# Command line\n\n<!-- Made from the program; see tests/it/reference.rs. -->\n".to_owned();
+    let mut root = Cli::command();
+    root.build();
+    text.push_str("\nEvery command takes `--format human|json` and `--store STORE`.\n");
+    document(&root, &mut text);
+    text.push_str("\n## Exit codes\n\n| code | meaning |\n| ---: | --- |\n");
+    let shell = crate::shell::Shell::new();
+    let codes = shell.quietly(&["help", "exit-codes"]);
+    for code in codes["exit_codes"].as_array().unwrap() {
+        writeln!(
+            text,
+            "| {} | {} |",
+            code["code"],
+            code["meaning"].as_str().unwrap()
+        )
+        .unwrap();
+    }
+    compare("cli.md", &text);
+}
+
+/// One command and those below it.
+fn document(command: &Command, text: &mut String) {
+    let name = command.get_bin_name().unwrap_or("planwright");
+    writeln!(text, "\n## `{name}`\n").unwrap();
+    let about = command.get_long_about().or(command.get_about());
+    writeln!(
+        text,
+        "{}",
+        about.map(ToString::to_string).unwrap_or_default()
+    )
+    .unwrap();
+    let has_commands = command.get_subcommands().next().is_some();
+    if !has_commands {
+        let usage = command.clone().render_usage().to_string();
+        writeln!(
+            text,
+            "\n```text\n{}\n```",
+            usage.trim_start_matches("Usage: ")
+        )
+        .unwrap();
+    }
+    let arguments: Vec<&Arg> = command
+        .get_arguments()
+        .filter(|one| !one.is_hide_set() && !is_everywhere(one))
+        .collect();
+    if !arguments.is_empty() && !has_commands {
+        text.push('\n');
+        arguments.iter().for_each(|one| explain(one, text));
+    }
+    for one in command.get_subcommands() {
+        if one.get_name() != "help" || name == "planwright" {
+            document(one, text);
+        }
+    }
+}
+
+fn is_everywhere(argument: &Arg) -> bool {
+    ["help", "version", "format", "store"].contains(&argument.get_id().as_str())
+}
+
+fn explain(argument: &Arg, text: &mut String) {
+    let values: Vec<String> = argument
+        .get_value_names()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let takes_value = !matches!(argument.get_action(), ArgAction::SetTrue);
+    let mut shown = match argument.get_long() {
+        Some(long) if takes_value => format!("--{long} {}", values.join(" ")),
+        Some(long) => format!("--{long}"),
+        None => values.join(" "),
+    };
+    if let Some(short) = argument.get_short() {
+        shown = format!("-{short}, {shown}");
+    }
+    let help = argument
+        .get_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let defaults: Vec<_> = argument
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy().into_owned())
+        .collect();
+    let default = if defaults.is_empty() || !takes_value {
+        String::new()
+    } else {
+        format!(" Default: `{}`.", defaults.join(" "))
+    };
+    writeln!(text, "- `{}`: {help}.{default}", shown.trim()).unwrap();
+}
+
+#[test]
+fn the_table_of_states_is_what_the_core_says() {
+    let mut text = "# What can be done to a plan, by where it stands\n\n\
+        <!-- Made from crates/plan; see crates/planwright/tests/it/reference.rs. -->\n\n\
+        ✓ for every plan; ○ for some: it depends on whether the plan lands on anything, and whether \
+        its result is approved.\n\n\
+        Not in the tables, because they depend on more than the state: `waive` works until a plan \
+        ends; the holder may `renew`, and in execute `open-changeset`, `record-change` and \
+        `seal-changeset`; `reclaim` takes a lease that has expired.\n"
+        .to_owned();
+    let stages = stages();
+    let mut seen: BTreeMap<&str, Vec<&(&str, &str, Stage)>> = BTreeMap::new();
+    for stage in &stages {
+        seen.entry(stage.0).or_default().push(stage);
+    }
+    let sample = sample();
+    for phase in ["strategize", "execute", "apply"] {
+        let columns = &seen[phase];
+        let names: Vec<&str> = columns.iter().map(|(_, name, _)| *name).collect();
+        writeln!(text, "\n## {phase}\n\n| command | {} |", names.join(" | ")).unwrap();
+        writeln!(text, "| --- |{}", " :-: |".repeat(names.len())).unwrap();
+        for verb in Verb::ALL {
+            let marks: Vec<&str> = columns
+                .iter()
+                .map(|(_, _, stage)| mark(&sample, stage, *verb))
+                .collect();
+            if marks.iter().any(|mark| !mark.is_empty()) {
+                writeln!(text, "| `{verb}` | {} |", marks.join(" | ")).unwrap();
+            }
+        }
+    }
+    compare("states.md", &text);
+}
+
+/// Can this be done to every plan that stands there, to some, or to none?
+fn mark(sample: &Plan, stage: &Stage, verb: Verb) -> &'static str {
+    let possible = |resources: &[&str]| {
+        let plan = Plan {
+            stage: stage.clone(),
+            resources: resources.iter().map(ToString::to_string).collect(),
+            ..sample.clone()
+        };
+        plan::decide::options(&plan).contains(&verb)
+    };
+    match (possible(&[]), possible(&["repository"])) {
+        (true, true) => "✓",
+        (true, false) | (false, true) => "○",
+        (false, false) => "",
+    }
+}
+
+/// Any plan; only where it stands matters.
+fn sample() -> Plan {
+    let engine = Lifecycle::open(MemoryStore::new());
+    let request = UseRequest {
+        goal: Some("any".to_owned()),
+        fallback_actors: Some(Actors::both("bot".parse().unwrap())),
+        ..UseRequest::default()
+    };
+    let call = Call::by(Caller::Person("ada".to_owned()));
+    engine.use_action(request, &call).unwrap().plan
+}
+
+/// Every stage: its phase, the name of its column, and itself.
+fn stages() -> Vec<(&'static str, &'static str, Stage)> {
+    let (at, epoch) = (Timestamp(0), Epoch(1));
+    let queued = || Queued {
+        since: at,
+        retry_at: None,
+    };
+    let holder = || Holder {
+        owner: "bot".to_owned(),
+        epoch,
+        since: at,
+    };
+    let question = || Question {
+        text: "?".into(),
+        epoch,
+        asked_at: at,
+        deadline: None,
+    };
+    let failure = || Failure {
+        category: Category::Actor,
+        message: "!".into(),
+        epoch,
+        at,
+    };
+    let ending = || Ending {
+        at,
+        by: Caller::Person("ada".to_owned()),
+        reason: None,
+    };
+    let constraint = || Constraint {
+        kind: ConstraintKind::Conflict,
+        message: "!".into(),
+        paths: Vec::new(),
+        commits: Vec::new(),
+        epoch,
+        at,
+    };
+    let work = |phase: &'static str, stage: fn(Work) -> Stage| {
+        [
+            (phase, "queued", stage(Work::Queued(queued()))),
+            (phase, "processing", stage(Work::Processing(holder()))),
+            (
+                phase,
+                "awaiting_input",
+                stage(Work::AwaitingInput(question())),
+            ),
+            (phase, "complete", stage(Work::Complete)),
+            (phase, "errored", stage(Work::Errored(failure()))),
+            (phase, "cancelled", stage(Work::Cancelled(ending()))),
+        ]
+    };
+    let prepared = || Some(Intent::default());
+    let apply = [
+        ("queued", Landing::Queued(queued(), None)),
+        ("queued, prepared", Landing::Queued(queued(), prepared())),
+        ("processing", Landing::Processing(holder(), None)),
+        (
+            "processing, prepared",
+            Landing::Processing(holder(), prepared()),
+        ),
+        ("awaiting_input", Landing::AwaitingInput(question(), None)),
+        (
+            "awaiting_input, prepared",
+            Landing::AwaitingInput(question(), prepared()),
+        ),
+        ("errored", Landing::Errored(failure())),
+        ("constrained", Landing::Constrained(constraint())),
+        ("applied", Landing::Applied(ending())),
+        ("cancelled", Landing::Cancelled(ending())),
+    ];
+    let mut all = Vec::new();
+    all.extend(work("strategize", Stage::Strategize));
+    all.extend(work("execute", Stage::Execute));
+    all.extend(apply.map(|(name, landing)| ("apply", name, Stage::Apply(landing))));
+    all
+}
