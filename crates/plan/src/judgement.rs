@@ -1,7 +1,7 @@
 //! Judgements: what the rules said about a plan, and about which snapshot they said it.
 //!
 //! Judging may be slow and happens outside of any transaction. A judgement therefore names the plan
-//! version and the rule revisions it was made on; [`crate::decide`] takes it only if both are still
+//! version and the rule revisions it was made on; [`crate::decide()`] takes it only if both are still
 //! those and every rule in force was judged.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The pure rules of Planwright: what a plan is, and what may happen to it.
 //!
-//! A [`Command`] and the [`Facts`] it is decided on go into [`decide`]; out comes a [`Decision`]
-//! (events, rows and a receipt) or a [`Refusal`]. [`evolve`] turns a plan and one event into the
+//! A [`Command`] and the [`Facts`] it is decided on go into [`decide()`]; out comes a [`Decision`]
+//! (events, rows and a receipt) or a [`Refusal`]. [`evolve()`] turns a plan and one event into the
 //! next plan, and is the only code that does: live work, replay and time travel share it.
 //!
 //! Deliberately absent: I/O, async, clocks, randomness. `now` and new ids come in as arguments, so

@@ -13,7 +13,7 @@ use crate::{
     Version,
 };
 
-/// A plan at one version. Built by [`crate::evolve`] only.
+/// A plan at one version. Built by [`crate::evolve()`] only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Its id.

@@ -2,7 +2,7 @@
 //! whenever somebody else was faster.
 //!
 //! One file per family of commands. Each looks at the stage first; what it does not name is
-//! answered by [`Draft::not_now`], so that every command has a typed answer in every state.
+//! answered by `Draft::not_now`, so that every command has a typed answer in every state.
 
 mod action;
 mod advance;

@@ -1,7 +1,7 @@
 //! The SQLite store: one file, any number of threads and processes.
 //!
-//! Writing: submissions that wait at the same time share one transaction ([`group`]); processes
-//! take turns ([`turnstile`]), so that the database's own lock is free when it is asked for. A
+//! Writing: submissions that wait at the same time share one transaction (`group.rs`); processes
+//! take turns (`turnstile.rs`), so that the database's own lock is free when it is asked for. A
 //! commit is durable (`synchronous=FULL`) before anybody is told of it.
 //!
 //! Reading: read-only connections, one snapshot per call, beside any writer. Reading creates

@@ -30,7 +30,7 @@ fn killed_at(point: &str) -> Killed {
             .and_then(|numbers| numbers.split_once(' '))
         {
             Some((before, with_it)) => {
-                batch = Some((before.parse().unwrap(), with_it.parse().unwrap()))
+                batch = Some((before.parse().unwrap(), with_it.parse().unwrap()));
             }
             None => told.push(line.parse::<u64>().unwrap()),
         }
