@@ -92,7 +92,7 @@ fn insert_plan(connection: &Connection, plan: &Plan) {
     connection
         .execute(
             "INSERT INTO plans (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body)
-             VALUES (?1, ?2, 0, 'execute', 'queued', NULL, 0, 0, x'00', '')",
+             VALUES (?1, ?2, 0, 'execute', 'queued', NULL, 0, 0, zeroblob(32), '')",
             params![id, reversed],
         )
         .unwrap();

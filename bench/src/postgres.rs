@@ -99,7 +99,7 @@ fn pgbench(url: &str, script: &std::path::Path) -> f64 {
 /// The statements of a claim and a release, as the store sends them.
 fn transitions(plans: &[PlanId], rows: &[Written]) -> String {
     let ids: Vec<String> = plans.iter().map(|id| format!("'{id}'")).collect();
-    let plan = format!("(ARRAY[{}])[:client_id + 1]", ids.join(", "));
+    let plan = format!("(ARRAY[{}])[:client_id::int + 1]", ids.join(", "));
     let mut script = String::new();
     for row in rows {
         let (phase, state) = (row.plan.phase().as_str(), row.plan.stage.state().as_str());
@@ -117,10 +117,9 @@ fn transitions(plans: &[PlanId], rows: &[Written]) -> String {
             ),
             None => format!("DELETE FROM leases WHERE plan_id = {plan};"),
         };
-        let changesets = if row.lease.is_some() {
+        let entries = if row.lease.is_some() {
             format!(
-                "SELECT body FROM changesets WHERE plan_id = {plan} AND NOT sealed ORDER BY changeset_id;\n\
-                 SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
+                "SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
                  WHERE c.plan_id = {plan} AND NOT c.sealed ORDER BY e.changeset_id, e.path FOR UPDATE OF e;\n"
             )
         } else {
@@ -129,21 +128,27 @@ fn transitions(plans: &[PlanId], rows: &[Written]) -> String {
         write!(
             script,
             "BEGIN;\n\
+             SELECT pg_advisory_xact_lock(:client_id::bigint);\n\
              SELECT head, body FROM plans WHERE plan_id = {plan} FOR UPDATE;\n\
-             {changesets}\
+             {entries}\
              SELECT v.version, v.system, v.xid_base, clock_timestamp(), \
-                    l.owner, l.epoch, l.expires_at, c.fingerprint, c.receipt \
+                    l.owner, l.epoch, l.expires_at, c.fingerprint, c.receipt, \
+                    ARRAY(SELECT body FROM rules WHERE scope = ANY(ARRAY[]::text[])), \
+                    ARRAY(SELECT body FROM changesets WHERE plan_id = {plan} AND NOT sealed ORDER BY changeset_id) \
              FROM schema_version v \
              LEFT JOIN leases l ON l.plan_id = {plan} \
              LEFT JOIN commands c ON c.key_scope = NULL AND c.key = NULL;\n\
-             UPDATE plans SET version = version + 1, phase = '{phase}', state = '{state}', needs_person = false, \
-                              due_at = {due_at}, head = '\\x{head}', body = '{plan_body}' \
-             WHERE plan_id = {plan} RETURNING version \\gset\n\
+             WITH moved AS ( \
+                 UPDATE plans SET version = version + 1, phase = '{phase}', state = '{state}', \
+                                  needs_person = false, due_at = {due_at}, head = '\\x{head}', \
+                                  body = '{plan_body}' \
+                 WHERE plan_id = {plan} RETURNING version) \
              INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
-             VALUES (pg_current_xact_id()::text::bigint, 1, {plan}, :version, '{event_body}', NULL, '\\x{head}');\n\
+             SELECT pg_current_xact_id()::text::bigint, 1, {plan}, moved.version, '{event_body}', NULL, '\\x{head}' \
+             FROM moved;\n\
              {lease}\n\
              INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt) \
-             VALUES ({plan} || :version, true, NULL, NULL, NULL, NULL);\n\
+             VALUES (md5(random()::text), true, NULL, NULL, NULL, NULL);\n\
              COMMIT;\n",
             plan_body = row.plan_body.replace('\'', "''"),
             event_body = row.event_body.replace('\'', "''"),
