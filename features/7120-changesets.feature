@@ -164,7 +164,7 @@ Feature: Every change is in the changeset it belongs to
     And everything is looked at
     And a process records a change for node base with the old epoch
     Then it ends with exit code 4
-    And it says "epoch"
+    And it says "is over: the plan is at epoch"
     And everything is as it was
     And the changeset of node base is sealed
 

@@ -344,10 +344,9 @@ Feature: Whatever fails, a command happens wholly or not at all
     And the store is sound
 
     Examples:
-      | store    | command          | stage               | next                  |
-      | postgres | use              | strategize/queued   | strategize/queued     |
-      | postgres | execute-plan     | strategize/complete | execute/queued        |
-      | postgres | complete-execute | execute/processing  | execute/complete      |
+      | store    | command      | stage               | next              |
+      | postgres | use          | strategize/queued   | strategize/queued |
+      | postgres | execute-plan | strategize/complete | execute/queued    |
 
   Scenario Outline: <command> on <stage> when the server ends the connection of a process that waits (<store>)
     Given a <store> store

@@ -15,10 +15,10 @@ const EVENT: &[u8] = b"\"format\":1";
 /// A frame of SQLite's log: a page and what is said about it.
 const FRAME: u64 = 4096 + 24;
 
-/// Locks every plan until there is a table called `let_go`.
+/// Locks every plan until there is something in the table `let_go`.
 const HOLD: &str = "BEGIN; SELECT 1 FROM planwright.plans FOR UPDATE; \
     DO $$ BEGIN FOR i IN 1..1000 LOOP \
-        EXIT WHEN to_regclass('public.let_go') IS NOT NULL; PERFORM pg_sleep(0.02); \
+        EXIT WHEN EXISTS (SELECT FROM let_go); PERFORM pg_sleep(0.02); \
     END LOOP; END $$; COMMIT";
 
 #[when(regex = r"^a process tries ([a-z-]+) with no room left on the disk$")]
@@ -106,6 +106,7 @@ fn the_server_ends_the_connection(world: &mut World, command: String) {
     };
     let said = thread::scope(|scope| {
         // Somebody holds every plan until they are told to let go.
+        database.sql("CREATE TABLE let_go (now boolean)");
         let holder = scope.spawn(|| database.sql(HOLD));
         let waits_for_a_lock = "SELECT pid FROM pg_stat_activity \
              WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -120,7 +121,7 @@ fn the_server_ends_the_connection(world: &mut World, command: String) {
             thread::sleep(Duration::from_millis(20));
         };
         database.sql(&format!("SELECT pg_terminate_backend({pid})"));
-        database.sql("CREATE TABLE let_go ()");
+        database.sql("INSERT INTO let_go VALUES (true)");
         holder.join().unwrap();
         running.finish()
     });

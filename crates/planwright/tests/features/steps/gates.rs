@@ -129,6 +129,7 @@ fn everybody_sees_that_it_is_blocked(world: &mut World) {
         said.data()
     };
     assert_eq!(look(&["list"])["plans"][0]["standing"], "blocked");
+    assert_eq!(look(&[])["needs_me"][0]["plan_id"], plan.as_str());
     assert_eq!(look(&["status", &plan])["standing"], "blocked");
     let shown = look(&["plumbing", "show", &plan]);
     assert_eq!(shown["verdict"]["failed"][0]["rule"]["name"], "never");
