@@ -36,7 +36,7 @@ pub enum HandleError {
 }
 
 impl Lifecycle {
-    /// The plan a handle names.
+    /// The plan a handle names. A whole id is taken at its word.
     pub fn resolve(&self, handle: &str) -> Result<PlanId, HandleError> {
         if handle == "@" {
             let newest = self.store.plans(&PlanFilter::default(), None, 1)?;
@@ -52,6 +52,10 @@ impl Lifecycle {
                 .all(|b| b.is_ascii_digit() || (b.is_ascii_uppercase() && !b"ILOU".contains(&b)));
         if !possible {
             return Err(HandleError::NotAHandle(handle.chars().take(80).collect()));
+        }
+        // A whole id needs no looking for; whoever uses it will say if there is no such plan.
+        if let Ok(id) = fragment.parse() {
+            return Ok(id);
         }
         let plans = self.store.plans_like(&fragment, 6)?;
         match plans.as_slice() {

@@ -97,12 +97,12 @@ impl App {
 
     /// The command a person goes on with, if the plan waits for one.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
+        if !row.needs_person() {
+            return Ok(None);
+        }
         let handle = self.lifecycle()?.short_name(row.plan.id)?;
         if row.is_blocked() {
             return Ok(Some(format!("planwright why {handle}")));
-        }
-        if !row.plan.needs_person() {
-            return Ok(None);
         }
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
