@@ -14,3 +14,4 @@ mod demo;
 mod output;
 mod reference;
 mod shell;
+mod tour;
