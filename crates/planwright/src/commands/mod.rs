@@ -30,7 +30,7 @@ mod why;
 
 use clap::Subcommand;
 use lifecycle::Done;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::App;
 use crate::error::CommandError;
@@ -156,7 +156,7 @@ fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
         row.plan.stage,
         row.plan.version
     );
-    let mut answer = Answer::new(app.view(done.plan.id)?, text);
+    let mut answer = Answer::new(view_with_receipt(app, done)?, text);
     if done.repeated {
         answer.messages.push(Message {
             level: "info",
@@ -167,4 +167,22 @@ fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
         answer = answer.hint(next);
     }
     Ok(answer)
+}
+
+/// The plan view, and what exactly was answered to this call.
+fn view_with_receipt(app: &App, done: &Done) -> Result<Value, CommandError> {
+    let mut data = json!(app.view(done.plan.id)?);
+    if let Value::Object(fields) = &mut data {
+        if let Some(changeset) = done.receipt.changeset {
+            fields.insert("changeset_id".to_owned(), json!(changeset));
+        }
+        let receipt = json!({
+            "version": done.receipt.version,
+            "epoch": done.receipt.epoch,
+            "at": done.receipt.at,
+            "repeated": done.repeated,
+        });
+        fields.insert("receipt".to_owned(), receipt);
+    }
+    Ok(data)
 }

@@ -9,10 +9,11 @@ mod work;
 use clap::Subcommand;
 use lifecycle::Done;
 use plan::{Epoch, PlanId, Span};
-use serde_json::{Value, json};
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, answer, approve, cancel, retry, revert, revise};
+use crate::commands::{
+    Answer, Conditions, answer, approve, cancel, retry, revert, revise, view_with_receipt,
+};
 use crate::error::CommandError;
 
 /// For scripts and programs: always JSON, stable.
@@ -126,19 +127,7 @@ impl Command {
 
 /// The plan view, and what exactly was answered to this call.
 fn answered(app: &App, done: &Done) -> Result<Answer, CommandError> {
-    let mut data = json!(app.view(done.plan.id)?);
-    if let Value::Object(fields) = &mut data {
-        if let Some(changeset) = done.receipt.changeset {
-            fields.insert("changeset_id".to_owned(), json!(changeset));
-        }
-        let receipt = json!({
-            "version": done.receipt.version,
-            "epoch": done.receipt.epoch,
-            "at": done.receipt.at,
-            "repeated": done.repeated,
-        });
-        fields.insert("receipt".to_owned(), receipt);
-    }
+    let data = view_with_receipt(app, done)?;
     Ok(Answer::new(data, String::new()))
 }
 
