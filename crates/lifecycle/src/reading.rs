@@ -51,9 +51,14 @@ impl Lifecycle {
         Ok(self.store.rules(&scopes)?)
     }
 
-    /// The changesets of a plan with their entries; none if there is no such plan.
+    /// The changesets of a plan with their entries.
     pub fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, Error> {
-        Ok(self.store.changesets(plan)?)
+        let changesets = self.store.changesets(plan)?;
+        if changesets.is_empty() {
+            // None of a plan is an answer; none because there is no plan is not.
+            self.get_plan(plan)?;
+        }
+        Ok(changesets)
     }
 
     /// All events of a plan, in order.

@@ -115,9 +115,7 @@ pub fn seal(args: &SealArgs, app: &App) -> Result<Answer, CommandError> {
 
 pub fn list(args: &LookArgs, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(&args.id)?;
-    let lifecycle = app.lifecycle()?;
-    lifecycle.get_plan(plan)?;
-    let changesets = lifecycle.changesets(plan)?;
+    let changesets = app.lifecycle()?.changesets(plan)?;
     let views: Vec<ChangesetView> = changesets
         .iter()
         .map(|(changeset, entries)| ChangesetView::new(changeset, entries))
