@@ -1,6 +1,5 @@
 //! `cargo xtask bench`: figures for `docs/performance.md`, on a server that really writes to disk.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -40,21 +39,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(signal) = signals.received() {
         return Ok(signals::exit_code(signal));
     }
-    let mut bench = cargo::command(target_directory()?.join("release").join("planwright-bench"));
+    let mut bench = cargo::command(
+        cargo::target_directory()?
+            .join("release")
+            .join("planwright-bench"),
+    );
     // In the target directory, because /tmp may be memory and a bench has to wait for a disk.
     bench
-        .current_dir(target_directory()?)
+        .current_dir(cargo::target_directory()?)
         .args(&arguments.what)
         .envs(cluster.environment());
     let status = child::run(&mut bench, &signals).context("could not run planwright-bench")?;
     Ok(child::exit_code(status))
-}
-
-/// Where cargo puts what it builds: two up from this program.
-fn target_directory() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("this program has no path")?;
-    let directory = own.parent().and_then(|profile| profile.parent());
-    Ok(directory
-        .context("this program lies in no target directory")?
-        .to_owned())
 }

@@ -15,6 +15,7 @@ mod cargo;
 mod child;
 mod ci;
 mod postgres;
+mod prove;
 mod signals;
 mod step;
 mod test;
@@ -46,6 +47,7 @@ enum Task {
     Test(test::Arguments),
     Ci(ci::Arguments),
     Bench(bench::Arguments),
+    Prove(prove::Arguments),
     Postgres(postgres::Arguments),
     #[command(hide = true)]
     PostgresGuard(postgres::GuardArguments),
@@ -57,6 +59,7 @@ impl Task {
             Self::Test(arguments) => test::run(&arguments),
             Self::Ci(arguments) => ci::run(&arguments),
             Self::Bench(arguments) => bench::run(&arguments),
+            Self::Prove(arguments) => prove::run(&arguments),
             Self::Postgres(arguments) => postgres::run(&arguments),
             Self::PostgresGuard(arguments) => postgres::guard(&arguments),
         }

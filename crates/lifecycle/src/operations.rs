@@ -59,7 +59,7 @@ impl Lifecycle {
         }
         let name = definition.name.clone();
         self.submit(Command::CreateAction(definition), &Subject::default(), call)?;
-        self.get_action(&name)
+        self.get_action(&name).map_err(Error::after_commit)
     }
 
     /// Takes an action out of use; its plans go on.
@@ -69,7 +69,7 @@ impl Lifecycle {
             &Subject::default(),
             call,
         )?;
-        self.get_action(name)
+        self.get_action(name).map_err(Error::after_commit)
     }
 
     /// Adds a rule to a scope.
@@ -507,7 +507,7 @@ impl Lifecycle {
                     .receipt
                     .plan
                     .expect("BUG: a receipt of an operation on a plan names it");
-                self.get_plan(id)?.plan
+                self.get_plan(id).map_err(Error::after_commit)?.plan
             }
         };
         Ok(Done {

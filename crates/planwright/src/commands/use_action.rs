@@ -1,10 +1,10 @@
 //! `planwright use`.
 
-use lifecycle::UseRequest;
+use lifecycle::{Done, UseRequest};
 use plan::{Name, Profile};
 
 use crate::cli::App;
-use crate::commands::{Answer, conditions};
+use crate::commands::{Answer, conditions, described};
 use crate::error::CommandError;
 use crate::ui;
 
@@ -53,7 +53,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
-    let handle = lifecycle.short_name(done.plan.id)?;
+    described(&done, describe(app, &done))
+}
+
+fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
+    let handle = app.lifecycle()?.short_name(done.plan.id)?;
     let text = format!(
         "{}  {}\n  {}\n",
         ui::styled(ui::BOLD, &handle),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use store::{Commit, CommitError, Maintain, PostgresOptions, PostgresStore, Read, StoreError};
 
-use crate::cluster::Cluster;
 use crate::database::{Database, Sql, server};
 use crate::decisions::{create, plan_id};
+use testkit::Cluster;
 
 fn info(url: &str) -> StoreError {
     info_with(url, PostgresOptions::default())

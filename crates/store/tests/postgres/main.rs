@@ -9,7 +9,6 @@
 // As every other crate calls it.
 extern crate planwright_store as store;
 
-mod cluster;
 mod collide;
 mod connect;
 mod database;
