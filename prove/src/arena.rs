@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -38,6 +39,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Says how it goes.
     pub progress: bool,
+    /// Becomes true when somebody asks to stop; everything is then cleaned up.
+    pub interrupted: Arc<AtomicBool>,
     /// With this bug.
     #[cfg(feature = "broken")]
     pub bug: Option<crate::broken::Bug>,
@@ -147,6 +150,9 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let mut told = start;
     while start.elapsed() < settings.duration {
         std::thread::sleep(Duration::from_millis(random.u64(20..250)));
+        if settings.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted; nothing was proven");
+        }
         troupe.strike(&mut random)?;
         ground.strike(&mut random, &mut troupe.deeds);
         if settings.progress && told.elapsed() > Duration::from_secs(10) {

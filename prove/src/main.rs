@@ -8,8 +8,8 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -99,6 +99,10 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
         .prefix("planwright-prove-")
         .tempdir_in(".")
         .context("could not make a directory for the trial")?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
     let settings = Settings {
         database: arguments.store,
         processes: arguments.processes,
@@ -108,6 +112,7 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
         directory: directory.path().canonicalize()?,
         program: arguments.program.canonicalize()?,
         progress: true,
+        interrupted,
         #[cfg(feature = "broken")]
         bug: arguments.bug,
     };

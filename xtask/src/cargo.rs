@@ -29,7 +29,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-fn workspace_root() -> &'static Path {
+pub fn workspace_root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
