@@ -10,6 +10,7 @@ mod commands;
 mod design_rows;
 mod gates;
 mod golden;
+mod in_a_row;
 mod making;
 mod model;
 mod properties;
