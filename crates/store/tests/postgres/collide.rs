@@ -361,25 +361,39 @@ fn the_lease_that_is_read_is_not_older_than_the_lock() {
     assert_eq!(seen.owner, "new");
 }
 
-/// Guards the clock being read behind the locks.
+/// Guards `FACTS` being behind every lock, by the clock that is read with it.
 #[test]
-fn now_is_not_before_the_lock_was_got() {
+fn now_is_not_before_the_last_lock_was_got() {
     let database = Database::new();
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    let mut sql = database.sql();
-    sql.run("BEGIN");
-    sql.run(&format!(
-        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
-    ));
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| store.commit(append(plan)).unwrap().receipt.at);
-        wait_for_waiters(&database, 1);
-        let released = store.now().unwrap();
-        sql.run("COMMIT");
-        assert!(waiting.join().unwrap() >= released);
-    });
+    let name: Name = "tidy".parse().unwrap();
+    store.commit(create_action(&name, "ada")).unwrap();
+    let changeset = ChangesetId::from_parts(1, 1);
+    store.commit(open_changeset(plan, changeset)).unwrap();
+    let path = TreePath::new(b"a".to_vec()).unwrap();
+    store.commit(count_up(plan, changeset, path)).unwrap();
+    let everything = || {
+        let mut submission = append(plan);
+        submission.reads.action = Some((name.clone(), Access::Shared));
+        submission.reads.rules = vec![(Scope::Global, Access::Shared)];
+        submission.reads.changesets = ChangesetReads::All;
+        submission
+    };
+    for table in ["plans", "actions", "rule_scopes", "entries"] {
+        let mut sql = database.sql();
+        sql.run("BEGIN");
+        sql.run(&format!("SELECT 1 FROM {table} FOR UPDATE"));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| store.commit(everything()).unwrap().receipt.at);
+            wait_for_waiters(&database, 1);
+            let released = store.now().unwrap();
+            sql.run("COMMIT");
+            let decided = waiting.join().unwrap();
+            assert!(decided >= released, "{table}: {decided} < {released}");
+        });
+    }
 }
 
 /// Guards `FOR SHARE` on the scopes: rules do not change between a decision and its commit, and are
