@@ -89,6 +89,11 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresStore {
+    /// Can a store be at this address? Says why not, and shows no password.
+    pub fn check_address(url: &str) -> Result<(), StoreError> {
+        Address::parse(url).map(drop)
+    }
+
     /// A store at an address such as `postgres://user:password@host:5432/database`. Connects when it
     /// is first used.
     pub fn new(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
