@@ -3,9 +3,10 @@
 //! **Locks.** READ COMMITTED, and every row a decision reads is locked until the commit: the plan,
 //! then the action, then the scopes of rules in the order of their names, then entries. Whoever
 //! changes a row takes it `FOR UPDATE`, whoever only relies on it `FOR SHARE`. One order for all
-//! means that nobody waits in a circle. Before the plan comes the turn at it, which makes a queue of
-//! those who want to change it (`facts.rs`). A row that is not there cannot be locked; two who create it
-//! collide on its key, and the later decides again (`commit.rs`).
+//! means that nobody waits in a circle. Before the locks come the turns at these rows, which make a
+//! queue: who wants to change a row is not overtaken by those who share it (`facts.rs`). A row that is
+//! not there cannot be locked; two who create it collide on its key, and the later decides again
+//! (`commit.rs`).
 //!
 //! **Round trips.** Two per commit: all reads at once, then all writes and COMMIT at once. Therefore
 //! a statement that must stop the commit has to fail on the server; nobody looks at its answer before
