@@ -183,14 +183,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failing test may be blunt")]
 
     use super::*;
-    use crate::SqliteOptions;
     use crate::sqlite::tests::add_rule;
+    use crate::{Maintain, SqliteOptions};
 
     /// Longer than any of these tests may take.
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Commits something while somebody waits, and says whether that ended the waiting.
-    fn ends_the_waiting(waiter: &SqliteStore, committer: &SqliteStore) -> bool {
+    /// Does something while somebody waits, and says whether that ended the waiting.
+    fn ends_the_waiting(waiter: &SqliteStore, something: impl FnOnce()) -> bool {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let began = Instant::now();
@@ -200,7 +200,7 @@ mod tests {
             while lock(&waiter.commits.state).waiting == 0 {
                 std::thread::yield_now();
             }
-            add_rule(committer, 2).unwrap();
+            something();
             waiting.join().unwrap() < LONG
         })
     }
@@ -216,16 +216,25 @@ mod tests {
             ..SqliteStore::new(&path, SqliteOptions::default())
         };
         add_rule(&store, 1).unwrap();
-        assert!(ends_the_waiting(&store, &store));
+        assert!(ends_the_waiting(&store, || drop(
+            add_rule(&store, 2).unwrap()
+        )));
     }
 
     /// And nobody says so here: it is found by looking.
     #[test]
-    fn a_commit_of_another_store_is_found_by_looking() {
+    fn a_commit_of_another_store_and_another_file_are_found_by_looking() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planwright.db");
         let [here, there] = [(); 2].map(|()| SqliteStore::new(&path, SqliteOptions::default()));
-        add_rule(&there, 1).unwrap();
-        assert!(ends_the_waiting(&here, &there));
+        assert!(ends_the_waiting(&here, || drop(
+            add_rule(&there, 1).unwrap()
+        )));
+        assert!(ends_the_waiting(&here, || drop(
+            add_rule(&there, 2).unwrap()
+        )));
+        let copy = directory.path().join("copy.db");
+        there.backup(&copy).unwrap();
+        assert!(ends_the_waiting(&here, || std::fs::rename(&copy, &path).unwrap()));
     }
 }

@@ -247,6 +247,32 @@ fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
     add_rule(&store, 2).unwrap();
 }
 
+/// Everybody waits while the log is emptied, so readers are not waited for as the lock is; and that
+/// is waited for as ever afterwards.
+#[test]
+fn emptying_the_log_is_given_up_soon_and_changes_no_other_patience() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM rules")
+        .unwrap();
+    add_rule(&store, 2).unwrap();
+    let mut turn = store.write_turn();
+    turn.connection(&store).unwrap();
+    let began = std::time::Instant::now();
+    turn.shorten_wal();
+    assert!(began.elapsed() < connection::BUSY_TIMEOUT / 2);
+    let patience: u64 = turn
+        .connection(&store)
+        .unwrap()
+        .pragma_query_value(None, "busy_timeout", |row| row.get(0))
+        .unwrap();
+    assert_eq!(Duration::from_millis(patience), connection::BUSY_TIMEOUT);
+}
+
 /// COMMIT itself fails because of one member (here by a constraint that is checked only then). The
 /// batch is settled as aborted, and the others get through on their own.
 #[test]
