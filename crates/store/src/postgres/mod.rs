@@ -154,7 +154,7 @@ fn check_schema(address: &Address, schema: &str) -> Result<(), StoreError> {
     Err(unusable(&address.place, why))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
 
