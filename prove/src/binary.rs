@@ -62,7 +62,8 @@ fn arguments(call: &Call) -> Vec<String> {
     let mut say = |parts: &[&str]| words.extend(parts.iter().map(|part| (*part).to_owned()));
     let seconds = |ms: u32| ms.div_ceil(1000).max(1).to_string();
     match &call.operation {
-        Operation::Use => say(&["use", ACTION]),
+        // The program makes a plan and leaves it to others.
+        Operation::Use | Operation::UseAndStart { .. } => say(&["use", ACTION]),
         Operation::Start {
             phase, lease_ms, ..
         } => {
@@ -174,7 +175,7 @@ fn receipt(call: &Call, data: &Value) -> Receipt {
     let told = &data["receipt"];
     // A new plan has no receipt; it is what came to be.
     let version = match call.operation {
-        Operation::Use => data["version"].as_u64(),
+        Operation::Use | Operation::UseAndStart { .. } => data["version"].as_u64(),
         _ => told["version"].as_u64(),
     };
     let id = |field: &str| data[field].as_str();

@@ -38,12 +38,10 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
     let label = call.label();
     let text = label.as_str();
     let result = match call.operation.clone() {
-        Operation::Use => {
-            let request = UseRequest {
-                action: Some(ACTION.parse().expect("BUG: the action has a good name")),
-                ..UseRequest::default()
-            };
-            lifecycle.use_action(request, by)?
+        Operation::Use => lifecycle.use_action(request(), by)?,
+        Operation::UseAndStart { lease_ms } => {
+            let claim = lifecycle.use_and_start(request(), text, ms(lease_ms), by)?;
+            claim.done().clone()
         }
         Operation::Start {
             plan,
@@ -157,6 +155,13 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
         }
     };
     Ok(done(&result))
+}
+
+fn request() -> UseRequest {
+    UseRequest {
+        action: Some(ACTION.parse().expect("BUG: the action has a good name")),
+        ..UseRequest::default()
+    }
 }
 
 /// A plan as a player writes it down.

@@ -87,6 +87,10 @@ impl Call {
 #[expect(missing_docs, reason = "named as the engine's own operations")]
 pub enum Operation {
     Use,
+    /// Two decisions in one commit.
+    UseAndStart {
+        lease_ms: u32,
+    },
     Start {
         plan: PlanId,
         phase: Phase,
@@ -193,7 +197,7 @@ impl Operation {
     /// The plan it is about.
     pub fn plan(&self) -> Option<PlanId> {
         match self {
-            Self::Use | Self::List => None,
+            Self::Use | Self::UseAndStart { .. } | Self::List => None,
             Self::Start { plan, .. }
             | Self::Complete { plan, .. }
             | Self::ExecutePlan { plan }
@@ -237,6 +241,7 @@ impl Operation {
             | Self::RecordChange { epoch, .. }
             | Self::SealChangeset { epoch, .. } => Some(*epoch),
             Self::Use
+            | Self::UseAndStart { .. }
             | Self::Start { .. }
             | Self::ExecutePlan { .. }
             | Self::ApplyPlan { .. }
@@ -273,6 +278,7 @@ impl Operation {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Use => "use",
+            Self::UseAndStart { .. } => "use and claim",
             Self::Start { .. } => "claim",
             Self::Complete { .. } => "complete",
             Self::ExecutePlan { .. } => "execute",

@@ -101,20 +101,8 @@ impl Player {
 
     fn learn_done(&mut self, call: &Call, receipt: &Receipt) {
         match &call.operation {
-            Operation::Start { plan, phase, .. } => {
-                if let Some(epoch) = receipt.epoch {
-                    self.claims.push(Held {
-                        plan: *plan,
-                        phase: *phase,
-                        epoch,
-                        changesets: Vec::new(),
-                    });
-                    self.plans.insert(*plan, format!("{phase}/processing"));
-                }
-                if self.claims.len() > REMEMBERED_CLAIMS {
-                    self.claims.remove(0);
-                }
-            }
+            Operation::Start { phase, .. } => self.learn_claim(*phase, receipt),
+            Operation::UseAndStart { .. } => self.learn_claim(Phase::Strategize, receipt),
             Operation::OpenChangeset { plan, epoch, .. } => {
                 let held = self
                     .claims
@@ -142,6 +130,22 @@ impl Player {
                 }
             }
             operation => self.expect_next(operation),
+        }
+    }
+
+    fn learn_claim(&mut self, phase: Phase, receipt: &Receipt) {
+        let (Some(plan), Some(epoch)) = (receipt.plan, receipt.epoch) else {
+            return;
+        };
+        self.plans.insert(plan, format!("{phase}/processing"));
+        self.claims.push(Held {
+            plan,
+            phase,
+            epoch,
+            changesets: Vec::new(),
+        });
+        if self.claims.len() > REMEMBERED_CLAIMS {
+            self.claims.remove(0);
         }
     }
 
@@ -187,7 +191,12 @@ impl Player {
         }
         let live = self.plans.values().filter(|stage| !is_final(stage)).count();
         if live < ENOUGH_PLANS && self.one_in(6) {
-            return Operation::Use;
+            return match self.random.bool() {
+                true => Operation::Use,
+                false => Operation::UseAndStart {
+                    lease_ms: self.lease(),
+                },
+            };
         }
         if !self.claims.is_empty() && self.random.bool() {
             return self.as_holder();
@@ -386,7 +395,12 @@ impl Player {
 
 /// Is it worth a key? Reads are repeatable as they are, and rules have no key to be told by.
 fn is_repeatable(operation: &Operation) -> bool {
-    operation.leaves_an_event() || matches!(operation, Operation::RecordChange { .. })
+    match operation {
+        // Two commands; a key belongs to one.
+        Operation::UseAndStart { .. } => false,
+        Operation::RecordChange { .. } => true,
+        other => other.leaves_an_event(),
+    }
 }
 
 fn is_final(stage: &str) -> bool {
