@@ -8,6 +8,7 @@
 mod changesets;
 mod commands;
 mod design_rows;
+mod fits;
 mod gates;
 mod golden;
 mod in_a_row;
