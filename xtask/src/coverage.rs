@@ -17,7 +17,7 @@ const LLVM_COV: Tool = Tool {
 /// What is counted is the engine: not what its tests stand on, nor the programs around it.
 const NOT_COUNTED: &str = "crates/(testkit|planwright)/|/(bench|prove|xtask)/";
 
-/// Run every test and count the lines of plan, store and lifecycle that ran.
+/// Run the tests of plan, store and lifecycle, and the proofs, and count the lines of the engine that ran.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Fail below this share of lines.

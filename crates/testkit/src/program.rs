@@ -10,9 +10,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Where the compiler's instruments write.
-const COVERAGE: &str = "LLVM_PROFILE_FILE";
-
 /// A program with a home of its own. Dropping it removes the home.
 pub struct Program {
     path: PathBuf,
@@ -34,19 +31,7 @@ impl Program {
         program.set("PATH", "/usr/bin:/bin");
         program.set("LANG", "C.UTF-8");
         program.set("TZ", "UTC");
-        program.keep(COVERAGE);
         program
-    }
-
-    /// Passes a variable of ours on, if we have it.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "which lines a test runs is counted in the processes it starts, too"
-    )]
-    fn keep(&mut self, name: &str) {
-        if let Some(value) = std::env::var_os(name) {
-            self.set(name, value);
-        }
     }
 
     /// Sets a variable for every run from now on.

@@ -19,4 +19,5 @@ mod sound;
 mod spot;
 mod table;
 mod walk;
+mod words;
 mod world;
