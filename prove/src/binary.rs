@@ -159,7 +159,7 @@ fn answer(call: &Call, envelope: &Value) -> Answer {
                 let plans = data["plans"].as_array().into_iter().flatten();
                 Answer::Saw(plans.filter_map(seen).collect())
             }
-            _ => Answer::Done(receipt(call, data)),
+            _ => Answer::Done(receipt(data)),
         },
         Some(5) => Answer::Blocked,
         Some(9) => Answer::Unknown(said()),
@@ -171,17 +171,12 @@ fn answer(call: &Call, envelope: &Value) -> Answer {
     }
 }
 
-fn receipt(call: &Call, data: &Value) -> Receipt {
+fn receipt(data: &Value) -> Receipt {
     let told = &data["receipt"];
-    // A new plan has no receipt; it is what came to be.
-    let version = match call.operation {
-        Operation::Use | Operation::UseAndStart { .. } => data["version"].as_u64(),
-        _ => told["version"].as_u64(),
-    };
     let id = |field: &str| data[field].as_str();
     Receipt {
         plan: id("plan_id").and_then(|id| id.parse::<PlanId>().ok()),
-        version,
+        version: told["version"].as_u64(),
         epoch: told["epoch"].as_u64(),
         changeset: id("changeset_id").and_then(|id| id.parse::<ChangesetId>().ok()),
         repeated: told["repeated"].as_bool().unwrap_or(false),

@@ -4,7 +4,7 @@ use lifecycle::{Done, UseRequest};
 use plan::{Name, Profile};
 
 use crate::cli::App;
-use crate::commands::{Answer, conditions, described};
+use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
 use crate::ui;
 
@@ -64,7 +64,7 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
         ui::one_line(done.plan.goal.as_str(), 70),
         ui::styled(ui::DIM, done.plan.id),
     );
-    let mut answer = Answer::new(app.view(done.plan.id)?, text);
+    let mut answer = Answer::new(view_with_receipt(app, done)?, text);
     if done.repeated {
         answer.messages.push(crate::wire::Message {
             level: "info",
