@@ -17,7 +17,25 @@ const LLVM_COV: Tool = Tool {
 /// What is counted is the engine: not what its tests stand on, nor the programs around it.
 const NOT_COUNTED: &str = "crates/(testkit|planwright)/|/(bench|prove|xtask)/";
 
-/// Run the tests of plan, store and lifecycle, and the proofs, and count the lines of the engine that ran.
+/// The tests of the engine, and the schedules of the proof. Tests of the program and trials run it in
+/// processes of its own, some of which are killed: what those ran is not counted.
+const STEPS: [&[&str]; 3] = [
+    &["clean", "--workspace"],
+    &[
+        "--no-report",
+        "--package=planwright-plan",
+        "--package=planwright-store",
+        "--package=planwright-lifecycle",
+    ],
+    &[
+        "--no-report",
+        "--package=planwright-prove",
+        "--test=simulation",
+        "--test=checker",
+    ],
+];
+
+/// Run the tests of plan, store and lifecycle, and schedules of the proof, and count the lines of the engine that ran.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Fail below this share of lines.
@@ -44,30 +62,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         &ServerPrograms::find_or_install(&signals)?,
         Durability::Throwaway,
     )?;
-    let mut measure = cargo::command(&tool);
-    measure
-        .current_dir(cargo::workspace_root())
-        .args(["llvm-cov", "--summary-only", "--no-fail-fast"])
-        // Tests of the program run it in processes of its own, in an environment without our instruments.
-        .args([
-            "--workspace",
-            "--exclude=xtask",
-            "--exclude=planwright",
-            "--exclude=planwright-bench",
-        ])
-        // A process that is killed while it ends leaves half a profile.
-        .args(["--failure-mode", "all"])
-        .args(["--ignore-filename-regex", NOT_COUNTED])
-        .args(["--fail-under-lines", &arguments.least.to_string()]);
-    measure.envs(cluster.environment());
-    let status = child::run(&mut measure, &signals).context("could not run cargo-llvm-cov")?;
-    if arguments.html {
-        let mut pages = cargo::command(&tool);
-        pages
+    let measure = |arguments: &[&str]| {
+        let mut command = cargo::command(&tool);
+        command
             .current_dir(cargo::workspace_root())
-            .args(["llvm-cov", "report", "--html"])
-            .args(["--ignore-filename-regex", NOT_COUNTED]);
-        child::run(&mut pages, &signals).context("could not run cargo-llvm-cov")?;
+            .arg("llvm-cov")
+            .args(arguments)
+            .envs(cluster.environment());
+        child::run(&mut command, &signals).context("could not run cargo-llvm-cov")
+    };
+    for step in STEPS {
+        let status = measure(step)?;
+        if !status.success() {
+            return Ok(child::exit_code(status));
+        }
     }
+    let counted = ["--failure-mode=all", "--ignore-filename-regex", NOT_COUNTED];
+    if arguments.html {
+        measure(&[&["report", "--html"], &counted[..]].concat())?;
+    }
+    let least = format!("--fail-under-lines={}", arguments.least);
+    let summary = ["report", "--summary-only", &least];
+    let status = measure(&[&summary[..], &counted[..]].concat())?;
     Ok(child::exit_code(status))
 }
