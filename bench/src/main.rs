@@ -5,12 +5,14 @@
 //! shared and disks have moods.
 
 #![expect(
+    clippy::print_stderr,
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     reason = "a measuring program: it prints, starts itself again, and stops at the first surprise"
 )]
 
+mod drive;
 mod hand;
 mod postgres;
 mod rounds;
@@ -18,7 +20,9 @@ mod size;
 mod sqlite;
 mod work;
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -33,6 +37,21 @@ fn main() {
         ["store", "postgres"] => postgres::measure(),
         ["store", "size"] => size::measure(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
-        _ => println!("usage: planwright-bench store [sqlite|postgres|size]"),
+        ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
+        _ => {
+            eprintln!("usage: planwright-bench store [sqlite|postgres|size]");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn ended(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("planwright-bench: {why}");
+            ExitCode::FAILURE
+        }
     }
 }
