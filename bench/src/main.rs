@@ -1,5 +1,6 @@
 //! Measures the stores against hand-written loops that write exactly the same rows, in the same run
-//! on the same disk. Run by `cargo xtask bench store`; prints a table for `docs/performance.md`.
+//! on the same disk (`cargo xtask bench store`), and whole lives against other programs' (`cargo xtask
+//! bench peers`). Prints tables for `docs/performance.md`.
 //!
 //! Every figure is a ratio within a round, and the median of several rounds, because machines are
 //! shared and disks have moods.
@@ -14,6 +15,7 @@
 
 mod drive;
 mod hand;
+mod peers;
 mod postgres;
 mod rounds;
 mod size;
@@ -37,9 +39,13 @@ fn main() -> ExitCode {
         ["store", "postgres"] => postgres::measure(),
         ["store", "size"] => size::measure(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
+        ["peers", rest @ ..] => return ended(peers::measure(rest)),
+        ["render"] => return ended(peers::render()),
         ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
         _ => {
-            eprintln!("usage: planwright-bench store [sqlite|postgres|size]");
+            eprintln!(
+                "usage: planwright-bench store [sqlite|postgres|size] | peers [--only NAME]... [--runs N] | render"
+            );
             return ExitCode::from(2);
         }
     }

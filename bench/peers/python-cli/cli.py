@@ -46,7 +46,7 @@ def engine(path: Path):
     return made
 
 
-Store = Annotated[Path, typer.Option()]
+Store = Annotated[Path, typer.Option(envvar="PLANS")]
 
 
 @app.command()
