@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::contender::{CONCURRENCIES, Contender, Database};
+use super::contender::{CONCURRENCIES, Contender, Database, Kind};
 use super::results::{Idle, Measured, Outcome, Quantiles, Rate, Spread, Throughput};
 use super::server::Server;
 use super::{child, probe, setup};
@@ -18,8 +18,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 const SLOW: f64 = 2.0;
 /// Processors busier than this, with nothing of ours running, are noisy.
 const BUSY: f64 = 0.25;
-/// How often the noisy runs of one figure are repeated.
+/// How often the noisy runs of one figure are repeated, and never oftener than it has runs.
 const REPEATS: usize = 3;
+/// How long a run waits for the machine to become quiet.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Looks at the machine before anything runs.
 const FIRST_LOOKS: usize = 5;
 /// Lives that are not measured: connections are opened, statements prepared, code compiled.
@@ -135,7 +137,7 @@ impl Bench {
                 self.run(cell, &format!("round {round} of {}", self.runs))?;
             }
         }
-        for repeat in 1..=REPEATS {
+        for repeat in 1..=REPEATS.min(self.runs) {
             for cell in &mut cells {
                 if cell.quiet_runs() < self.runs {
                     self.run(cell, &format!("repeat {repeat}"))?;
@@ -206,6 +208,21 @@ impl Bench {
         Ok(moment)
     }
 
+    /// Looks until it likes what it sees, or has waited long enough.
+    fn look_until_quiet(&mut self) -> Result<probe::Moment, String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let moment = self.look()?;
+            if !self.is_noisy(moment) || Instant::now() > deadline {
+                return Ok(moment);
+            }
+        }
+    }
+
+    fn is_noisy(&self, moment: probe::Moment) -> bool {
+        moment.fsync_us > SLOW * self.best() || moment.busy > BUSY
+    }
+
     fn best(&self) -> f64 {
         self.probes.iter().copied().fold(f64::INFINITY, f64::min)
     }
@@ -215,7 +232,7 @@ impl Bench {
         if cell.failed.is_some() {
             return Ok(());
         }
-        let before = self.look()?;
+        let before = self.look_until_quiet()?;
         let flags = [
             ("--lives", cell.lives),
             ("--concurrency", cell.concurrency),
@@ -224,7 +241,7 @@ impl Bench {
         let lived = self.drive::<Lived>(cell.contender, &flags);
         let after = self.look()?;
         let slowest = before.fsync_us.max(after.fsync_us);
-        let noisy = slowest > SLOW * self.best() || before.busy.max(after.busy) > BUSY;
+        let noisy = self.is_noisy(before) || self.is_noisy(after);
         let who = format!(
             "{when}: {}, {} at once",
             cell.contender.name, cell.concurrency
@@ -250,8 +267,7 @@ impl Bench {
     }
 
     fn idle(&mut self, contender: &Contender) -> Result<Idle, String> {
-        let limit = super::Kind::Limit;
-        if contender.kind == limit {
+        if contender.kind == Kind::Limit {
             return Err("nobody waits for anything".to_owned());
         }
         eprintln!("idle: {}", contender.name);

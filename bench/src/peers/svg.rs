@@ -8,7 +8,8 @@ const ROW: f64 = 24.0;
 const LABEL: f64 = 190.0;
 const RIGHT: f64 = 110.0;
 const TEXT: &str = "#7b8794";
-const GRID: &str = "#7b879455";
+/// Behind everything else: the text's colour, let through.
+const GRID: &str = "#7b8794\" stroke-opacity=\"0.35";
 
 /// What a mark stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
