@@ -8,8 +8,18 @@ const ROW: f64 = 24.0;
 const LABEL: f64 = 190.0;
 const RIGHT: f64 = 110.0;
 const TEXT: &str = "#7b8794";
-/// Behind everything else: the text's colour, let through.
-const GRID: &str = "#7b8794\" stroke-opacity=\"0.35";
+/// Behind everything else.
+const GRID: Stroke = Stroke {
+    colour: TEXT,
+    width: 1.0,
+    style: " stroke-opacity=\"0.35\"",
+};
+/// What a figure is compared with.
+const TARGET: Stroke = Stroke {
+    colour: TEXT,
+    width: 1.5,
+    style: " stroke-dasharray=\"5 4\"",
+};
 
 /// What a mark stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,13 +127,13 @@ impl Panel {
         let (first, last) = (top + 26.0, top + self.height() - 34.0);
         for tick in axis.ticks() {
             let x = axis.at(tick);
-            line(svg, (x, first), (x, last), GRID, 1.0, "");
+            line(svg, (x, first), (x, last), &GRID);
             text(svg, x, last + 15.0, "middle", "normal", &short(tick));
         }
         text(svg, WIDTH - 8.0, last + 15.0, "end", "normal", self.unit);
         if let Some(target) = self.target {
             let x = axis.at(target);
-            line(svg, (x, first), (x, last), TEXT, 1.5, "5 4");
+            line(svg, (x, first), (x, last), &TARGET);
         }
         let mut y = first + ROW / 2.0;
         for row in &self.rows {
@@ -141,11 +151,15 @@ impl Panel {
 
 impl Row {
     fn draw(&self, svg: &mut String, axis: &Axis, y: f64) {
-        let colour = self.tone.colour();
         let end = match self.mark {
             Mark::Point { at, from, to } => {
-                line(svg, (LABEL, y), (axis.at(at), y), GRID, 1.0, "");
-                line(svg, (axis.at(from), y), (axis.at(to), y), colour, 2.0, "");
+                line(svg, (LABEL, y), (axis.at(at), y), &GRID);
+                line(
+                    svg,
+                    (axis.at(from), y),
+                    (axis.at(to), y),
+                    &Stroke::of(self.tone, 2.0),
+                );
                 circle(svg, axis.at(at), y, 5.0, self.tone);
                 Some((axis.at(to).max(axis.at(at)), at))
             }
@@ -155,14 +169,24 @@ impl Row {
                 to,
                 far,
             } => {
-                line(svg, (axis.at(from), y), (axis.at(to), y), colour, 8.0, "");
+                line(
+                    svg,
+                    (axis.at(from), y),
+                    (axis.at(to), y),
+                    &Stroke::of(self.tone, 8.0),
+                );
                 let x = axis.at(middle);
-                line(svg, (x, y - 8.0), (x, y + 8.0), colour, 3.0, "");
+                line(svg, (x, y - 8.0), (x, y + 8.0), &Stroke::of(self.tone, 3.0));
                 circle(svg, axis.at(far), y, 2.5, self.tone);
                 Some((axis.at(far).max(axis.at(to)), middle))
             }
             Mark::Bar { to } => {
-                line(svg, (LABEL, y), (axis.at(to), y), colour, 12.0, "");
+                line(
+                    svg,
+                    (LABEL, y),
+                    (axis.at(to), y),
+                    &Stroke::of(self.tone, 12.0),
+                );
                 Some((axis.at(to), to))
             }
             Mark::Absent => None,
@@ -262,15 +286,33 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, weight: &str, words: &st
     );
 }
 
-fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str, width: f64, dash: &str) {
-    let dash = if dash.is_empty() {
-        String::new()
-    } else {
-        format!(" stroke-dasharray=\"{dash}\"")
-    };
+/// How a line is drawn.
+struct Stroke {
+    colour: &'static str,
+    width: f64,
+    /// Further attributes, each after a space.
+    style: &'static str,
+}
+
+impl Stroke {
+    fn of(tone: Tone, width: f64) -> Self {
+        Self {
+            colour: tone.colour(),
+            width,
+            style: "",
+        }
+    }
+}
+
+fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), stroke: &Stroke) {
+    let Stroke {
+        colour,
+        width,
+        style,
+    } = stroke;
     let _ = writeln!(
         svg,
-        "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\"{dash}/>",
+        "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\"{style}/>",
         from.0, from.1, to.0, to.1
     );
 }
