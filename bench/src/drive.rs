@@ -21,7 +21,7 @@ const GROUP: usize = 100;
 /// What a driver is asked for.
 #[derive(Default)]
 struct Options {
-    lives: usize,
+    seconds: u64,
     concurrency: usize,
     warmup: usize,
     idle: usize,
@@ -47,18 +47,23 @@ impl Options {
         let mut words = words.iter();
         while let Some(flag) = words.next() {
             let value = words.next().ok_or(format!("{flag} needs a value"))?;
-            let number = || value.parse().map_err(|_| format!("{flag} needs a number"));
+            let number: Result<usize, _> =
+                value.parse().map_err(|_| format!("{flag} needs a number"));
             match *flag {
-                "--lives" => options.lives = number()?,
-                "--concurrency" => options.concurrency = number()?,
-                "--warmup" => options.warmup = number()?,
-                "--idle" => options.idle = number()?,
+                "--seconds" => options.seconds = u64::try_from(number?).unwrap_or_default(),
+                "--concurrency" => options.concurrency = number?,
+                "--warmup" => options.warmup = number?,
+                "--idle" => options.idle = number?,
                 "--postgres" => options.postgres = Some((*value).to_owned()),
                 "--directory" => options.directory = value.into(),
                 _ => return Err(format!("there is no flag {flag}")),
             }
         }
         Ok(options)
+    }
+
+    fn duration(&self) -> Duration {
+        Duration::from_secs(self.seconds)
     }
 
     fn sqlite(&self) -> Lifecycle {
@@ -80,7 +85,8 @@ impl Options {
 
 fn own(options: &Options, open: &dyn Fn() -> Result<Lifecycle, String>) -> Result<(), String> {
     let lifecycle = open()?;
-    crowd(options.concurrency, options.warmup, || live(&lifecycle))?;
+    let warming = |number| number < options.warmup;
+    crowd(options.concurrency, warming, || live(&lifecycle))?;
     if options.idle > 0 {
         let alone = idle(options.idle, &lifecycle, &lifecycle)?;
         // Another store at the same place hears of our commits only as another process would.
@@ -89,7 +95,8 @@ fn own(options: &Options, open: &dyn Fn() -> Result<Lifecycle, String>) -> Resul
         return Ok(());
     }
     let stopwatch = Instant::now();
-    let latencies = crowd(options.concurrency, options.lives, || live(&lifecycle))?;
+    let measuring = |_| stopwatch.elapsed() < options.duration();
+    let latencies = crowd(options.concurrency, measuring, || live(&lifecycle))?;
     report(&latencies, stopwatch.elapsed());
     Ok(())
 }
@@ -100,16 +107,16 @@ fn live(lifecycle: &Lifecycle) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// So many threads live lives until there are none left. How long each took.
+/// So many threads live lives as long as it goes on. How long each took.
 fn crowd(
     callers: usize,
-    lives: usize,
+    goes_on: impl Fn(usize) -> bool + Sync,
     live: impl Fn() -> Result<(), String> + Sync,
 ) -> Result<Vec<Duration>, String> {
     let begun = AtomicUsize::new(0);
     let caller = || {
         let mut latencies = Vec::new();
-        while begun.fetch_add(1, Ordering::Relaxed) < lives {
+        while goes_on(begun.fetch_add(1, Ordering::Relaxed)) {
             let stopwatch = Instant::now();
             live()?;
             latencies.push(stopwatch.elapsed());
@@ -182,8 +189,7 @@ fn by_hand(options: &Options) -> Result<(), String> {
     let rows = hand::life_rows();
     let group = if options.concurrency == 1 { 1 } else { GROUP };
     let path = options.directory.join("hand.db");
-    hand::run_lives(&path, &rows, options.warmup, group);
-    let (latencies, elapsed) = hand::run_lives(&path, &rows, options.lives, group);
+    let (latencies, elapsed) = hand::run_lives(&path, &rows, options.duration(), group);
     report(&latencies, elapsed);
     Ok(())
 }
@@ -195,14 +201,13 @@ fn pgbench(options: &Options) -> Result<(), String> {
     let script = options.directory.join("life.sql");
     std::fs::write(&script, postgres::life(&hand::life_rows())).unwrap();
     let log = options.directory.join("latencies");
-    let each = options.lives.div_ceil(options.concurrency);
     let output = Command::new(postgres::program("pgbench"))
         .env("PGOPTIONS", "-c search_path=planwright")
         .args(["--no-vacuum", "--protocol=prepared", "--log"])
         .arg(format!("--log-prefix={}", log.display()))
         .arg(format!("--jobs={}", options.concurrency.min(2)))
         .arg(format!("--client={}", options.concurrency))
-        .arg(format!("--transactions={each}"))
+        .arg(format!("--time={}", options.seconds))
         .arg(format!("--file={}", script.display()))
         .arg(options.url()?)
         .output()

@@ -132,21 +132,24 @@ pub fn run(directory: &Path, rows: &[Written]) -> Duration {
     stopwatch.elapsed()
 }
 
-/// How long each of so many lives takes and all of them, `group` transitions in a transaction. A life is
-/// over with the transaction that holds its last transition.
+/// Begins lives for this long, `group` transitions in a transaction. How long each took, and all of them.
+///
+/// A life is over with the transaction that holds its last transition.
 pub fn run_lives(
     path: &Path,
     rows: &[Written],
-    lives: usize,
+    duration: Duration,
     group: usize,
 ) -> (Vec<Duration>, Duration) {
     let connection = fresh(path);
     let stopwatch = Instant::now();
-    let mut latencies = Vec::with_capacity(lives);
-    let mut begun = Vec::with_capacity(lives);
+    let mut latencies = Vec::new();
+    let mut begun = Vec::new();
     let mut transitions = 0;
-    for life in 0..lives {
+    // Whole groups, so that every life that was begun is over.
+    while stopwatch.elapsed() < duration || transitions % group != 0 {
         begun.push(Instant::now());
+        let life = begun.len();
         let id = format!("{life:026}");
         for (number, row) in rows.iter().enumerate() {
             if transitions % group == 0 {
@@ -154,7 +157,7 @@ pub fn run_lives(
             }
             write(&connection, &id, &format!("{life:020}-{number:05}"), row);
             transitions += 1;
-            if transitions % group == 0 || transitions == lives * rows.len() {
+            if transitions % group == 0 {
                 execute(&connection, "COMMIT", &[]);
                 let over = transitions / rows.len();
                 latencies.extend(begun[latencies.len()..over].iter().map(Instant::elapsed));

@@ -7,7 +7,7 @@ export function flags() {
   const text = { type: "string" };
   const { values } = parseArgs({
     options: {
-      lives: text,
+      seconds: text,
       concurrency: text,
       warmup: text,
       idle: text,
@@ -16,7 +16,7 @@ export function flags() {
     },
   });
   return {
-    lives: Number(values.lives ?? 0),
+    seconds: Number(values.seconds ?? 1),
     concurrency: Number(values.concurrency ?? 1),
     warmup: Number(values.warmup ?? 0),
     idle: Number(values.idle ?? 0),
@@ -35,7 +35,8 @@ export class Starts {
 
 /** Runs `live(id)` from as many callers as there shall be. */
 export async function drive(options, live, starts) {
-  await crowd(options.concurrency, options.warmup, (number) => live(`warm-${number}`));
+  const warming = (number) => number < options.warmup;
+  await crowd(options.concurrency, warming, (number) => live(`warm-${number}`));
   if (options.idle > 0) {
     const waits = [];
     for (let number = 0; number < options.idle; number += 1) {
@@ -50,7 +51,8 @@ export async function drive(options, live, starts) {
   }
   const latencies = [];
   const begun = performance.now();
-  await crowd(options.concurrency, options.lives, async (number) => {
+  const measuring = () => performance.now() - begun < options.seconds * 1000;
+  await crowd(options.concurrency, measuring, async (number) => {
     const before = performance.now();
     await live(`life-${number}`);
     latencies.push(performance.now() - before);
@@ -59,10 +61,11 @@ export async function drive(options, live, starts) {
   print({ lives: latencies.length, seconds, latencies_ms: latencies });
 }
 
-async function crowd(callers, count, work) {
+/** So many callers take numbers as long as there are any. */
+async function crowd(callers, goesOn, work) {
   let next = 0;
   const caller = async () => {
-    while (next < count) {
+    while (goesOn(next)) {
       const number = next;
       next += 1;
       await work(number);

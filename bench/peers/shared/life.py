@@ -1,13 +1,13 @@
 """What every Python driver shares: its flags, the closed loop of callers, and the one line it prints.
 
-A driver keeps `--concurrency` lives going until `--lives` are over, or, with `--idle`, starts single
-lives on an idle peer and tells how long it took until their first step ran.
+A driver keeps `--concurrency` lives going for `--seconds` and waits for the last to end, or, with
+`--idle`, starts single lives on an idle peer and tells how long it took until their first step ran.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
-import queue
 import random
 import threading
 import time
@@ -15,7 +15,7 @@ import time
 
 def flags():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--lives", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--concurrency", type=int, default=1)
     parser.add_argument("--warmup", type=int, default=0)
     parser.add_argument("--idle", type=int, default=0)
@@ -47,9 +47,20 @@ def pause():
     return random.uniform(0.05, 0.15)
 
 
+def warming(options):
+    """The numbers of the lives that are not measured."""
+    return iter(range(options.warmup))
+
+
+def measuring(options):
+    """Numbers of lives until time is over."""
+    deadline = time.perf_counter() + options.seconds
+    return itertools.takewhile(lambda _: time.perf_counter() < deadline, itertools.count())
+
+
 def drive(options, live, starts):
     """Runs `live(id)`, a blocking call, from as many threads as there are callers."""
-    crowd(options.concurrency, options.warmup, lambda number: live(f"warm-{number}"))
+    crowd(options.concurrency, warming(options), lambda number: live(f"warm-{number}"))
     if options.idle:
         waits = []
         for number in range(options.idle):
@@ -68,33 +79,30 @@ def drive(options, live, starts):
         latencies.append((time.perf_counter() - begun) * 1000)
 
     begun = time.perf_counter()
-    crowd(options.concurrency, options.lives, timed)
+    crowd(options.concurrency, measuring(options), timed)
     report(len(latencies), time.perf_counter() - begun, latencies)
 
 
-def crowd(callers, count, work):
+def crowd(callers, numbers, work):
     """So many threads take numbers until there are none left. The first failure is raised."""
-    if callers == 1:
-        for number in range(count):
-            work(number)
-        return
-    numbers = queue.SimpleQueue()
-    for number in range(count):
-        numbers.put(number)
+    taking = threading.Lock()
     failures = []
+
+    def take():
+        with taking:
+            return None if failures else next(numbers, None)
 
     def caller():
         try:
-            while not failures:
-                work(numbers.get_nowait())
-        except queue.Empty:
-            pass
+            while (number := take()) is not None:
+                work(number)
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=caller) for _ in range(callers)]
+    threads = [threading.Thread(target=caller) for _ in range(callers - 1)]
     for thread in threads:
         thread.start()
+    caller()
     for thread in threads:
         thread.join()
     if failures:
@@ -103,7 +111,7 @@ def crowd(callers, count, work):
 
 async def drive_async(options, live, starts):
     """The same for `await live(id)`, from as many tasks."""
-    await crowd_async(options.concurrency, options.warmup, lambda number: live(f"warm-{number}"))
+    await crowd_async(options.concurrency, warming(options), lambda number: live(f"warm-{number}"))
     if options.idle:
         waits = []
         for number in range(options.idle):
@@ -122,13 +130,11 @@ async def drive_async(options, live, starts):
         latencies.append((time.perf_counter() - begun) * 1000)
 
     begun = time.perf_counter()
-    await crowd_async(options.concurrency, options.lives, timed)
+    await crowd_async(options.concurrency, measuring(options), timed)
     report(len(latencies), time.perf_counter() - begun, latencies)
 
 
-async def crowd_async(callers, count, work):
-    numbers = iter(range(count))
-
+async def crowd_async(callers, numbers, work):
     async def caller():
         for number in numbers:
             await work(number)

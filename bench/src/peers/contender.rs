@@ -12,8 +12,6 @@ pub struct Contender {
     pub kind: Kind,
     pub driver: Driver,
     pub database: Database,
-    /// Lives of a run with one caller and with many: a few seconds' worth on a usual disk.
-    pub lives: [usize; 2],
     /// What must be known to read its figures.
     pub note: &'static str,
 }
@@ -63,7 +61,6 @@ pub const CONTENDERS: [Contender; 10] = [
         kind: Kind::Own,
         driver: Driver::Own,
         database: Database::Files,
-        lives: [1500, 10_000],
         note: "nine transitions a life, one durable transaction each; many callers share them",
     },
     Contender {
@@ -72,7 +69,6 @@ pub const CONTENDERS: [Contender; 10] = [
         kind: Kind::Own,
         driver: Driver::Own,
         database: Database::Postgres,
-        lives: [600, 3000],
         note: "nine transitions a life, one transaction each",
     },
     Contender {
@@ -81,7 +77,6 @@ pub const CONTENDERS: [Contender; 10] = [
         kind: Kind::Limit,
         driver: Driver::Own,
         database: Database::Files,
-        lives: [2000, 20_000],
         note: "the same rows, nothing read or decided; one transition a transaction, at 32 a hundred",
     },
     Contender {
@@ -90,7 +85,6 @@ pub const CONTENDERS: [Contender; 10] = [
         kind: Kind::Limit,
         driver: Driver::Own,
         database: Database::Postgres,
-        lives: [600, 3200],
         note: "the same rows, held and written statement by statement, nothing decided",
     },
     Contender {
@@ -102,7 +96,6 @@ pub const CONTENDERS: [Contender; 10] = [
             package: "@restatedev/restate-server",
         },
         database: Database::Files,
-        lives: [400, 2000],
         note: "a workflow of three durable steps; the server and its journal, all defaults",
     },
     Contender {
@@ -114,7 +107,6 @@ pub const CONTENDERS: [Contender; 10] = [
             package: "graphile-worker",
         },
         database: Database::Postgres,
-        lives: [600, 1500],
         note: "three jobs, each adding the next; keeps no history, and the last job's end is committed a moment later",
     },
     Contender {
@@ -126,7 +118,6 @@ pub const CONTENDERS: [Contender; 10] = [
             package: "pgqueuer",
         },
         database: Database::Postgres,
-        lives: [300, 1500],
         note: "three jobs, each enqueueing the next; logs their ends in batches, a moment later",
     },
     Contender {
@@ -138,7 +129,6 @@ pub const CONTENDERS: [Contender; 10] = [
             package: "langgraph",
         },
         database: Database::Files,
-        lives: [500, 600],
         note: "a graph of three nodes, checkpoints written before the next node starts",
     },
     Contender {
@@ -150,7 +140,6 @@ pub const CONTENDERS: [Contender; 10] = [
             package: "dbos",
         },
         database: Database::Files,
-        lives: [200, 200],
         note: "a workflow of three steps",
     },
     Contender {
@@ -162,7 +151,6 @@ pub const CONTENDERS: [Contender; 10] = [
             package: "dbos",
         },
         database: Database::Postgres,
-        lives: [250, 300],
         note: "a workflow of three steps",
     },
 ];

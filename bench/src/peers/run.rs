@@ -24,6 +24,8 @@ const REPEATS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Looks at the machine before anything runs.
 const FIRST_LOOKS: usize = 5;
+/// How long lives are begun in a run.
+const SECONDS: usize = 4;
 /// Lives that are not measured: connections are opened, statements prepared, code compiled.
 const WARMUP: usize = 50;
 /// Starts of an idle contender.
@@ -71,7 +73,6 @@ struct Waited {
 struct Cell<'a> {
     contender: &'a Contender,
     concurrency: usize,
-    lives: usize,
     runs: Vec<Run>,
     /// Why there will be no more.
     failed: Option<String>,
@@ -122,11 +123,10 @@ impl Bench {
             if let Err(why) = &ready {
                 eprintln!("{}: {why}", contender.name);
             }
-            for (concurrency, lives) in CONCURRENCIES.into_iter().zip(contender.lives) {
+            for concurrency in CONCURRENCIES {
                 cells.push(Cell {
                     contender,
                     concurrency,
-                    lives,
                     runs: Vec::new(),
                     failed: ready.clone().err(),
                 });
@@ -234,7 +234,7 @@ impl Bench {
         }
         let before = self.look_until_quiet()?;
         let flags = [
-            ("--lives", cell.lives),
+            ("--seconds", SECONDS),
             ("--concurrency", cell.concurrency),
             ("--warmup", WARMUP),
         ];
@@ -358,7 +358,6 @@ mod tests {
         Cell {
             contender: &CONTENDERS[0],
             concurrency: 1,
-            lives: 1,
             runs: runs
                 .iter()
                 .map(|(rate, noisy)| Run {
