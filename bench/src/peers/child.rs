@@ -40,7 +40,7 @@ pub fn output(command: &mut Command, limit: Duration) -> Result<String, String> 
     );
     match status {
         Some(status) if status.success() => Ok(stdout),
-        Some(status) => Err(format!("{status}: {}", last_line(&stderr))),
+        Some(status) => Err(format!("{status}: {}", reason(&stderr))),
         None => Err(format!("it took longer than {} seconds", limit.as_secs())),
     }
 }
@@ -70,10 +70,16 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The last line that says something; tools print the reason at the end.
-fn last_line(text: &str) -> &str {
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.map_or("it said nothing", str::trim)
+/// The last line that tells an error, or else the last that says something: what tools print behind the
+/// reason is where a log is, what runtime it was, or advice.
+fn reason(text: &str) -> &str {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let tells = |line: &&str| {
+        let line = line.to_lowercase();
+        line.contains("error") && !line.contains("complete log") && !line.starts_with("at ")
+    };
+    let line = lines().rfind(tells).or_else(|| lines().next_back());
+    line.unwrap_or("it said nothing")
 }
 
 #[cfg(test)]
@@ -92,6 +98,18 @@ mod tests {
         assert_eq!(failed, Err("exit status: 3: because".to_owned()));
         let absent = output(&mut Command::new("no-such-program"), minute);
         assert!(absent.is_err_and(|why| why.contains("could not be run")));
+    }
+
+    #[test]
+    fn the_reason_is_not_what_is_printed_behind_it() {
+        let psql = "psql: error: connection refused\n\tIs the server running?\n";
+        assert_eq!(reason(psql), "psql: error: connection refused");
+        let npm = "npm error 404 Not Found\nnpm error A complete log of this run is in: x\n";
+        assert_eq!(reason(npm), "npm error 404 Not Found");
+        let node = "Error: no such port\n    at Error.new (x)\n\nNode.js v20\n";
+        assert_eq!(reason(node), "Error: no such port");
+        assert_eq!(reason("killed\n\n"), "killed");
+        assert_eq!(reason(""), "it said nothing");
     }
 
     #[test]
