@@ -243,12 +243,9 @@ fn targets(results: &Results) -> String {
     for (concurrency, target) in CONCURRENCIES.into_iter().zip([2.5, 10.0]) {
         let ours = rate_of(results, "planwright-sqlite", concurrency);
         let best = best_peer(results, concurrency);
-        let what = match best {
-            Some((peer, _)) => {
-                format!("SQLite / best peer ({}), {concurrency} at once", peer.label)
-            }
-            None => format!("SQLite / best peer, {concurrency} at once"),
-        };
+        let (label, name) = best.map_or(("none", ""), |(peer, _)| (&*peer.label, &*peer.name));
+        let mark = mark(results, &["planwright-sqlite", name], concurrency);
+        let what = format!("SQLite / best peer ({label}), {concurrency} at once{mark}");
         let figure = ours.zip(best).map(|(ours, (_, best))| ours / best);
         row(&what, figure, target, true);
     }
@@ -256,8 +253,9 @@ fn targets(results: &Results) -> String {
         let ours = rate_of(results, "planwright-postgres", concurrency);
         let limit = rate_of(results, "pgbench", concurrency);
         let figure = ours.zip(limit).map(|(ours, limit)| ours / limit);
+        let mark = mark(results, &["planwright-postgres", "pgbench"], concurrency);
         row(
-            &format!("PostgreSQL / pgbench, {concurrency} at once"),
+            &format!("PostgreSQL / pgbench, {concurrency} at once{mark}"),
             figure,
             0.7,
             true,
@@ -288,6 +286,14 @@ fn targets(results: &Results) -> String {
 fn rate_of(results: &Results, name: &str, concurrency: usize) -> Option<f64> {
     let one = results.contenders.iter().find(|one| one.name == name)?;
     Some(one.at(concurrency)?.lives_per_second.median)
+}
+
+/// Whether what is compared stayed noisy.
+fn mark(results: &Results, names: &[&str], concurrency: usize) -> &'static str {
+    let compared = |one: &&Measured| names.contains(&one.name.as_str());
+    let mut rates = results.contenders.iter().filter(compared);
+    let noisy = |one: &Measured| one.at(concurrency).is_some_and(|rate| rate.noisy_runs > 0);
+    if rates.any(noisy) { NOISY } else { "" }
 }
 
 fn best_peer(results: &Results, concurrency: usize) -> Option<(&Measured, f64)> {
