@@ -15,53 +15,50 @@ const SMALL: usize = 1_000;
 const MIDDLE: usize = 100_000;
 const LARGE: usize = 1_000_000;
 const ROUNDS: usize = 5;
+const SAMPLES: usize = 500;
 
 pub fn measure() {
     let directory = tempfile::tempdir_in(".").unwrap();
-    let path = directory.path().join("size.db");
-    let lifecycle = Lifecycle::open(SqliteStore::new(&path, SqliteOptions::default()));
-    let mut plans = Vec::new();
-    grow(&lifecycle, &mut plans, SMALL);
-    let small = costs(&lifecycle, &plans);
+    let open = |path: &Path| Lifecycle::open(SqliteStore::new(path, SqliteOptions::default()));
+    let small = open(&directory.path().join("small.db"));
+    let small_plans = grow(&small, SMALL);
+    costs((&small, &small_plans), (&small, &small_plans));
     let small_memory = resident_megabytes();
-    grow(&lifecycle, &mut plans, MIDDLE);
+    let large_path = directory.path().join("large.db");
+    let large = open(&large_path);
+    let mut large_plans = grow(&large, MIDDLE);
     report(
         "`planwright status` / minimal program, 100,000 plans",
-        &ratio(&status(&path, &plans)),
+        &ratio(&status(&large_path, &large_plans)),
         "≤ 2",
     );
-    let ids: Vec<PlanId> = plans.iter().step_by(997).copied().collect();
-    let count = plans.len();
-    drop(plans);
-    let mut plans = ids;
-    grow_from(&lifecycle, count, LARGE);
-    let large = costs(&lifecycle, &plans);
-    plans.clear();
-    for (index, what) in ["claim", "status", "list page"].iter().enumerate() {
-        let growth = large[index] / small[index];
-        report(
-            &format!("{what}, 1,000,000 plans / 1,000 plans"),
-            &format!("**{growth:.2}**"),
-            "≤ 1.5",
-        );
-    }
+    large_plans.extend(grow(&large, LARGE - MIDDLE));
+    costs((&large, &large_plans), (&large, &large_plans));
     let memory = format!("{small_memory:.0} MB → {:.0} MB", resident_megabytes());
+    let rounds: Vec<[f64; 3]> = (0..ROUNDS)
+        .map(|_| costs((&small, &small_plans), (&large, &large_plans)))
+        .collect();
+    for (index, what) in ["claim", "status", "list page"].iter().enumerate() {
+        let growth: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
+        let what = format!("{what}, 1,000,000 plans / 1,000 plans");
+        report(&what, &ratio(&growth), "≤ 1.5");
+    }
     report("memory, 1,000 → 1,000,000 plans", &memory, "flat");
 }
 
-fn grow(lifecycle: &Lifecycle, plans: &mut Vec<PlanId>, to: usize) {
-    let made = create(lifecycle, to - plans.len());
-    plans.extend(made);
-}
-
-fn grow_from(lifecycle: &Lifecycle, from: usize, to: usize) {
-    let mut made = from;
-    while made < to {
-        // In portions, so that the ids of a million plans are not what memory is measured on.
-        let portion = (to - made).min(50_000);
-        create(lifecycle, portion);
-        made += portion;
+/// Makes `count` more plans and keeps the ids of some of them, from everywhere between the oldest and the
+/// newest: of all, and they would be what the memory is measured on.
+fn grow(lifecycle: &Lifecycle, count: usize) -> Vec<PlanId> {
+    const PORTION: usize = 10_000;
+    let step = (count / 1_000).max(1);
+    let mut some = Vec::new();
+    let mut made = 0;
+    while made < count {
+        let portion = create(lifecycle, (count - made).min(PORTION));
+        made += portion.len();
+        some.extend(portion.into_iter().step_by(step));
     }
+    some
 }
 
 fn create(lifecycle: &Lifecycle, count: usize) -> Vec<PlanId> {
@@ -84,31 +81,37 @@ fn create(lifecycle: &Lifecycle, count: usize) -> Vec<PlanId> {
     })
 }
 
-/// Microseconds of a claim (and its release), a status and a list page; medians.
-fn costs(lifecycle: &Lifecycle, plans: &[PlanId]) -> [f64; 3] {
-    let step = (plans.len() / 200).max(1);
-    let some: Vec<PlanId> = plans.iter().step_by(step).copied().collect();
-    let claims = some.iter().map(|_| {
-        let stopwatch = Instant::now();
-        let claim = lifecycle
-            .claim(Phase::Strategize, "bench", Span::seconds(60), &call())
-            .unwrap()
-            .unwrap();
-        let elapsed = stopwatch.elapsed();
-        claim.release().unwrap();
-        elapsed
-    });
-    let claims = micros(claims.collect());
-    let reads = micros(
-        some.iter()
-            .map(|id| timed(|| drop(lifecycle.get_plan(*id).unwrap())))
-            .collect(),
-    );
-    let pages = some.iter().map(|id| {
-        let filter = PlanFilter::default();
-        timed(|| drop(lifecycle.list_plans(&filter, Some(*id), 20).unwrap()))
-    });
-    [claims, reads, micros(pages.collect())]
+/// How many times dearer a claim, a status and a list page are in the second store than in the first.
+fn costs(first: (&Lifecycle, &[PlanId]), second: (&Lifecycle, &[PlanId])) -> [f64; 3] {
+    let growth = |cost: fn(&Lifecycle, PlanId) -> Duration| {
+        // By turns: whatever else the machine does then falls on both.
+        let (one, other) = (0..SAMPLES)
+            .map(|index| {
+                let one = cost(first.0, first.1[index * first.1.len() / SAMPLES]);
+                let other = cost(second.0, second.1[index * second.1.len() / SAMPLES]);
+                (one, other)
+            })
+            .unzip();
+        micros(other) / micros(one)
+    };
+    [growth(claim), growth(read), growth(page)]
+}
+
+fn claim(lifecycle: &Lifecycle, _: PlanId) -> Duration {
+    let stopwatch = Instant::now();
+    let claim = lifecycle.claim(Phase::Strategize, "bench", Span::seconds(60), &call());
+    let elapsed = stopwatch.elapsed();
+    claim.unwrap().unwrap().release().unwrap();
+    elapsed
+}
+
+fn read(lifecycle: &Lifecycle, plan: PlanId) -> Duration {
+    timed(|| drop(lifecycle.get_plan(plan).unwrap()))
+}
+
+fn page(lifecycle: &Lifecycle, plan: PlanId) -> Duration {
+    let filter = PlanFilter::default();
+    timed(|| drop(lifecycle.list_plans(&filter, Some(plan), 20).unwrap()))
 }
 
 fn status(path: &Path, plans: &[PlanId]) -> Vec<f64> {

@@ -1,6 +1,5 @@
 //! `cargo xtask bench`: figures for `docs/performance.md`, on a server that really writes to disk.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -92,10 +91,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !built.success() {
         return Ok(child::exit_code(built));
     }
-    let mut bench = cargo::command(target_directory()?.join("release").join("planwright-bench"));
+    let mut bench = cargo::command(
+        cargo::target_directory()?
+            .join("release")
+            .join("planwright-bench"),
+    );
     // In the target directory, because /tmp may be memory and a bench has to wait for a disk.
     bench
-        .current_dir(target_directory()?)
+        .current_dir(cargo::target_directory()?)
         .args(arguments.what.words());
     // Held until the bench is over.
     let _cluster = match arguments.what {
@@ -126,15 +129,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn start_server(signals: &Signals) -> anyhow::Result<Cluster> {
     Cluster::start(&ServerPrograms::find_or_install(signals)?, Durability::Full)
-}
-
-/// Where cargo puts what it builds: two up from this program.
-fn target_directory() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("this program has no path")?;
-    let directory = own.parent().and_then(|profile| profile.parent());
-    Ok(directory
-        .context("this program lies in no target directory")?
-        .to_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use std::env;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
+
+use anyhow::Context;
 
 /// A cargo command in the root of the workspace, of the toolchain that built this program.
 pub fn cargo() -> Command {
@@ -26,13 +29,22 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-fn workspace_root() -> &'static Path {
+pub fn workspace_root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
 
 fn is_set_by_cargo_run(name: &str) -> bool {
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO"
+}
+
+/// Where cargo puts what it builds: two up from this program.
+pub fn target_directory() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("this program has no path")?;
+    let directory = own.parent().and_then(|profile| profile.parent());
+    Ok(directory
+        .context("this program lies in no target directory")?
+        .to_owned())
 }
 
 #[cfg(test)]

@@ -14,10 +14,14 @@ mod bench;
 mod cargo;
 mod child;
 mod ci;
+mod coverage;
+mod mutants;
 mod postgres;
+mod prove;
 mod signals;
 mod step;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -46,6 +50,9 @@ enum Task {
     Test(test::Arguments),
     Ci(ci::Arguments),
     Bench(bench::Arguments),
+    Prove(prove::Arguments),
+    Coverage(coverage::Arguments),
+    Mutants(mutants::Arguments),
     Postgres(postgres::Arguments),
     #[command(hide = true)]
     PostgresGuard(postgres::GuardArguments),
@@ -57,6 +64,9 @@ impl Task {
             Self::Test(arguments) => test::run(&arguments),
             Self::Ci(arguments) => ci::run(&arguments),
             Self::Bench(arguments) => bench::run(&arguments),
+            Self::Prove(arguments) => prove::run(&arguments),
+            Self::Coverage(arguments) => coverage::run(&arguments),
+            Self::Mutants(arguments) => mutants::run(&arguments),
             Self::Postgres(arguments) => postgres::run(&arguments),
             Self::PostgresGuard(arguments) => postgres::guard(&arguments),
         }

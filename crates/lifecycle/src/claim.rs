@@ -12,8 +12,8 @@ use crate::{Call, Done, Error, ExecutionContext, Lifecycle};
 /// attempt. A worker that panics on a plan must not get it back for ever.
 #[must_use = "a claim that is dropped blocks the plan until its lease expires"]
 pub struct Claim {
-    lifecycle: Lifecycle,
-    done: Done,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) done: Done,
     phase: Phase,
     epoch: Epoch,
     caller: Caller,
@@ -117,7 +117,13 @@ impl Claim {
             .release(self.done.plan.id, self.epoch, &self.call())
     }
 
-    fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         Call::by(self.caller.clone())
+    }
+
+    /// The name the holder gave itself.
+    pub(crate) fn owner(&self) -> String {
+        let holder = self.done.plan.stage.holder();
+        holder.map_or_else(String::new, |holder| holder.owner.clone())
     }
 }

@@ -29,6 +29,17 @@ pub enum Error {
     Unknown(StoreError),
 }
 
+impl Error {
+    /// An error of reading what was just committed. That the store failed must not be told as "nothing was
+    /// written".
+    pub(crate) fn after_commit(self) -> Self {
+        match self {
+            Self::Store(error) => Self::Unknown(error),
+            other => other,
+        }
+    }
+}
+
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Self {
         match error {

@@ -59,7 +59,7 @@ impl Lifecycle {
         }
         let name = definition.name.clone();
         self.submit(Command::CreateAction(definition), &Subject::default(), call)?;
-        self.get_action(&name)
+        self.get_action(&name).map_err(Error::after_commit)
     }
 
     /// Takes an action out of use; its plans go on.
@@ -69,7 +69,7 @@ impl Lifecycle {
             &Subject::default(),
             call,
         )?;
-        self.get_action(name)
+        self.get_action(name).map_err(Error::after_commit)
     }
 
     /// Adds a rule to a scope.
@@ -89,20 +89,8 @@ impl Lifecycle {
 
     /// Makes a plan.
     pub fn use_action(&self, request: UseRequest, call: &Call) -> Result<Done, Error> {
-        let new = NewPlan {
-            id: self.ids.plan(),
-            action: request.action,
-            goal: request.goal,
-            arguments: request.arguments,
-            fallback_actors: request.fallback_actors,
-            profile: request
-                .profile
-                .map(|profile| (profile, ProfileSource::Flag)),
-            fallback_profile: request.fallback_profile,
-            limits: request.limits,
-            resources: Vec::new(),
-        };
-        let committed = self.submit(Command::Use(new), &Subject::default(), call)?;
+        let new = Command::Use(self.new_plan(request));
+        let committed = self.submit(new, &Subject::default(), call)?;
         self.done(committed)
     }
 
@@ -475,6 +463,22 @@ impl Lifecycle {
         )
     }
 
+    pub(crate) fn new_plan(&self, request: UseRequest) -> NewPlan {
+        NewPlan {
+            id: self.ids.plan(),
+            action: request.action,
+            goal: request.goal,
+            arguments: request.arguments,
+            fallback_actors: request.fallback_actors,
+            profile: request
+                .profile
+                .map(|profile| (profile, ProfileSource::Flag)),
+            fallback_profile: request.fallback_profile,
+            limits: request.limits,
+            resources: Vec::new(),
+        }
+    }
+
     fn start(
         &self,
         plan: PlanId,
@@ -498,7 +502,7 @@ impl Lifecycle {
         self.done(committed)
     }
 
-    fn done(&self, committed: Committed) -> Result<Done, Error> {
+    pub(crate) fn done(&self, committed: Committed) -> Result<Done, Error> {
         let repeated = committed.remembered || committed.receipt.outcome == Outcome::AlreadyDone;
         let plan = match committed.plan {
             Some(plan) => plan,
@@ -507,7 +511,7 @@ impl Lifecycle {
                     .receipt
                     .plan
                     .expect("BUG: a receipt of an operation on a plan names it");
-                self.get_plan(id)?.plan
+                self.get_plan(id).map_err(Error::after_commit)?.plan
             }
         };
         Ok(Done {
@@ -517,7 +521,7 @@ impl Lifecycle {
         })
     }
 
-    fn claimed(&self, committed: Committed, call: &Call) -> Result<Claim, Error> {
+    pub(crate) fn claimed(&self, committed: Committed, call: &Call) -> Result<Claim, Error> {
         Ok(Claim::new(self.clone(), self.done(committed)?, call))
     }
 

@@ -349,4 +349,41 @@ impl Command {
             | Self::Undo(_) => None,
         }
     }
+
+    /// What the rules said, where they are asked.
+    pub(crate) fn judgement_mut(&mut self) -> Option<&mut Judgement> {
+        match self {
+            Self::Start { judgement, .. } => judgement.as_mut(),
+            Self::ExecutePlan { judgement }
+            | Self::CompleteExecute { judgement, .. }
+            | Self::ApplyPlan { judgement }
+            | Self::PrepareApply { judgement, .. } => Some(judgement),
+            Self::CreateAction(_)
+            | Self::ArchiveAction(_)
+            | Self::AddRule { .. }
+            | Self::RemoveRule { .. }
+            | Self::Use(_)
+            | Self::CompleteStrategize { .. }
+            | Self::OpenChangeset { .. }
+            | Self::RecordChange { .. }
+            | Self::SealChangeset { .. }
+            | Self::Approve
+            | Self::WithdrawApply { .. }
+            | Self::CompleteApply { .. }
+            | Self::Constrain { .. }
+            | Self::Renew { .. }
+            | Self::Release { .. }
+            | Self::Reclaim { .. }
+            | Self::Fail { .. }
+            | Self::Ask { .. }
+            | Self::Answer { .. }
+            | Self::ExpireQuestion
+            | Self::Retry { .. }
+            | Self::Revise { .. }
+            | Self::Revert { .. }
+            | Self::Waive { .. }
+            | Self::Cancel { .. }
+            | Self::Undo(_) => None,
+        }
+    }
 }

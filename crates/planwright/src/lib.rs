@@ -41,6 +41,7 @@ pub mod yaml;
 
 pub use lifecycle::{
     Call, ChangesetHandle, Claim, Done, Error, Events, ExecutionContext, Lifecycle, UseRequest,
+    WentOn,
 };
 pub use plan::{
     self, Actors, Caller, Plan, PlanId, ReconciliationBlocked, Refusal, Span, Timestamp,

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use plan::{Actors, Name, Profile};
+use store::PostgresStore;
 
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -217,6 +218,9 @@ impl Settings {
     }
 }
 
+/// What an address looks like.
+const ADDRESSES: &str = "Use sqlite:PATH or postgres://USER@HOST/DATABASE";
+
 /// A place plans can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorePlace {
@@ -236,7 +240,10 @@ impl StorePlace {
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Ok(Self::Postgres(text.to_owned()));
+            return match PostgresStore::check_address(text) {
+                Ok(()) => Ok(Self::Postgres(text.to_owned())),
+                Err(error) => Err(CommandError::usage(error.to_string()).hint(ADDRESSES)),
+            };
         }
         if text.starts_with("memory") {
             return Err(CommandError::usage(
@@ -250,7 +257,7 @@ impl StorePlace {
             "`{}` is no store.",
             text.chars().take(80).collect::<String>()
         ))
-        .hint("Use sqlite:PATH or postgres://USER@HOST/DATABASE"))
+        .hint(ADDRESSES))
     }
 }
 

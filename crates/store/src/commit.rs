@@ -65,6 +65,38 @@ pub struct Reads {
     pub changesets: ChangesetReads,
 }
 
+impl Reads {
+    /// These rows and those, each held as strictly as either asks for.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.plan = strictest(self.plan, other.plan);
+        self.action = strictest(self.action, other.action);
+        for (scope, access) in other.rules {
+            match self.rules.iter_mut().find(|(own, _)| *own == scope) {
+                Some((_, own)) => *own = (*own).max(access),
+                None => self.rules.push((scope, access)),
+            }
+        }
+        self.changesets = match (self.changesets, other.changesets) {
+            (ChangesetReads::None, reads) | (reads, ChangesetReads::None) => reads,
+            (ChangesetReads::EntriesAt(mut paths), ChangesetReads::EntriesAt(more)) => {
+                paths.extend(more);
+                ChangesetReads::EntriesAt(paths)
+            }
+            (ChangesetReads::All, _) | (_, ChangesetReads::All) => ChangesetReads::All,
+        };
+        self
+    }
+}
+
+/// One of the same row, held as strictly as either asks for; there is only ever one.
+fn strictest<T>(one: Option<(T, Access)>, other: Option<(T, Access)>) -> Option<(T, Access)> {
+    match (one, other) {
+        (Some((row, access)), Some((_, other))) => Some((row, access.max(other))),
+        (one, other) => one.or(other),
+    }
+}
+
 /// How a row is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {

@@ -10,6 +10,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod cluster;
 pub mod databases;
 pub mod dump;
 pub mod faults;
@@ -20,6 +21,7 @@ pub mod samples;
 
 pub use client::Client;
 pub use clock::TestClock;
+pub use cluster::Cluster;
 pub use databases::{PostgresDatabase, SqliteFile};
 pub use dump::Dump;
 pub use faults::FaultSwitch;

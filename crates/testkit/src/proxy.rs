@@ -91,6 +91,12 @@ impl CuttingProxy {
         });
     }
 
+    /// Cuts every connection there is, wherever it stands; later ones work.
+    pub fn cut_all(&self) {
+        self.wire.hang_up();
+        *locked(&self.wire.cuts) += 1;
+    }
+
     /// Lets connections through again.
     pub fn mend(&self) {
         self.wire.dead.store(false, Ordering::SeqCst);

@@ -13,12 +13,14 @@ mod create;
 mod draft;
 mod gate;
 mod halt;
+mod in_a_row;
 mod land;
 mod options;
 mod rule;
 mod text;
 
 pub use gate::blocked_by;
+pub use in_a_row::decide_in_a_row;
 pub use options::options;
 
 use crate::{Caller, Command, Decision, Facts, PlanId, Refusal, Timestamp, Version};

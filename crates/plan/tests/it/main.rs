@@ -8,8 +8,10 @@
 mod changesets;
 mod commands;
 mod design_rows;
+mod fits;
 mod gates;
 mod golden;
+mod in_a_row;
 mod making;
 mod model;
 mod properties;
@@ -17,4 +19,5 @@ mod sound;
 mod spot;
 mod table;
 mod walk;
+mod words;
 mod world;

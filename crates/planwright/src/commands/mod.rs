@@ -146,6 +146,10 @@ impl Command {
 
 /// The answer to a command that moved a plan: one line on what it is now, and how to go on.
 fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
+    described(done, describe_move(app, done))
+}
+
+fn describe_move(app: &App, done: &Done) -> Result<Answer, CommandError> {
     let row = app.lifecycle()?.get_plan(done.plan.id)?;
     let (standing, style) = ui::standing(&row);
     let handle = app.lifecycle()?.short_name(done.plan.id)?;
@@ -169,6 +173,37 @@ fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
     Ok(answer)
 }
 
+/// What was committed stays done, whatever goes wrong while it is described: an error here would tell
+/// people to do it again.
+fn described(
+    done: &Done,
+    description: Result<Answer, CommandError>,
+) -> Result<Answer, CommandError> {
+    description.or_else(|error| {
+        let id = done.plan.id;
+        let data = json!({ "plan_id": id, "receipt": receipt(done) });
+        let mut answer = Answer::new(data, format!("Done, plan {id}.\n"));
+        answer.messages.push(Message {
+            level: "warn",
+            text: format!(
+                "It was done; reading the plan afterwards failed: {}",
+                error.message
+            ),
+        });
+        Ok(answer)
+    })
+}
+
+/// What exactly was answered to this call.
+fn receipt(done: &Done) -> Value {
+    json!({
+        "version": done.receipt.version,
+        "epoch": done.receipt.epoch,
+        "at": done.receipt.at,
+        "repeated": done.repeated,
+    })
+}
+
 /// The plan view, and what exactly was answered to this call.
 fn view_with_receipt(app: &App, done: &Done) -> Result<Value, CommandError> {
     let mut data = json!(app.view(done.plan.id)?);
@@ -176,13 +211,7 @@ fn view_with_receipt(app: &App, done: &Done) -> Result<Value, CommandError> {
         if let Some(changeset) = done.receipt.changeset {
             fields.insert("changeset_id".to_owned(), json!(changeset));
         }
-        let receipt = json!({
-            "version": done.receipt.version,
-            "epoch": done.receipt.epoch,
-            "at": done.receipt.at,
-            "repeated": done.repeated,
-        });
-        fields.insert("receipt".to_owned(), receipt);
+        fields.insert("receipt".to_owned(), receipt(done));
     }
     Ok(data)
 }

@@ -1,10 +1,10 @@
 //! `planwright use`.
 
-use lifecycle::UseRequest;
+use lifecycle::{Done, UseRequest};
 use plan::{Name, Profile};
 
 use crate::cli::App;
-use crate::commands::{Answer, conditions};
+use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
 use crate::ui;
 
@@ -53,14 +53,18 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
-    let handle = lifecycle.short_name(done.plan.id)?;
+    described(&done, describe(app, &done))
+}
+
+fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
+    let handle = app.lifecycle()?.short_name(done.plan.id)?;
     let text = format!(
         "{}  {}\n  {}\n",
         ui::styled(ui::BOLD, &handle),
         ui::one_line(done.plan.goal.as_str(), 70),
         ui::styled(ui::DIM, done.plan.id),
     );
-    let mut answer = Answer::new(app.view(done.plan.id)?, text);
+    let mut answer = Answer::new(view_with_receipt(app, done)?, text);
     if done.repeated {
         answer.messages.push(crate::wire::Message {
             level: "info",

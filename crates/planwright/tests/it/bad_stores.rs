@@ -131,6 +131,8 @@ fn addresses_that_are_none() {
         "",
         "postgres://",
         "postgres://ada:secret@here:notaport/db",
+        "postgres://ada:secret@[here/db",
+        "postgres://ada:secret@here/db?unheard=of",
     ] {
         let said = shell.bad_store(store);
         let told = format!("{}{}", said.stdout, said.stderr);

@@ -10,6 +10,7 @@ mod bad_files;
 mod bad_stores;
 mod commands;
 mod conditions;
+mod cut_off;
 mod demo;
 mod output;
 mod reference;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::trouble::{chain, unusable};
 use crate::StoreError;
@@ -39,6 +39,10 @@ impl Address {
         }
         if config.get_application_name().is_none() {
             config.application_name("planwright");
+        }
+        // A standby is behind: what was committed a moment ago would not be found there.
+        if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         // A server whose machine vanished sends nothing, not even an end. The system has to notice.
         config

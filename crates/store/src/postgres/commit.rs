@@ -325,3 +325,40 @@ fn pause(collisions: u32) -> Duration {
     let random = RandomState::new().build_hasher().finish();
     Duration::from_micros(random % most)
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use testkit::PostgresDatabase;
+
+    use super::super::statements::INSERT_ACTION;
+    use super::*;
+    use crate::{Maintain, PostgresOptions};
+
+    /// A statement whose values cannot be encoded is never sent. What was sent before it must not
+    /// be committed without it.
+    #[test]
+    fn a_statement_that_cannot_be_sent_takes_the_others_with_it() {
+        let database = PostgresDatabase::new();
+        let store = PostgresStore::new(&database.url(), PostgresOptions::default()).unwrap();
+        store.migrate().unwrap();
+        let mut connection = store.shared.pool.lend().unwrap();
+        connection.prepare([INSERT_ACTION]).unwrap();
+        connection.batch("BEGIN").unwrap();
+        // The second column is a text.
+        let calls = vec![
+            (INSERT_ACTION, values!["sent", "{}"]),
+            (INSERT_ACTION, values!["not sent", 1_i64]),
+        ];
+        let conclusion = connection.conclude(calls, || Last::Commit);
+        let verdict = judge(&connection, conclusion);
+        let written = database.sql("SELECT count(*) FROM planwright.actions");
+        assert_eq!(written, ["0"]);
+        assert!(matches!(
+            verdict,
+            Verdict::Undone(Trouble::Final(StoreError::Database { .. }))
+        ));
+        // It is in no transaction any more: somebody else may have it.
+        connection.batch("BEGIN; COMMIT").unwrap();
+        connection.put_back();
+    }
+}

@@ -11,7 +11,7 @@ use super::pipeline::values;
 use super::rows::{Columns, entry, rule_book};
 use super::statements::{
     FACTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
-    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, TAKE_TURN,
+    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, TAKE_TURNS,
 };
 use super::trouble::{Trouble, corrupt};
 use crate::{Access, ChangesetReads, Key, Reads, StoreError};
@@ -46,19 +46,13 @@ pub(super) fn read(
         pool.dial().address.place.as_str(),
     );
     let mut calls: Vec<Call<'_>> = Vec::with_capacity(8);
+    take_turns(schema, reads, &mut calls);
     let plan = reads.plan.as_ref().map(|(id, access)| {
-        let id = id.to_string();
         let sql = match access {
-            Access::Exclusive => {
-                // One after the other, and each gets its transaction's number in its turn: that
-                // keeps the plan's events in order (see `tail.rs`). The row's lock alone would not:
-                // who waits for it may have got a number before the one in front.
-                calls.push((TAKE_TURN, values![turn(schema, &id)]));
-                LOCK_PLAN_EXCLUSIVE
-            }
+            Access::Exclusive => LOCK_PLAN_EXCLUSIVE,
             Access::Shared => LOCK_PLAN_SHARED,
         };
-        calls.push((sql, values![id]));
+        calls.push((sql, values![id.to_string()]));
         calls.len()
     });
     let action = reads.action.as_ref().map(|(name, access)| {
@@ -131,6 +125,31 @@ pub(super) fn read(
     decode().map_err(Trouble::Final)
 }
 
+/// Takes the turns at the rows that are about to be locked, in the order of the locks.
+///
+/// Who changes a plan gets its transaction's number in its turn: that keeps the plan's events in
+/// order (see `tail.rs`). The row's lock alone would not: who waits for it may have got a number
+/// before the one in front. Nor is it a queue: those who share a row join the ones that hold it past
+/// anybody who waits to change it, and as long as they keep coming, it waits.
+fn take_turns(schema: &str, reads: &Reads, calls: &mut Vec<Call<'_>>) {
+    let plan = reads
+        .plan
+        .iter()
+        .map(|(id, access)| (id.to_string(), *access));
+    let action = reads.action.iter();
+    let action = action.map(|(name, access)| (format!("action {}", name.full()), *access));
+    let scopes = sorted_scopes(reads).into_iter();
+    let scopes = scopes.map(|(scope, access)| (format!("rules {scope}"), access));
+    let (turns, alone): (Vec<i64>, Vec<bool>) = plan
+        .chain(action)
+        .chain(scopes)
+        .map(|(what, access)| (turn(schema, &what), access == Access::Exclusive))
+        .unzip();
+    if !turns.is_empty() {
+        calls.push((TAKE_TURNS, values![turns, alone]));
+    }
+}
+
 /// The number under which turns at something of a schema are taken. Turns are the database's, so the
 /// schema is in it. Two things with one number would only wait for each other without need.
 pub(super) fn turn(schema: &str, what: &str) -> i64 {
@@ -142,16 +161,8 @@ pub(super) fn turn(schema: &str, what: &str) -> i64 {
 /// Locks the scopes in the order of their texts, as the server sorts them. Those that are shared can
 /// be taken together as long as no other comes between.
 fn lock_scopes(reads: &Reads, calls: &mut Vec<Call<'_>>) {
-    let mut sorted: Vec<(String, Access)> = reads
-        .rules
-        .iter()
-        .map(|(scope, access)| (scope.to_string(), *access))
-        .collect();
-    // Of a scope that is asked for twice the stronger wish holds.
-    sorted.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
-    sorted.dedup_by(|later, earlier| later.0 == earlier.0);
     let mut shared: Vec<String> = Vec::new();
-    for (scope, access) in sorted {
+    for (scope, access) in sorted_scopes(reads) {
         match access {
             Access::Shared => shared.push(scope),
             Access::Exclusive => {
@@ -165,6 +176,18 @@ fn lock_scopes(reads: &Reads, calls: &mut Vec<Call<'_>>) {
     if !shared.is_empty() {
         calls.push((LOCK_SCOPES_SHARED, values![shared]));
     }
+}
+
+/// The scopes in the order of their texts. Of one that is asked for twice the stronger wish holds.
+fn sorted_scopes(reads: &Reads) -> Vec<(String, Access)> {
+    let mut sorted: Vec<(String, Access)> = reads
+        .rules
+        .iter()
+        .map(|(scope, access)| (scope.to_string(), *access))
+        .collect();
+    sorted.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+    sorted.dedup_by(|later, earlier| later.0 == earlier.0);
+    sorted
 }
 
 /// Locks entries of open changesets; the number of the answer.

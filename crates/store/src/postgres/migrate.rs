@@ -103,19 +103,24 @@ enum Wanted {
 }
 
 fn change(shared: &Shared, wanted: Wanted) -> Result<(u32, u32), StoreError> {
-    let mut attempt = 1;
+    let (mut attempt, mut lost) = (1, false);
     loop {
-        let mut connection = shared.pool.lend()?;
+        let mut connection = if lost {
+            shared.pool.lend_after_loss()?
+        } else {
+            shared.pool.lend()?
+        };
         match in_transaction(&mut connection, shared, wanted) {
             Ok(versions) => {
                 connection.put_back();
                 return Ok(versions);
             }
             // Whatever was done or not, looking again shows it.
-            Err(Trouble::Lost(_) | Trouble::Collision(_) | Trouble::Outdated(_))
+            Err(trouble @ (Trouble::Lost(_) | Trouble::Collision(_) | Trouble::Outdated(_)))
                 if attempt < ATTEMPTS =>
             {
                 attempt += 1;
+                lost |= matches!(trouble, Trouble::Lost(_));
             }
             Err(trouble) => return Err(trouble.into_error()),
         }

@@ -3,9 +3,10 @@
 //! **Locks.** READ COMMITTED, and every row a decision reads is locked until the commit: the plan,
 //! then the action, then the scopes of rules in the order of their names, then entries. Whoever
 //! changes a row takes it `FOR UPDATE`, whoever only relies on it `FOR SHARE`. One order for all
-//! means that nobody waits in a circle. Before the plan comes the turn at it, which makes a queue of
-//! those who want to change it (`facts.rs`). A row that is not there cannot be locked; two who create it
-//! collide on its key, and the later decides again (`commit.rs`).
+//! means that nobody waits in a circle. Before the locks come the turns at these rows, which make a
+//! queue: who wants to change a row is not overtaken by those who share it (`facts.rs`). A row that is
+//! not there cannot be locked; two who create it collide on its key, and the later decides again
+//! (`commit.rs`).
 //!
 //! **Round trips.** Two per commit: all reads at once, then all writes and COMMIT at once. Therefore
 //! a statement that must stop the commit has to fail on the server; nobody looks at its answer before
@@ -89,6 +90,11 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresStore {
+    /// Can a store be at this address? Says why not, and shows no password.
+    pub fn check_address(url: &str) -> Result<(), StoreError> {
+        Address::parse(url).map(drop)
+    }
+
     /// A store at an address such as `postgres://user:password@host:5432/database`. Connects when it
     /// is first used.
     pub fn new(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
@@ -148,7 +154,7 @@ fn check_schema(address: &Address, schema: &str) -> Result<(), StoreError> {
     Err(unusable(&address.place, why))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
 

@@ -20,6 +20,12 @@ statements! {
     /// transaction. Those who wait are served in their order.
     TAKE_TURN = "SELECT pg_advisory_xact_lock($1)";
 
+    /// The same for several, one after the other; each alone if $2 says so, otherwise together with
+    /// others who share it. Who comes later waits behind those who wait, however it wants its turn.
+    TAKE_TURNS = "\
+        SELECT CASE WHEN alone THEN pg_advisory_xact_lock(turn) ELSE pg_advisory_xact_lock_shared(turn) END \
+        FROM unnest($1::bigint[], $2::boolean[]) AS told (turn, alone)";
+
     /// Takes the plan for a change.
     LOCK_PLAN_EXCLUSIVE = "SELECT head, body FROM plans WHERE plan_id = $1 FOR UPDATE";
 

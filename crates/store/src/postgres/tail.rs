@@ -6,7 +6,7 @@
 //! transactions are read that every transaction before them has ended: older than the oldest that
 //! still runs. Whatever commits later gets a later number, so nothing is ever inserted behind a
 //! cursor. The events of one plan are in their order because a commit waits for its turn at the plan
-//! before it gets its number (`TAKE_TURN`).
+//! before it gets its number (`TAKE_TURNS`).
 //!
 //! The price: a transaction that writes and does not end, in whatever database of the server, holds
 //! everybody's log back. The server ends ours when they sit idle; `wait` looks more often meanwhile.

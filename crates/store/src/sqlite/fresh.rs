@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -17,6 +17,7 @@ use super::wrong::Wrong;
 /// turn: others would make it too.
 pub(super) fn make(place: &Place, migrations: &[Migration]) -> Result<(), Wrong> {
     let path = place.prepare()?;
+    refuse_foreign_log(&path)?;
     let aside = beside(&path, "-new");
     remove_leftovers(&aside)?;
     set_up(&aside, migrations)?;
@@ -47,10 +48,34 @@ fn set_up(aside: &Path, migrations: &[Migration]) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// A log beside a name that nothing has is that of a database which was removed or moved away. The
+/// new one would take the log's pages for its own; and as they may be the latest commits of the
+/// other, they are not thrown away either. Its index holds nothing, but whoever has the other
+/// database open still uses it: the new one needs one of its own.
+fn refuse_foreign_log(path: &Path) -> Result<(), Wrong> {
+    for suffix in ["-wal", "-journal"] {
+        let log = beside(path, suffix);
+        if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+            return Err(Wrong::Unusable(format!(
+                "{} is left of a database that is gone; put that back, or remove this as well",
+                log.display()
+            )));
+        }
+    }
+    Ok(remove(
+        &["-wal", "-journal", "-shm"].map(|suffix| beside(path, suffix)),
+    )?)
+}
+
 /// What a process that died here left behind.
 fn remove_leftovers(aside: &Path) -> io::Result<()> {
-    for suffix in ["", "-journal", "-wal", "-shm"] {
-        match fs::remove_file(beside(aside, suffix)) {
+    remove(&["", "-journal", "-wal", "-shm"].map(|suffix| beside(aside, suffix)))
+}
+
+/// Removes those of these files that are there.
+fn remove(files: &[PathBuf]) -> io::Result<()> {
+    for file in files {
+        match fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }

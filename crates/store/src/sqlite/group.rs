@@ -104,6 +104,12 @@ impl<Work, Answer> Group<Work, Answer> {
         }
     }
 
+    /// How many callers lead a batch, or wait for one that takes their work.
+    pub(super) fn in_line(&self) -> usize {
+        let line = lock(&self.0);
+        usize::from(line.led) + line.waiting.len()
+    }
+
     fn sit_down(&self, work: Work) -> Role<Work, Arc<Seat<Work, Answer>>> {
         let mut line = lock(&self.0);
         if !line.led {

@@ -30,6 +30,7 @@ mod writer;
 mod wrong;
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::fault::Faults;
 use crate::sync::Mutex;
@@ -51,6 +52,7 @@ pub struct SqliteStore {
     writer: Mutex<Writer>,
     readers: Readers,
     commits: Commits,
+    look_every: Duration,
 }
 
 /// What can be chosen about a store; the default is what a product wants.
@@ -74,7 +76,14 @@ impl SqliteStore {
             writer: Mutex::default(),
             readers: Readers::default(),
             commits: Commits::default(),
+            look_every: tail::LOOK_EVERY,
         }
+    }
+
+    /// How many callers of [`Commit::commit`](crate::Commit::commit) lead a batch, or wait for one
+    /// that takes their submission. For those who watch a store, and for tests.
+    pub fn in_line(&self) -> usize {
+        self.group.in_line()
     }
 
     fn known_schema(&self) -> u32 {

@@ -16,7 +16,7 @@ use crate::sync::{Condvar, Mutex, lock};
 use crate::{Cursor, EventPage, StoreError, StoredEvent, Tail};
 
 /// How often commits of other processes are looked for while waiting.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Tail for SqliteStore {
     fn plan_events(
@@ -67,10 +67,14 @@ impl Tail for SqliteStore {
         let seen_here = self.commits.count();
         let mut watch = Watch::begin(self).map_err(|wrong| wrong.at(self.place.shown()))?;
         loop {
-            let left = deadline.map_or(LOOK_EVERY, |deadline| {
+            let left = deadline.map_or(self.look_every, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
-            if left.is_zero() || self.commits.wait_beyond(seen_here, left.min(LOOK_EVERY)) {
+            if left.is_zero()
+                || self
+                    .commits
+                    .wait_beyond(seen_here, left.min(self.look_every))
+            {
                 break;
             }
             let changed = watch.changed(self);
@@ -172,4 +176,65 @@ fn stored_event(
         body,
         hash: digest(row.get_ref(first + 2)?)?,
     })
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may be blunt")]
+
+    use super::*;
+    use crate::sqlite::tests::add_rule;
+    use crate::{Maintain, SqliteOptions};
+
+    /// Longer than any of these tests may take.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Does something while somebody waits, and says whether that ended the waiting.
+    fn ends_the_waiting(waiter: &SqliteStore, something: impl FnOnce()) -> bool {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let began = Instant::now();
+                waiter.wait(LONG).unwrap();
+                began.elapsed()
+            });
+            while lock(&waiter.commits.state).waiting == 0 {
+                std::thread::yield_now();
+            }
+            something();
+            waiting.join().unwrap() < LONG
+        })
+    }
+
+    /// Nobody looks for the commits of others here: what ends the waiting is that this store says
+    /// so itself.
+    #[test]
+    fn a_commit_of_this_store_ends_the_waiting_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("planwright.db");
+        let store = SqliteStore {
+            look_every: Duration::MAX,
+            ..SqliteStore::new(&path, SqliteOptions::default())
+        };
+        add_rule(&store, 1).unwrap();
+        assert!(ends_the_waiting(&store, || drop(
+            add_rule(&store, 2).unwrap()
+        )));
+    }
+
+    /// And nobody says so here: it is found by looking.
+    #[test]
+    fn a_commit_of_another_store_and_another_file_are_found_by_looking() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("planwright.db");
+        let [here, there] = [(); 2].map(|()| SqliteStore::new(&path, SqliteOptions::default()));
+        assert!(ends_the_waiting(&here, || drop(
+            add_rule(&there, 1).unwrap()
+        )));
+        assert!(ends_the_waiting(&here, || drop(
+            add_rule(&there, 2).unwrap()
+        )));
+        let copy = directory.path().join("copy.db");
+        there.backup(&copy).unwrap();
+        assert!(ends_the_waiting(&here, || std::fs::rename(&copy, &path).unwrap()));
+    }
 }

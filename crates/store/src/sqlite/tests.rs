@@ -47,7 +47,7 @@ fn store(path: &Path, migrations: &'static [Migration]) -> SqliteStore {
 }
 
 /// Commits a rule: the smallest thing there is.
-fn add_rule(store: &SqliteStore, number: u64) -> Result<Committed, CommitError> {
+pub(super) fn add_rule(store: &SqliteStore, number: u64) -> Result<Committed, CommitError> {
     add_rule_of(store, number, "true")
 }
 
@@ -247,6 +247,32 @@ fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
     add_rule(&store, 2).unwrap();
 }
 
+/// Everybody waits while the log is emptied, so readers are not waited for as the lock is; and that
+/// is waited for as ever afterwards.
+#[test]
+fn emptying_the_log_is_given_up_soon_and_changes_no_other_patience() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM rules")
+        .unwrap();
+    add_rule(&store, 2).unwrap();
+    let mut turn = store.write_turn();
+    turn.connection(&store).unwrap();
+    let began = std::time::Instant::now();
+    turn.shorten_wal();
+    assert!(began.elapsed() < connection::BUSY_TIMEOUT / 2);
+    let patience: u64 = turn
+        .connection(&store)
+        .unwrap()
+        .pragma_query_value(None, "busy_timeout", |row| row.get(0))
+        .unwrap();
+    assert_eq!(Duration::from_millis(patience), connection::BUSY_TIMEOUT);
+}
+
 /// COMMIT itself fails because of one member (here by a constraint that is checked only then). The
 /// batch is settled as aborted, and the others get through on their own.
 #[test]
@@ -259,25 +285,31 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
     saboteur
         .execute_batch(
             "CREATE TABLE trap (x TEXT REFERENCES plans (plan_id) DEFERRABLE INITIALLY DEFERRED);
-             CREATE TRIGGER set_trap AFTER INSERT ON rules WHEN NEW.name = 'rule-13'
+             CREATE TRIGGER set_trap AFTER INSERT ON rules WHEN NEW.name IN ('rule-13', 'rule-14')
              BEGIN INSERT INTO trap VALUES ('nobody'); END;",
         )
         .unwrap();
-    // The one that is to blame first, so that the batch is settled under its id; then not.
-    for batch in [[13, 2, 3], [4, 13, 5]] {
+    // The one that is to blame first, so that the batch is settled under its id; then under the id
+    // of one that gets through.
+    let trapped = [13, 14];
+    for batch in [[13, 2, 3], [4, 14, 5]] {
         let (store, turn) = (&store, store.write_turn());
         std::thread::scope(|scope| {
-            let callers = batch.map(|number| {
-                let caller = scope.spawn(move || add_rule(store, number));
-                // Long enough for it to join the queue before the next.
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                (number, caller)
-            });
+            let mut callers = Vec::new();
+            for number in batch {
+                callers.push((number, scope.spawn(move || add_rule(store, number))));
+                // In this order.
+                while store.in_line() < callers.len() {
+                    std::thread::yield_now();
+                }
+            }
             drop(turn);
             for (number, caller) in callers {
                 match caller.join().unwrap() {
-                    Ok(_) => assert_ne!(number, 13),
-                    Err(CommitError::Failed(StoreError::Database { .. })) => assert_eq!(number, 13),
+                    Ok(_) => assert!(!trapped.contains(&number), "{number}"),
+                    Err(CommitError::Failed(StoreError::Database { .. })) => {
+                        assert!(trapped.contains(&number), "{number}");
+                    }
                     Err(other) => panic!("{other:?}"),
                 }
             }
@@ -290,8 +322,8 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
         .unwrap();
     assert_eq!(
         fates,
-        (5, 6),
-        "the one that failed is known to have been aborted"
+        (5, 7),
+        "those that failed are known to have been aborted, and only those"
     );
 }
 

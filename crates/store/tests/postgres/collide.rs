@@ -1,7 +1,7 @@
 //! Many at once: nobody loses an update, nobody is refused for somebody else's commit.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use plan::action::ActionDefinition;
@@ -91,7 +91,34 @@ fn two_stores_share_one_database() {
     );
 }
 
-/// Guards `INSERT_ACTION` being no upsert, and the collision being decided again.
+/// Guards `INSERT_ACTION` being no upsert, and the collision being decided again. By hand: those who
+/// take their turn do not collide.
+#[test]
+fn an_action_that_was_made_meanwhile_is_not_overwritten() {
+    let database = Database::new();
+    let store = database.store();
+    let [theirs, ours]: [Name; 2] = ["theirs", "ours"].map(|name| name.parse().unwrap());
+    store.commit(create_action(&theirs, "bob")).unwrap();
+    let mut sql = database.sql();
+    sql.run("BEGIN");
+    sql.run(&format!(
+        "INSERT INTO actions SELECT '{}', body FROM actions",
+        ours.full()
+    ));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.commit(create_action(&ours, "ada")));
+        wait_for_waiters(&database, 1);
+        sql.run("COMMIT");
+        let answer = waiting.join().unwrap();
+        let bob = Caller::Person("bob".to_owned());
+        assert!(
+            matches!(&answer, Err(CommitError::Refused(Refusal::ActionExists { by, .. })) if *by == bob),
+            "{answer:?}"
+        );
+    });
+}
+
+/// Guards the same with the store's own creators, however many.
 #[test]
 fn of_many_creators_of_an_action_one_wins_and_the_others_see_it() {
     let database = Database::new();
@@ -361,25 +388,42 @@ fn the_lease_that_is_read_is_not_older_than_the_lock() {
     assert_eq!(seen.owner, "new");
 }
 
-/// Guards the clock being read behind the locks.
+/// Guards every lock of a row, and `FACTS` being behind all of them, by the clock that is read with it.
 #[test]
-fn now_is_not_before_the_lock_was_got() {
+fn now_is_not_before_the_last_lock_was_got() {
     let database = Database::new();
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    let mut sql = database.sql();
-    sql.run("BEGIN");
-    sql.run(&format!(
-        "SELECT 1 FROM plans WHERE plan_id = '{plan}' FOR UPDATE"
-    ));
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| store.commit(append(plan)).unwrap().receipt.at);
-        wait_for_waiters(&database, 1);
-        let released = store.now().unwrap();
-        sql.run("COMMIT");
-        assert!(waiting.join().unwrap() >= released);
-    });
+    let name: Name = "tidy".parse().unwrap();
+    store.commit(create_action(&name, "ada")).unwrap();
+    let changeset = ChangesetId::from_parts(1, 1);
+    store.commit(open_changeset(plan, changeset)).unwrap();
+    let path = TreePath::new(b"a".to_vec()).unwrap();
+    store.commit(count_up(plan, changeset, path)).unwrap();
+    for (table, access) in ["plans", "actions", "rule_scopes", "entries"]
+        .iter()
+        .flat_map(|table| [(table, Access::Shared), (table, Access::Exclusive)])
+    {
+        let reads = Reads {
+            plan: Some((plan, access)),
+            action: Some((name.clone(), access)),
+            rules: vec![(Scope::Global, access)],
+            changesets: ChangesetReads::All,
+        };
+        let look = submission(reads, |_, now| Ok(rows_only(Vec::new(), now)));
+        let mut sql = database.sql();
+        sql.run("BEGIN");
+        sql.run(&format!("SELECT 1 FROM {table} FOR UPDATE"));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| store.commit(look).unwrap().receipt.at);
+            wait_for_waiters(&database, 1);
+            let released = store.now().unwrap();
+            sql.run("COMMIT");
+            let decided = waiting.join().unwrap();
+            assert!(decided >= released, "{table}: {decided} < {released}");
+        });
+    }
 }
 
 /// Guards `FOR SHARE` on the scopes: rules do not change between a decision and its commit, and are
@@ -417,6 +461,67 @@ fn a_scope_held_shared_keeps_rules_from_changing() {
         sql.run("COMMIT");
         assert_eq!(waiting.join().unwrap(), 1);
     });
+}
+
+/// Guards the turns (`TAKE_TURNS`): who wants to change a row is not overtaken by those who rely on
+/// it. The lock of the row alone lets them join the ones that hold it, for as long as they come.
+#[test]
+fn who_shares_a_row_waits_behind_who_is_to_change_it() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let name: Name = "tidy".parse().unwrap();
+    store.commit(create_action(&name, "ada")).unwrap();
+    let of_the_plan = |access| reads(plan, access);
+    let of_the_action = |access| Reads {
+        action: Some((name.clone(), access)),
+        ..Reads::default()
+    };
+    let of_the_rules = |access| Reads {
+        rules: vec![(Scope::Global, access)],
+        ..Reads::default()
+    };
+    let held: [&dyn Fn(Access) -> Reads; 3] = [&of_the_plan, &of_the_action, &of_the_rules];
+    for reads in held {
+        let decided = Arc::new(Mutex::new(Vec::new()));
+        let (release, released) = mpsc::channel::<()>();
+        let says = |who: &'static str, access| {
+            let decided = Arc::clone(&decided);
+            submission(reads(access), move |_, now| {
+                decided.lock().unwrap().push(who);
+                Ok(rows_only(Vec::new(), now))
+            })
+        };
+        let mut first = says("the first", Access::Shared);
+        let mut decide = first.decide;
+        first.decide = Box::new(move |facts, now| {
+            let decision = decide(facts, now);
+            let _ = released.recv();
+            decision
+        });
+        let change = says("the change", Access::Exclusive);
+        let last = says("the last", Access::Shared);
+        std::thread::scope(|scope| {
+            // Dropped with this block, so that a failure leaves nobody waiting.
+            let release = release;
+            let store = &store;
+            scope.spawn(move || store.commit(first).unwrap());
+            while decided.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            scope.spawn(move || store.commit(change).unwrap());
+            wait_for_waiters(&database, 1);
+            scope.spawn(move || store.commit(last).unwrap());
+            let mut sql = database.sql();
+            while sql.value(WAITING) != "2" && decided.lock().unwrap().len() < 2 {
+                std::thread::yield_now();
+            }
+            release.send(()).unwrap();
+        });
+        let decided = decided.lock().unwrap();
+        assert_eq!(*decided, ["the first", "the change", "the last"]);
+    }
 }
 
 /// Guards rules of one scope being added one after the other, with the scope's revision.
@@ -646,13 +751,15 @@ fn key(key: &str, arguments: &[u8]) -> Key {
     }
 }
 
+/// How many transactions wait for a lock.
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity \
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+
 /// Waits until so many of the store's transactions wait for a lock.
 fn wait_for_waiters(database: &Database, count: usize) {
     let mut sql = database.sql();
     let began = Instant::now();
-    let waiting = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while sql.value(waiting) != count.to_string() {
+    while sql.value(WAITING) != count.to_string() {
         assert!(began.elapsed() < Duration::from_secs(20), "nobody waits");
         std::thread::sleep(Duration::from_millis(10));
     }

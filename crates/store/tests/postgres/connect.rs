@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use plan::Version;
 use store::{Commit, CommitError, Maintain, PostgresOptions, PostgresStore, Read, StoreError};
 
-use crate::cluster::Cluster;
 use crate::database::{Database, Sql, server};
-use crate::decisions::{create, plan_id};
+use crate::decisions::{append, create, plan_id};
+use testkit::Cluster;
 
 fn info(url: &str) -> StoreError {
     info_with(url, PostgresOptions::default())
@@ -232,4 +233,26 @@ fn certificate(cluster: &Cluster) -> std::path::PathBuf {
         String::from_utf8_lossy(&output.stderr)
     );
     certificate
+}
+
+/// Guards the choice among several servers: one that only reads is behind the others, and what was
+/// committed would not be found there.
+#[test]
+fn of_several_servers_the_one_that_writes_is_used() {
+    let primary = Cluster::start();
+    let mut standby = Cluster::make();
+    // What a client sees of a standby.
+    standby.configure("default_transaction_read_only = on\n");
+    standby.up();
+    let url = format!(
+        "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?sslmode=disable",
+        standby.port(),
+        primary.port()
+    );
+    let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let elsewhere = PostgresStore::new(&primary.url(), PostgresOptions::default()).unwrap();
+    elsewhere.commit(append(plan)).unwrap();
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
 }

@@ -1,11 +1,12 @@
 //! Connections that end at the worst moment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use plan::{Digest, Version};
 use store::verify::verify;
-use store::{Commit, CommitError, Key, PostgresOptions, PostgresStore, Read, StoreError};
+use store::{Commit, CommitError, Key, Maintain, PostgresOptions, PostgresStore, Read, StoreError};
 
 use crate::database::{Database, server};
 use crate::decisions::{append, append_once, create, plan_id};
@@ -161,6 +162,31 @@ fn dead_pooled_connections_are_nobodys_problem() {
     store.commit(append(plan)).unwrap();
     terminate(&database);
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(6));
+}
+
+/// Guards the same for a change of the schema, with more dead connections than it has attempts.
+#[test]
+fn dead_pooled_connections_do_not_keep_the_schema_from_being_migrated() {
+    const MANY: usize = 8;
+    let database = Database::new();
+    let store = database.store();
+    store.commit(create(plan_id())).unwrap();
+    // As many at once as there are to be connections.
+    let all = Arc::new(Barrier::new(MANY));
+    std::thread::scope(|scope| {
+        for _ in 0..MANY {
+            let mut submission = create(plan_id());
+            let all = Arc::clone(&all);
+            let mut decide = submission.decide;
+            submission.decide = Box::new(move |facts, now| {
+                all.wait();
+                decide(facts, now)
+            });
+            scope.spawn(|| store.commit(submission).unwrap());
+        }
+    });
+    terminate(&database);
+    assert_eq!(store.migrate().unwrap(), (1, 1));
 }
 
 /// Guards the verdict on every way a connection can end under a commit (`judge`): what was answered

@@ -7,9 +7,9 @@ use plan::Version;
 use store::verify::verify;
 use store::{Commit, CommitError, Cursor, Maintain, Read, StoreError, Tail};
 
-use crate::cluster::{Cluster, programs};
 use crate::database::Database;
 use crate::decisions::{append, create, plan_id};
+use testkit::cluster::{Cluster, programs};
 
 /// Guards the way back after a restart, and the answer while the server is down.
 #[test]

@@ -204,8 +204,8 @@ fn fill(path: &Path) {
 /// batch that carries at least two of them. Says how many of the eight were committed before that
 /// batch, and how many with it.
 fn die_in_a_batch(path: &Path, point: &str) {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Weak};
 
     let deadly = match point {
         "Decided" => FaultPoint::Decided,
@@ -213,22 +213,21 @@ fn die_in_a_batch(path: &Path, point: &str) {
         "AfterCommit" => FaultPoint::AfterCommit,
         other => panic!("unknown role {other}"),
     };
-    let arrived = Arc::new(AtomicU64::new(0));
-    let faults = Faults::new({
+    let faults = |store: Weak<SqliteStore>| {
         let (decided, committed) = (AtomicU64::new(0), AtomicU64::new(0));
-        let arrived = Arc::clone(&arrived);
-        move |at| {
+        Faults::new(move |at| {
             if at == FaultPoint::Decided {
                 decided.fetch_add(1, Ordering::SeqCst);
             }
             let so_far = decided.load(Ordering::SeqCst);
             let before = committed.load(Ordering::SeqCst);
-            // The first commit goes through. Whoever leads next dawdles until the others wait too.
+            // The first commit goes through. Whoever leads next dawdles until all of the eight that
+            // are not decided yet wait behind it.
             if so_far >= 2 && at == FaultPoint::BeforeCommit {
-                while arrived.load(Ordering::SeqCst) < 8 {
-                    std::thread::sleep(Duration::from_millis(10));
+                let store = store.upgrade().unwrap();
+                while store.in_line() as u64 != 1 + (8 - (so_far - 1)) {
+                    std::thread::yield_now();
                 }
-                std::thread::sleep(Duration::from_millis(300));
             }
             if at == deadly && so_far >= before + 2 {
                 say(&format!("dying {} {}", before - 1, so_far - 1));
@@ -240,19 +239,20 @@ fn die_in_a_batch(path: &Path, point: &str) {
                 committed.store(so_far, Ordering::SeqCst);
             }
             Fault::None
-        }
-    });
-    let options = SqliteOptions {
-        clock: Clock::default(),
-        faults,
+        })
     };
-    let store = Arc::new(SqliteStore::new(path, options));
+    let store = Arc::new_cyclic(|store| {
+        let options = SqliteOptions {
+            clock: Clock::default(),
+            faults: faults(Weak::clone(store)),
+        };
+        SqliteStore::new(path, options)
+    });
     create(&store, plan_id(0)).unwrap();
     let threads: Vec<_> = (1..=8)
         .map(|number| {
-            let (store, arrived) = (Arc::clone(&store), Arc::clone(&arrived));
+            let store = Arc::clone(&store);
             std::thread::spawn(move || {
-                arrived.fetch_add(1, Ordering::SeqCst);
                 let mut submission = about(plan_id(number), creates(plan_id(number), "batch"));
                 submission.key = Some(key(&number.to_string()));
                 store.commit(submission).unwrap();

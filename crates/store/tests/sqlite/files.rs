@@ -242,6 +242,46 @@ fn a_file_that_was_replaced_is_noticed() {
     assert_eq!(sound(&store), (1, 1));
 }
 
+/// The log of a database that is gone holds pages of that one. A new database of the same name would
+/// read them as its own.
+#[test]
+fn the_log_of_a_file_that_is_gone_does_not_get_into_a_new_one() {
+    let place = Place::new();
+    let beside = |suffix: &str| {
+        let name = format!("planwright.db{suffix}");
+        place.directory.path().join(name)
+    };
+    // Another process has it open all the time, and with it the index of the log.
+    let mut command = crate::child::command("commit-slowly", &place.path, 0);
+    let (read_end, write_end) = std::io::pipe().unwrap();
+    let mut other = Process::run(command.stdin(read_end));
+    other.expect("1");
+    for number in 1..50 {
+        create(&place.store(), plan_id(number)).unwrap();
+    }
+    let elsewhere = place.directory.path().join("elsewhere.db");
+    fs::rename(&place.path, &elsewhere).unwrap();
+    let told = refused(&place.store());
+    // Nor does an empty file of that name own the log.
+    fs::write(&place.path, "").unwrap();
+    for told in [told, refused(&place.store())] {
+        assert!(
+            matches!(&told, StoreError::Unusable { why, .. } if why.contains("planwright.db-wal")),
+            "{told:?}"
+        );
+    }
+    // Nothing was lost: with its file, the log is whole again.
+    fs::rename(&elsewhere, &place.path).unwrap();
+    assert_eq!(sound(&place.store()), (50, 50));
+    // And without its log, nothing of the old one is left.
+    fs::remove_file(&place.path).unwrap();
+    fs::remove_file(beside("-wal")).unwrap();
+    create(&place.store(), plan_id(1)).unwrap();
+    assert_eq!(sound(&place.store()), (1, 1));
+    drop(write_end);
+    other.finish();
+}
+
 #[test]
 fn another_name_of_the_file_leads_to_the_same_turnstile() {
     let place = Place::new();

@@ -1,5 +1,7 @@
 //! The SQLite store from outside: real files, real threads, real processes that are killed.
 
+// The locks of a model checker work only under its scheduler.
+#![cfg(not(feature = "shuttle"))]
 #![allow(
     missing_docs,
     clippy::disallowed_methods,

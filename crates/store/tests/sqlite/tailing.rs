@@ -68,24 +68,6 @@ fn every_event_is_seen_once_and_in_order_while_others_write() {
 }
 
 #[test]
-fn a_wait_ends_at_once_when_this_store_commits() {
-    let place = Place::new();
-    let store = Arc::new(place.store());
-    create(&store, plan_id(0)).unwrap();
-    let waiting = std::thread::spawn({
-        let store = Arc::clone(&store);
-        move || {
-            let began = Instant::now();
-            store.wait(Duration::from_secs(60)).unwrap();
-            began.elapsed()
-        }
-    });
-    std::thread::sleep(Duration::from_millis(100));
-    toggle(&store, plan_id(0)).unwrap();
-    assert!(waiting.join().unwrap() < Duration::from_secs(30));
-}
-
-#[test]
 fn a_wait_ends_when_another_process_commits_or_makes_the_store() {
     let place = Place::new();
     let store = place.store();

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::time::Duration;
 
 use plan::facts::Outcome;
 use plan::{Digest, Refusal};
@@ -57,16 +56,15 @@ fn submit_as_a_batch(
         move || create(&store, plan_id(500)).unwrap()
     });
     leads.recv().unwrap();
-    let threads: Vec<_> = submissions
-        .into_iter()
-        .map(|submission| {
-            let store = Arc::clone(&store);
-            let thread = std::thread::spawn(move || store.commit(submission));
-            // Long enough for it to join the queue before the next.
-            std::thread::sleep(Duration::from_millis(50));
-            thread
-        })
-        .collect();
+    let mut threads = Vec::new();
+    for submission in submissions {
+        let committing = Arc::clone(&store);
+        threads.push(std::thread::spawn(move || committing.commit(submission)));
+        // Behind the leader, in this order.
+        while store.in_line() < 1 + threads.len() {
+            std::thread::yield_now();
+        }
+    }
     release.send(()).unwrap();
     leader.join().unwrap();
     let told = threads

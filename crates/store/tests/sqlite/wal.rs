@@ -1,6 +1,10 @@
 //! The write-ahead log does not grow forever, and readers do not hold writers up.
 
+use std::sync::Mutex;
+
 use planwright_store::Commit;
+use planwright_store::fault::{Fault, FaultPoint, Faults};
+use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 
 use crate::support::{Place, about, create, creates, plan_id, sound};
 
@@ -44,6 +48,49 @@ fn a_long_reader_holds_nobody_up_and_the_log_is_emptied_once_it_ends() {
         wal_length() < 24 * MEBIBYTE,
         "it was emptied: {}",
         wal_length()
+    );
+    sound(&store);
+}
+
+/// Somebody reads at every single commit, each of them only for that moment. The database's own
+/// checkpoints never get to the end of the log then, and the log is never started over.
+#[test]
+fn short_readers_at_every_commit_do_not_make_the_log_grow_forever() {
+    let place = Place::new();
+    let reading = Mutex::new(None);
+    let path = place.path.clone();
+    let faults = Faults::new(move |point| {
+        let mut reading = reading.lock().unwrap();
+        match point {
+            FaultPoint::Decided => {}
+            FaultPoint::BeforeCommit => {
+                let reader = rusqlite::Connection::open(&path).unwrap();
+                reader
+                    .execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
+                    .unwrap();
+                *reading = Some(reader);
+            }
+            FaultPoint::AfterCommit => *reading = None,
+        }
+        Fault::None
+    });
+    let options = SqliteOptions {
+        faults,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::new(&place.path, options);
+    let wal = place.directory.path().join("planwright.db-wal");
+    let goal = "x".repeat(400_000);
+    let mut longest = 0;
+    for number in 0..100 {
+        let id = plan_id(number);
+        store.commit(about(id, creates(id, &goal))).unwrap();
+        longest = longest.max(std::fs::metadata(&wal).unwrap().len());
+    }
+    assert!(longest > 16 * MEBIBYTE, "worth emptying: {longest}");
+    assert!(
+        longest < 40 * MEBIBYTE,
+        "of 80 that were written: {longest}"
     );
     sound(&store);
 }

@@ -12,7 +12,8 @@ use plan::{Epoch, PlanId, Span};
 
 use crate::cli::App;
 use crate::commands::{
-    Answer, Conditions, answer, approve, cancel, retry, revert, revise, view_with_receipt,
+    Answer, Conditions, answer, approve, cancel, described, retry, revert, revise,
+    view_with_receipt,
 };
 use crate::error::CommandError;
 
@@ -127,8 +128,8 @@ impl Command {
 
 /// The plan view, and what exactly was answered to this call.
 fn answered(app: &App, done: &Done) -> Result<Answer, CommandError> {
-    let data = view_with_receipt(app, done)?;
-    Ok(Answer::new(data, String::new()))
+    let view = view_with_receipt(app, done);
+    described(done, view.map(|data| Answer::new(data, String::new())))
 }
 
 fn viewed(app: &App, plan: PlanId) -> Result<Answer, CommandError> {

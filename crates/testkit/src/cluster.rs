@@ -1,4 +1,4 @@
-//! A server of a test's own, to be restarted, locked up or given certificates.
+//! A PostgreSQL server of one's own, to be restarted, crashed, locked up or given certificates.
 
 use std::fs;
 use std::io::Write;
@@ -84,17 +84,30 @@ impl Cluster {
         file
     }
 
+    /// Starts it.
     pub fn up(&mut self) {
         let log = self.directory.path().join("log").display().to_string();
         self.succeed("pg_ctl", &["-D", &self.data(), "-l", &log, "-w", "start"]);
         self.running = true;
     }
 
+    /// Stops it, after word to those connected.
     pub fn down(&mut self) {
         self.succeed("pg_ctl", &["-D", &self.data(), "-m", "fast", "-w", "stop"]);
         self.running = false;
     }
 
+    /// Ends it as a crash would, and starts it again.
+    pub fn crash(&mut self) {
+        self.succeed(
+            "pg_ctl",
+            &["-D", &self.data(), "-m", "immediate", "-w", "stop"],
+        );
+        self.running = false;
+        self.up();
+    }
+
+    /// Stops it, after word to those connected, and starts it again.
     pub fn restart(&mut self) {
         let log = self.directory.path().join("log").display().to_string();
         self.succeed(
@@ -117,6 +130,7 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Where it listens, on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -172,6 +186,7 @@ impl Drop for Cluster {
     }
 }
 
+/// Where PostgreSQL's programs are.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests are told so by `cargo xtask test`"

@@ -1,0 +1,182 @@
+//! What a worker does in one breath: hand in a result and go on with the next phase. As one commit where
+//! that is possible, step by step where it is not.
+
+use plan::decide::decide_in_a_row;
+use plan::decision::ReportedDecision;
+use plan::judgement::Judgement;
+use plan::stage::ResultContent;
+use plan::{Command, Name, Phase, PlanId, Request, Span, Version};
+use store::{Committed, Reads, Submission};
+
+use crate::submit::reads_for;
+use crate::{Call, Claim, Done, Error, Lifecycle, UseRequest};
+
+/// What came of going on.
+pub enum WentOn {
+    /// The next phase is claimed.
+    Claimed(Claim),
+    /// The result is in; what comes next waits for somebody else, or for a rule.
+    Waits(Done),
+    /// There was nothing left to do.
+    Landed(Done),
+}
+
+impl Lifecycle {
+    /// Makes a plan and claims its first phase.
+    pub fn use_and_start(
+        &self,
+        request: UseRequest,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Claim, Error> {
+        if call.key.is_some() {
+            // A key belongs to one command.
+            let plan = self.use_action(request, call)?.plan.id;
+            return self.start_strategize(plan, owner, lease, call);
+        }
+        let new = self.new_plan(request.clone());
+        let (id, action) = (new.id, new.action.clone());
+        let commands = vec![Command::Use(new), start(Phase::Strategize, owner, lease)];
+        match self.submit_in_a_row(id, action.as_ref(), commands, call) {
+            Ok(committed) => self.claimed(committed, call),
+            // Rules are in force: they judge what is stored, so it has to be stored first.
+            Err(Error::Refused(plan::Refusal::JudgementStale { .. })) => {
+                let plan = self.use_action(request, call)?.plan.id;
+                self.start_strategize(plan, owner, lease, &call.follow_up())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Decides commands in a row and commits all of them, or none.
+    fn submit_in_a_row(
+        &self,
+        plan: PlanId,
+        action: Option<&Name>,
+        commands: Vec<Command>,
+        call: &Call,
+    ) -> Result<Committed, Error> {
+        let reads = commands
+            .iter()
+            .map(|command| reads_for(command, Some(plan), action))
+            .fold(Reads::default(), Reads::and);
+        let requests: Vec<Request> = commands
+            .into_iter()
+            .map(|command| Request {
+                command,
+                plan: Some(plan),
+                caller: call.caller.clone(),
+                if_version: None,
+            })
+            .collect();
+        Ok(self.store.commit(Submission {
+            id: self.ids.command(),
+            key: None,
+            reads,
+            decide: Box::new(move |facts, now| decide_in_a_row(facts, &requests, now)),
+        })?)
+    }
+}
+
+impl Claim {
+    /// Hands in the strategy and, if nobody has to be asked, claims execute.
+    pub fn complete_strategize_and_go_on(
+        self,
+        decisions: Vec<ReportedDecision>,
+        lease: Span,
+    ) -> Result<WentOn, Error> {
+        let (lifecycle, call, plan) = (self.lifecycle.clone(), self.call(), self.done.plan.id);
+        let owner = self.owner();
+        let commands = vec![
+            Command::CompleteStrategize {
+                epoch: self.epoch(),
+                decisions: decisions.clone(),
+            },
+            Command::ExecutePlan {
+                judgement: nothing(),
+            },
+            start(Phase::Execute, &owner, lease),
+        ];
+        let action = self.done.plan.action.as_ref();
+        match lifecycle.submit_in_a_row(plan, action, commands, &call) {
+            Ok(committed) => return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?)),
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let done = self.complete_strategize(decisions)?;
+        let next = lifecycle
+            .execute_plan(plan, &call)
+            .and_then(|_| lifecycle.start_execute(plan, &owner, lease, &call));
+        match next {
+            Ok(claim) => Ok(WentOn::Claimed(claim)),
+            Err(Error::Refused(_) | Error::Blocked(_)) => Ok(WentOn::Waits(done)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands in the result and, if there is nothing to land and nobody has to be asked, takes the plan to
+    /// its end.
+    pub fn complete_execute_and_go_on(
+        self,
+        result: &ResultContent,
+        lease: Span,
+    ) -> Result<WentOn, Error> {
+        if self.done.plan.has_targets() {
+            return self.complete_execute(result).map(WentOn::Waits);
+        }
+        let (lifecycle, call, plan) = (self.lifecycle.clone(), self.call(), self.done.plan.id);
+        let owner = self.owner();
+        let commands = vec![
+            Command::CompleteExecute {
+                epoch: self.epoch(),
+                result: result.clone(),
+                judgement: nothing(),
+            },
+            Command::ApplyPlan {
+                judgement: nothing(),
+            },
+            start(Phase::Apply, &owner, lease),
+            Command::CompleteApply {
+                // What the claim right before it will be given.
+                epoch: self.epoch().next(),
+                landed: Vec::new(),
+                rest: None,
+            },
+        ];
+        let action = self.done.plan.action.as_ref();
+        match lifecycle.submit_in_a_row(plan, action, commands, &call) {
+            Ok(committed) => return lifecycle.done(committed).map(WentOn::Landed),
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let done = self.complete_execute(result)?;
+        let next = lifecycle
+            .apply_plan(plan, &call)
+            .and_then(|_| lifecycle.start_apply(plan, &owner, lease, &call))
+            .and_then(|claim| claim.complete_apply(Vec::new()));
+        match next {
+            Ok(done) => Ok(WentOn::Landed(done)),
+            Err(Error::Refused(_) | Error::Blocked(_)) => Ok(WentOn::Waits(done)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn start(phase: Phase, owner: &str, lease: Span) -> Command {
+    Command::Start {
+        phase,
+        owner: owner.to_owned(),
+        lease,
+        judgement: (phase == Phase::Strategize).then(nothing),
+    }
+}
+
+/// A place for the judgement that is filled in when the plan is read.
+fn nothing() -> Judgement {
+    Judgement {
+        version: Version(0),
+        revisions: std::collections::BTreeMap::new(),
+        verdicts: Vec::new(),
+    }
+}

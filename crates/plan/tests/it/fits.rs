@@ -1,0 +1,153 @@
+//! Which event fits which place a plan can be in, and under which epoch: one readable table. A log that
+//! holds anything else is damaged, and replaying it must say so instead of making something up.
+
+use std::fmt::Write as _;
+
+use planwright_plan as plan;
+
+use plan::event::{Event, Fate};
+use plan::stage::{Category, Constraint, ConstraintKind, Failure, Intent, Question, ResultContent};
+use plan::{Epoch, Phase, Recorded, Timestamp, evolve};
+
+use crate::spot::Spot;
+use crate::world::{World, ada};
+
+/// Every event that can follow the first, under an epoch.
+fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
+    let claimed = |phase: Phase| {
+        let event = Event::Claimed {
+            phase,
+            owner: "w1".to_owned(),
+            epoch,
+            asked: false,
+        };
+        (format!("claimed for {phase}"), event)
+    };
+    let answered = |fate: Option<Fate>| {
+        let event = Event::Answered {
+            answer: "yes".into(),
+            fate,
+        };
+        (format!("answered, fate {fate:?}"), event)
+    };
+    let mut events: Vec<(String, Event)> = Phase::ALL.map(claimed).into();
+    events.extend(
+        [
+            None,
+            Some(Fate::Landed),
+            Some(Fate::Again),
+            Some(Fate::Drop),
+        ]
+        .map(answered),
+    );
+    events.extend(
+        [
+            Event::StrategizeCompleted { epoch },
+            Event::ExecuteEntered { asked: true },
+            Event::ExecuteCompleted {
+                epoch,
+                result: ResultContent::default(),
+            },
+            Event::ApplyEntered { asked: true },
+            Event::ApplyPrepared {
+                epoch,
+                intent: Intent::default(),
+            },
+            Event::ApplyWithdrawn { epoch },
+            Event::Landed { epoch },
+            Event::Constrained {
+                constraint: Constraint {
+                    kind: ConstraintKind::Conflict,
+                    message: "no".into(),
+                    paths: Vec::new(),
+                    commits: Vec::new(),
+                    epoch,
+                    at,
+                },
+            },
+            Event::Failed {
+                failure: Failure {
+                    category: Category::Actor,
+                    message: "no".into(),
+                    epoch,
+                    at,
+                },
+            },
+            Event::RetryScheduled { retry_at: at },
+            Event::Retried {
+                fresh: false,
+                limits: plan::plan::Limits::default(),
+            },
+            Event::Asked {
+                question: Question {
+                    text: "which?".into(),
+                    epoch,
+                    asked_at: at,
+                    deadline: None,
+                },
+            },
+            Event::QuestionExpired,
+            Event::Revised {
+                to: Phase::Execute,
+                epoch,
+                feedback: "better".into(),
+                dropped: Vec::new(),
+            },
+            Event::Reverted {
+                epoch,
+                reason: "anew".into(),
+                automatic: false,
+            },
+            Event::Released { epoch },
+            Event::Reclaimed {
+                owner: "w1".to_owned(),
+                epoch,
+            },
+            Event::Cancelled {
+                epoch,
+                reason: None,
+            },
+        ]
+        .map(|event| (event.kind().to_owned(), event)),
+    );
+    events
+}
+
+fn fits(world: &World, event: Event) -> bool {
+    let recorded = Recorded {
+        plan: world.plan().id,
+        version: world.plan().version.next(),
+        at: world.now,
+        by: ada(),
+        event,
+    };
+    evolve(Some(world.plan().clone()), &recorded).is_ok()
+}
+
+#[test]
+fn what_fits_where() {
+    let mut text = String::new();
+    for spot in Spot::ALL {
+        let world = spot.world();
+        writeln!(text, "{}", world.stage()).unwrap();
+        let epoch = world.plan().epoch;
+        let epochs = [
+            ("under the epoch before", Epoch(epoch.0.saturating_sub(1))),
+            ("under its epoch", epoch),
+            ("under the next", epoch.next()),
+        ];
+        for (label, epoch) in epochs {
+            let fitting: Vec<String> = events(epoch, world.now)
+                .into_iter()
+                .filter(|(_, event)| fits(&world, event.clone()))
+                .map(|(name, _)| name)
+                .collect();
+            let fitting = match fitting.as_slice() {
+                [] => "nothing".to_owned(),
+                some => some.join("; "),
+            };
+            writeln!(text, "  {label}: {fitting}").unwrap();
+        }
+    }
+    insta::assert_snapshot!(text);
+}

@@ -1,0 +1,161 @@
+//! Every word that is typed, stored or shown: read back it means the same, and what is no word is refused
+//! with those that are.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use planwright_plan as plan;
+
+use plan::changeset::{Node, Operation};
+use plan::decision::{Confidence, DecisionKind};
+use plan::invariant::Scope;
+use plan::plan::ProfileSource;
+use plan::stage::{Category, ConstraintKind, StateName};
+use plan::{Epoch, Phase, PlanId, Profile, Span, Timestamp, Version};
+
+#[track_caller]
+fn check<T: FromStr<Err: Display> + PartialEq + Debug>(
+    words: &[(&str, T)],
+    wrong: &str,
+    says: &str,
+) {
+    for (word, meant) in words {
+        match word.parse::<T>() {
+            Ok(read) => assert_eq!(read, *meant),
+            Err(error) => panic!("`{word}`: {error}"),
+        }
+    }
+    match wrong.parse::<T>() {
+        Ok(read) => panic!("`{wrong}` is read as {read:?}"),
+        Err(error) => assert!(error.to_string().contains(says), "{error}"),
+    }
+}
+
+#[test]
+fn words_mean_what_they_say() {
+    check(
+        &ConstraintKind::ALL.map(|kind| (kind.as_str(), kind)),
+        "odd",
+        "local_edits",
+    );
+    check(
+        &Category::ALL.map(|category| (category.as_str(), category)),
+        "odd",
+        "transient",
+    );
+    check(
+        &Operation::ALL.map(|operation| (operation.as_str(), operation)),
+        "odd",
+        "rename",
+    );
+    check(
+        &Phase::ALL.map(|phase| (phase.as_str(), phase)),
+        "odd",
+        "strategize",
+    );
+    check(
+        &StateName::ALL.map(|state| (state.as_str(), state)),
+        "odd",
+        "queued",
+    );
+    let profiles: Vec<_> = Profile::ALL
+        .iter()
+        .map(|profile| (profile.as_str(), *profile))
+        .collect();
+    check(&profiles, "odd", "review");
+}
+
+#[test]
+fn scopes_are_read_as_they_are_shown() {
+    let id = PlanId::from_parts(1_750_000_000_000, 7);
+    for scope in [
+        Scope::Global,
+        Scope::Action("tidy".parse().unwrap()),
+        Scope::Plan(id),
+    ] {
+        assert_eq!(scope.to_string().parse::<Scope>().unwrap(), scope);
+    }
+    for wrong in ["", "everything", "action:", "plan:7"] {
+        assert!(wrong.parse::<Scope>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn kinds_of_decisions_are_told_and_some_are_the_engines() {
+    let told: Vec<(String, bool)> = [
+        DecisionKind::PromptDefinition,
+        DecisionKind::InvariantEnforced,
+        DecisionKind::UserIntervention,
+        DecisionKind::StrategyChoice,
+        DecisionKind::ResourceSelection,
+        DecisionKind::ImplementationChoice,
+        DecisionKind::ToolInvocation,
+        DecisionKind::ErrorRecovery,
+        DecisionKind::ValidationResponse,
+    ]
+    .map(|kind| {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        (kind.to_string(), kind.is_for_actors())
+    })
+    .into();
+    let for_actors: Vec<&str> = told
+        .iter()
+        .filter(|(_, for_actors)| *for_actors)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(
+        for_actors,
+        [
+            "strategy_choice",
+            "resource_selection",
+            "implementation_choice",
+            "tool_invocation",
+            "error_recovery",
+            "validation_response"
+        ]
+    );
+}
+
+#[test]
+fn a_confidence_lies_between_nothing_and_everything() {
+    for (text, value) in [("0", 0.0), ("0.25", 0.25), ("1", 1.0)] {
+        let confidence: Confidence = text.parse().unwrap();
+        assert!((f64::from(confidence) - value).abs() < f64::EPSILON);
+    }
+    for wrong in ["-0.1", "1.1", "NaN", "much"] {
+        assert!(wrong.parse::<Confidence>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn where_a_profile_was_said_has_a_word() {
+    let words = [
+        ProfileSource::Flag,
+        ProfileSource::Action,
+        ProfileSource::User,
+        ProfileSource::Default,
+    ]
+    .map(ProfileSource::as_str);
+    assert_eq!(words, ["flag", "action", "user", "default"]);
+}
+
+#[test]
+fn moments_and_spans_are_read_as_they_are_shown() {
+    for moment in [0, 1, 1_750_000_000_123_456, i64::MAX] {
+        let moment = Timestamp(moment);
+        assert_eq!(moment.to_string().parse::<Timestamp>().unwrap(), moment);
+    }
+    assert!("yesterday".parse::<Timestamp>().is_err());
+    assert_eq!(Span::seconds(90).as_seconds(), 90);
+    assert_eq!(Span(1_999_999).as_seconds(), 1);
+    assert_eq!(Version(3).next(), Version(4));
+    assert_eq!(Epoch(3).next().to_string(), "4");
+}
+
+#[test]
+fn a_node_is_printable_and_short() {
+    assert_eq!("backend".parse::<Node>().unwrap().to_string(), "backend");
+    for wrong in ["", "a\nb", &"n".repeat(129)] {
+        assert!(wrong.parse::<Node>().is_err(), "{wrong}");
+    }
+}

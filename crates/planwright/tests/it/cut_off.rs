@@ -1,0 +1,52 @@
+//! The database goes away right after it committed: what was done is told as done.
+
+use testkit::proxy::{Afterwards, CuttingProxy, Moment};
+use testkit::{PostgresDatabase, Program, Said};
+
+const ACTION: &str =
+    "name: tidy\ndescription: Tidy up\nstrategy_actor: robot\nexecution_actor: robot\n";
+
+/// How the changesets of a plan are looked at for its view; nothing before a commit asks so.
+const LOOK: &[u8] = b"SELECT body FROM changesets WHERE plan_id = $1 ORDER BY changeset_id";
+
+/// Runs a command whose first look at the changesets, which comes after its commit, is cut off.
+fn cut_after_commit(program: &Program, wire: &CuttingProxy, arguments: &[&str]) -> Said {
+    let cuts = wire.cuts();
+    wire.cut_at(LOOK, Moment::BeforeTheyArrive, Afterwards::Dead);
+    let said = program.run(arguments.iter().copied()).finish();
+    assert_eq!(wire.cuts(), cuts + 1, "it was not cut off");
+    wire.mend();
+    said
+}
+
+#[test]
+fn a_committed_write_that_cannot_be_described_is_still_done() {
+    let database = PostgresDatabase::new();
+    let (wire, url) = CuttingProxy::to_url(&database.url());
+    let mut program = Program::new(env!("CARGO_BIN_EXE_planwright"));
+    program.set("PLANWRIGHT_STORE", url);
+    let created = program
+        .run(["action", "create", "--config", "-"])
+        .reading(ACTION)
+        .finish();
+    assert_eq!(created.code(), Some(0), "{created:?}");
+
+    let used = cut_after_commit(&program, &wire, &["use", "tidy", "--format", "json"]);
+    assert_eq!(used.code(), Some(0), "{used:?}");
+    let id = used.envelope()["data"]["plan_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    let claim = ["plumbing", "start-strategize", &id, "--owner", "ada"];
+    let claimed = cut_after_commit(&program, &wire, &claim).envelope();
+    assert_eq!(claimed["status"], "warn", "{claimed}");
+    assert_eq!(claimed["data"]["receipt"]["epoch"], 1, "{claimed}");
+    assert_eq!(claimed["messages"][0]["level"], "warn", "{claimed}");
+
+    let cancelled = cut_after_commit(&program, &wire, &["cancel", &id]);
+    assert_eq!(cancelled.code(), Some(0), "{cancelled:?}");
+    assert!(cancelled.stderr.contains("It was done"), "{cancelled:?}");
+    let shown = program.run(["plumbing", "show", &id]).finish().envelope();
+    assert_eq!(shown["data"]["state"], "cancelled", "{shown}");
+}

@@ -1,0 +1,245 @@
+//! A proof by trial: many processes on one real database, chaos among them, and the checker at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use fastrand::Rng;
+use lifecycle::{Call, Lifecycle};
+use plan::Caller;
+use store::Store;
+use testkit::{Cluster, CuttingProxy, samples};
+
+use crate::chaos::{Deeds, Troupe};
+use crate::check::{self, Least, REFEREE, Stored, Tally, Violation};
+use crate::client::{history_directory, open_store};
+use crate::drain::drain;
+use crate::history::History;
+use crate::library::ACTION;
+
+/// What is to be tried.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// On which database.
+    pub database: Database,
+    /// How many players.
+    pub processes: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// What the choices follow from.
+    pub seed: u64,
+    /// Players think so long between two calls, at most.
+    pub pace_ms: u64,
+    /// Where everything is kept: the database and what was written down.
+    pub directory: PathBuf,
+    /// The `planwright` program.
+    pub program: PathBuf,
+    /// Says how it goes.
+    pub progress: bool,
+    /// Becomes true when somebody asks to stop; everything is then cleaned up.
+    pub interrupted: Arc<AtomicBool>,
+    /// With this bug.
+    #[cfg(feature = "broken")]
+    pub bug: Option<crate::broken::Bug>,
+}
+
+/// Databases to prove on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Database {
+    /// A file.
+    Sqlite,
+    /// A server of our own.
+    Postgres,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// Who did what.
+    pub history: History,
+    /// What is stored in the end.
+    pub stored: Stored,
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+    /// How much happened.
+    pub tally: Tally,
+    /// What chaos did.
+    pub deeds: Deeds,
+    /// What did not happen often enough for this to be a proof.
+    pub missing: Vec<String>,
+}
+
+/// Readers of the log of all plans.
+const READERS: u32 = 2;
+
+/// How long the processes may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A database that can be reached, and disturbed.
+struct Ground {
+    address: String,
+    /// Past the proxy that is cut.
+    direct: String,
+    server: Option<(Cluster, CuttingProxy)>,
+}
+
+impl Ground {
+    fn prepare(settings: &Settings) -> anyhow::Result<Self> {
+        match settings.database {
+            Database::Sqlite => {
+                let path = settings.directory.join("plans.db");
+                let address = format!("sqlite:{}", path.display());
+                Ok(Self {
+                    direct: address.clone(),
+                    address,
+                    server: None,
+                })
+            }
+            Database::Postgres => {
+                let mut cluster = Cluster::make();
+                // Those that were killed hold theirs until the server notices.
+                cluster.configure("max_connections = 300\n");
+                cluster.up();
+                let (proxy, address) = CuttingProxy::to_url(&cluster.url());
+                Ok(Self {
+                    address,
+                    direct: cluster.url(),
+                    server: Some((cluster, proxy)),
+                })
+            }
+        }
+    }
+
+    /// Strikes at the database, if it can be struck at.
+    fn strike(&mut self, random: &mut Rng, deeds: &mut Deeds) {
+        let Some((cluster, proxy)) = &mut self.server else {
+            return;
+        };
+        match random.u32(..40) {
+            0 => {
+                // Half of the time without a word to those connected, as when it crashes.
+                match random.bool() {
+                    true => cluster.restart(),
+                    false => cluster.crash(),
+                }
+                deeds.restarts += 1;
+            }
+            1..=6 => {
+                proxy.cut_all();
+                deeds.cuts += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Tries.
+pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
+    fs::create_dir_all(history_directory(&settings.directory))?;
+    let mut ground = Ground::prepare(settings)?;
+    let store: Arc<dyn Store> = open_store(&ground.direct)?;
+    let lifecycle = Lifecycle::on(Arc::clone(&store));
+    let referee = Call::by(Caller::Person(REFEREE.to_owned()));
+    lifecycle.create_action(samples::action(ACTION), &referee)?;
+
+    let mut troupe = Troupe::start(settings, &ground.address, READERS)?;
+    let mut random = Rng::with_seed(settings.seed);
+    let start = Instant::now();
+    let mut told = start;
+    while start.elapsed() < settings.duration {
+        std::thread::sleep(Duration::from_millis(random.u64(20..250)));
+        if settings.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted; nothing was proven");
+        }
+        troupe.strike(&mut random)?;
+        ground.strike(&mut random, &mut troupe.deeds);
+        if settings.progress && told.elapsed() > Duration::from_secs(10) {
+            told = Instant::now();
+            let left = settings.duration.saturating_sub(start.elapsed());
+            eprintln!("{} s to go, {}", left.as_secs(), troupe.deeds.told());
+        }
+    }
+    troupe.dismiss(false, PATIENCE)?;
+    if settings.progress {
+        eprintln!("the players are gone; bringing every plan to its end");
+    }
+    let stuck = drain(&lifecycle, &mut || {
+        std::thread::sleep(Duration::from_millis(200));
+    })
+    .context("the store failed with nobody disturbing it")?;
+    troupe.dismiss(true, PATIENCE)?;
+    let deeds = troupe.deeds;
+    drop(troupe);
+
+    if settings.progress {
+        eprintln!("comparing what they were told with what is stored");
+    }
+    let history = History::read(&history_directory(&settings.directory))?;
+    let stored = Stored::read(store.as_ref())?;
+    let mut violations = check::check(&history, &stored);
+    violations.extend(stuck);
+    let tally = Tally::of(&history);
+    let mut missing = least(settings).missing(&tally);
+    missing.extend(deeds.missing(settings));
+    Ok(Outcome {
+        history,
+        stored,
+        violations,
+        tally,
+        deeds,
+        missing,
+    })
+}
+
+/// More is asked of longer trials.
+fn least(settings: &Settings) -> Least {
+    let minutes = usize::try_from(settings.duration.as_secs() / 60).unwrap_or(0);
+    Least {
+        done: 100 + 2000 * minutes,
+        of_each: 5 * minutes,
+        fenced: 5 * minutes,
+        through_program: usize::from(settings.processes >= 8) * (1 + 20 * minutes),
+    }
+}
+
+impl Deeds {
+    /// In words.
+    pub fn told(&self) -> String {
+        format!(
+            "{} kills, {} pauses, {} cuts, {} restarts",
+            self.kills, self.pauses, self.cuts, self.restarts
+        )
+    }
+
+    fn missing(self, settings: &Settings) -> Vec<String> {
+        let minutes = u32::try_from(settings.duration.as_secs() / 60).unwrap_or(0);
+        let on_server = settings.database == Database::Postgres && minutes > 0;
+        [
+            ("a kill", self.kills, 1 + 20 * minutes),
+            ("a pause", self.pauses, 1 + 20 * minutes),
+            (
+                "a cut connection",
+                self.cuts,
+                u32::from(on_server) * 5 * minutes,
+            ),
+            ("a restart", self.restarts, u32::from(on_server) * minutes),
+        ]
+        .into_iter()
+        .filter(|(_, is, least)| is < least)
+        .map(|(what, is, least)| format!("{what} happened {is} times of at least {least}"))
+        .collect()
+    }
+}
+
+/// Refuses a program that is not there before anything starts.
+pub fn require_program(path: &Path) -> anyhow::Result<()> {
+    if path.is_file() {
+        return Ok(());
+    }
+    bail!(
+        "the program {} is not there; `cargo xtask prove` builds it",
+        path.display()
+    )
+}

@@ -1,0 +1,29 @@
+//! Looks for a history that Planwright must never produce.
+//!
+//! Players do random operations on shared plans and write down every call and every answer. Chaos kills,
+//! pauses and disconnects them. Afterwards [`check`] compares what they were told with what the store
+//! holds. Played by processes on a real database ([`arena`]) it is a proof by trial; played in one thread
+//! on virtual time ([`simulation`]) it tries thousands of schedules a second, each repeatable by its seed.
+
+#![expect(
+    clippy::print_stderr,
+    reason = "a program of the workshop tells how it goes"
+)]
+
+pub mod arena;
+#[cfg(feature = "broken")]
+pub mod broken;
+pub mod check;
+pub mod client;
+pub mod history;
+pub mod simulation;
+
+mod binary;
+mod chaos;
+mod drain;
+mod library;
+mod operation;
+mod player;
+mod wrapped;
+
+pub use operation::{Answer, Call, CallId, Operation, Seen};

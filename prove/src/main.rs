@@ -1,0 +1,227 @@
+//! The program that `cargo xtask prove` runs. It also is each of the players it starts.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program of the workshop: what it prints is what it is for"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Parser;
+use planwright_prove::arena::{self, Database, Outcome, Settings};
+use planwright_prove::simulation::{self, Stage};
+use planwright_prove::{check, client};
+
+/// Look for a history that Planwright must never produce.
+#[derive(Parser)]
+#[command(name = "planwright-prove")]
+enum Arguments {
+    /// Try with many processes, then compare what they were told with what is stored.
+    Run(Run),
+    /// Play schedules in one process on virtual time, as many as fit.
+    Simulate(Simulate),
+    /// Be one of the players.
+    #[command(hide = true)]
+    Client(client::Arguments),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// The database.
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Database,
+    /// How many players.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=200))]
+    processes: u32,
+    /// For how long.
+    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    minutes: f64,
+    /// What all choices follow from; a new one if not said.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Players think so many milliseconds between two calls, at most.
+    #[arg(long, default_value_t = 40)]
+    pace_ms: u64,
+    /// The planwright program.
+    #[arg(long)]
+    program: PathBuf,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::broken::Bug>,
+}
+
+#[derive(clap::Args)]
+struct Simulate {
+    /// For how long.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// The first seed; the others follow. A new one if not said.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Plays only the first, and tells everything that happened.
+    #[arg(long)]
+    once: bool,
+    /// Steps of a schedule.
+    #[arg(long, default_value_t = 30)]
+    steps: usize,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if (0.01..=600.0).contains(&minutes) => Ok(minutes),
+        Ok(_) | Err(_) => Err("between 0.01 and 600".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse() {
+        Arguments::Client(arguments) => client::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Arguments::Run(arguments) => run(&arguments),
+        Arguments::Simulate(arguments) => simulate(&arguments),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
+    arena::require_program(&arguments.program)?;
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let directory = tempfile::Builder::new()
+        .prefix("planwright-prove-")
+        .tempdir_in(".")
+        .context("could not make a directory for the trial")?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let settings = Settings {
+        database: arguments.store,
+        processes: arguments.processes,
+        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
+        seed,
+        pace_ms: arguments.pace_ms,
+        directory: directory.path().canonicalize()?,
+        program: arguments.program.canonicalize()?,
+        progress: true,
+        interrupted,
+        #[cfg(feature = "broken")]
+        bug: arguments.bug,
+    };
+    println!(
+        "seed {seed}: {} processes on {:?} for {:?}",
+        settings.processes, settings.database, settings.duration
+    );
+    let outcome = arena::run(&settings)?;
+    report(&outcome, seed);
+    if outcome.violations.is_empty() && outcome.missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let kept = directory.keep();
+    println!("everything is kept in {}", kept.display());
+    Ok(ExitCode::from(1))
+}
+
+/// Plays schedule after schedule on every core, until the time is over or one goes wrong.
+fn simulate(arguments: &Simulate) -> anyhow::Result<ExitCode> {
+    let first = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let start = Instant::now();
+    let duration = Duration::from_secs(arguments.seconds);
+    let next = AtomicU64::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..if arguments.once { 1 } else { cores } {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let seed = first.wrapping_add(number);
+                    if let Some(told) = schedule(seed, arguments.steps, arguments.once) {
+                        next.fetch_add(u64::from(u32::MAX), Ordering::Relaxed);
+                        *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+                    }
+                    let over = start.elapsed() > duration || arguments.once;
+                    if over || next.load(Ordering::Relaxed) > u64::from(u32::MAX) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    if let Some(told) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{told}");
+        return Ok(ExitCode::from(1));
+    }
+    let played = next.into_inner();
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a rate, shown without a fraction"
+    )]
+    let rate = played as f64 / start.elapsed().as_secs_f64();
+    println!(
+        "{played} schedules of {} steps from seed {first} on, {rate:.0} a second: no violation",
+        arguments.steps
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Plays one; what is wrong with it, if anything is.
+fn schedule(seed: u64, steps: usize, tell_all: bool) -> Option<String> {
+    let again =
+        format!("again with: planwright-prove simulate --once --seed {seed} --steps {steps}");
+    let played = match simulation::play(&Stage::in_memory(), seed, steps) {
+        Ok(played) => played,
+        Err(error) => return Some(format!("seed {seed}: {error}\n{again}")),
+    };
+    if tell_all {
+        for made in played.history.calls.values() {
+            let answer = made
+                .answer()
+                .map_or("killed".to_owned(), ToString::to_string);
+            println!("{} {}: {answer}", made.call.id, made.call.operation);
+        }
+    }
+    let first = played.violations.first()?;
+    let told = check::tell(first, &played.history, &played.stored);
+    Some(format!("seed {seed}: {told}\n{again}"))
+}
+
+/// How many violations are told; the first explains most.
+const TOLD: usize = 3;
+
+fn report(outcome: &Outcome, seed: u64) {
+    println!("{}", outcome.tally);
+    println!("  {}", outcome.deeds.told());
+    println!(
+        "  {} plans, {} events",
+        outcome.stored.plans.len(),
+        outcome
+            .stored
+            .plans
+            .values()
+            .map(|plan| plan.events.len())
+            .sum::<usize>()
+    );
+    for violation in outcome.violations.iter().take(TOLD) {
+        println!(
+            "\n{}",
+            check::tell(violation, &outcome.history, &outcome.stored)
+        );
+    }
+    match (outcome.violations.len(), outcome.missing.as_slice()) {
+        (0, []) => println!("no violation"),
+        (0, missing) => println!(
+            "no proof, because too little happened: {}",
+            missing.join("; ")
+        ),
+        (count, _) => println!("\n{count} violations with seed {seed}"),
+    }
+}

@@ -1,0 +1,108 @@
+//! Trials with real processes, in short: they pass, and with a bug planted they do not.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test whose set-up fails has failed, and the panic says where"
+)]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// The program, which `cargo test --workspace` builds beside us.
+fn program() -> PathBuf {
+    let prove = PathBuf::from(env!("CARGO_BIN_EXE_planwright-prove"));
+    let program = prove.with_file_name("planwright");
+    assert!(
+        program.is_file(),
+        "{} is not there: run `cargo xtask test`, or `cargo build` first",
+        program.display()
+    );
+    program
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test starts the program it is about"
+)]
+fn prove(arguments: &[&str]) -> Output {
+    // One after the other: each is a crowd by itself.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    Command::new(env!("CARGO_BIN_EXE_planwright-prove"))
+        .arg("run")
+        .args(arguments)
+        .arg("--program")
+        .arg(program())
+        .current_dir(directory.path())
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, says: &str) {
+    let output = prove(arguments);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}\n{errors}");
+    assert!(said.contains(says), "{said}\n{errors}");
+    assert!(said.contains("seed "), "{said}");
+}
+
+const SHORT: [&str; 6] = ["--minutes", "0.1", "--processes", "8", "--pace-ms", "5"];
+
+#[track_caller]
+fn check_bug(bug: &str, says: &str) {
+    check(&[&SHORT[..], &["--break", bug]].concat(), 1, says);
+}
+
+#[test]
+fn a_trial_on_sqlite_passes() {
+    check(&SHORT, 0, "no violation");
+}
+
+#[test]
+fn a_trial_on_postgres_passes() {
+    check(
+        &[&SHORT[..], &["--store", "postgres"]].concat(),
+        0,
+        "no violation",
+    );
+}
+
+#[test]
+fn a_stale_read_is_found() {
+    check_bug("stale-read", "not linearizable");
+}
+
+#[test]
+fn a_missing_fence_is_found() {
+    check_bug("no-fence", "written without authority");
+}
+
+#[test]
+fn a_change_in_the_wrong_changeset_is_found() {
+    check_bug("wrong-changeset", "a change in the wrong place");
+}
+
+#[test]
+fn two_winners_of_a_race_are_found() {
+    check_bug("double-transition", "a transition that must not happen");
+}
+
+#[test]
+fn half_a_commit_is_found() {
+    check_bug("half-commit", "half a transition");
+}
+
+#[test]
+fn a_lost_event_is_found() {
+    check_bug("lost-event", "a reader of the log was misled");
+}
+
+#[test]
+fn a_trial_in_which_too_little_happened_is_no_proof() {
+    let arguments = ["--minutes", "0.01", "--processes", "2", "--pace-ms", "500"];
+    check(&arguments, 1, "no proof, because too little happened");
+}
