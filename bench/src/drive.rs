@@ -12,7 +12,7 @@ use plan::{Phase, Span};
 use serde_json::json;
 use store::{Cursor, Maintain, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
 
-use crate::work::{Life, call, request};
+use crate::work::{Life, call, live_in_a_row, request};
 use crate::{hand, postgres};
 
 /// Transitions in one transaction of the grouped hand-written loop.
@@ -33,8 +33,10 @@ struct Options {
 pub fn run(what: &str, words: &[&str]) -> Result<(), String> {
     let options = Options::read(words)?;
     match what {
-        "planwright-sqlite" => own(&options, &|| Ok(options.sqlite())),
-        "planwright-postgres" => own(&options, &|| options.on_postgres()),
+        "planwright-sqlite" => own(&options, &|| Ok(options.sqlite()), in_a_row),
+        "planwright-sqlite-steps" => own(&options, &|| Ok(options.sqlite()), step_by_step),
+        "planwright-postgres" => own(&options, &|| options.on_postgres(), in_a_row),
+        "planwright-postgres-steps" => own(&options, &|| options.on_postgres(), step_by_step),
         "sqlite-by-hand" => by_hand(&options),
         "pgbench" => pgbench(&options),
         _ => Err(format!("there is no driver `{what}`")),
@@ -83,7 +85,11 @@ impl Options {
     }
 }
 
-fn own(options: &Options, open: &dyn Fn() -> Result<Lifecycle, String>) -> Result<(), String> {
+fn own(
+    options: &Options,
+    open: &dyn Fn() -> Result<Lifecycle, String>,
+    live: fn(&Lifecycle) -> Result<(), String>,
+) -> Result<(), String> {
     let lifecycle = open()?;
     let warming = |number| number < options.warmup;
     crowd(options.concurrency, warming, || live(&lifecycle))?;
@@ -101,7 +107,15 @@ fn own(options: &Options, open: &dyn Fn() -> Result<Lifecycle, String>) -> Resul
     Ok(())
 }
 
-fn live(lifecycle: &Lifecycle) -> Result<(), String> {
+fn in_a_row(lifecycle: &Lifecycle) -> Result<(), String> {
+    match live_in_a_row(lifecycle) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("a life stopped half-way".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn step_by_step(lifecycle: &Lifecycle) -> Result<(), String> {
     Life::begin(lifecycle)
         .and_then(Life::live)
         .map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! The work that is measured: durable transitions of a plan, alternately claimed and released, and
 //! whole lives.
 
-use lifecycle::{Call, Lifecycle, UseRequest};
+use lifecycle::{Call, Lifecycle, UseRequest, WentOn};
 use plan::stage::ResultContent;
 use plan::{Actors, Caller, Epoch, PlanId, Span};
 
@@ -135,6 +135,18 @@ impl<'a> Life<'a> {
         while self.step()? {}
         Ok(())
     }
+}
+
+/// The same life as a single worker lives it: decisions in a row share a commit, three of them in all.
+/// False if somebody else had to be waited for.
+pub fn live_in_a_row(lifecycle: &Lifecycle) -> Result<bool, lifecycle::Error> {
+    let lease = Span::seconds(3600);
+    let claim = lifecycle.use_and_start(request(), "bench", lease, &call())?;
+    let WentOn::Claimed(claim) = claim.complete_strategize_and_go_on(Vec::new(), lease)? else {
+        return Ok(false);
+    };
+    let went_on = claim.complete_execute_and_go_on(&result(), lease)?;
+    Ok(matches!(went_on, WentOn::Landed(_)))
 }
 
 fn result() -> ResultContent {

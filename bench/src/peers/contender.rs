@@ -54,14 +54,22 @@ pub enum Driver {
 /// Callers at once: one, and many.
 pub const CONCURRENCIES: [usize; 2] = [1, 32];
 
-pub const CONTENDERS: [Contender; 10] = [
+pub const CONTENDERS: [Contender; 12] = [
     Contender {
         name: "planwright-sqlite",
         label: "Planwright, SQLite",
         kind: Kind::Own,
         driver: Driver::Own,
         database: Database::Files,
-        note: "nine transitions a life, one durable transaction each; many callers share them",
+        note: "decisions in a row share a commit: three a life; many callers share them, too",
+    },
+    Contender {
+        name: "planwright-sqlite-steps",
+        label: "Planwright, SQLite, by steps",
+        kind: Kind::Own,
+        driver: Driver::Own,
+        database: Database::Files,
+        note: "nine transitions a life, one commit each; many callers share them",
     },
     Contender {
         name: "planwright-postgres",
@@ -69,7 +77,15 @@ pub const CONTENDERS: [Contender; 10] = [
         kind: Kind::Own,
         driver: Driver::Own,
         database: Database::Postgres,
-        note: "nine transitions a life, one transaction each",
+        note: "decisions in a row share a commit: three a life",
+    },
+    Contender {
+        name: "planwright-postgres-steps",
+        label: "Planwright, Postgres, by steps",
+        kind: Kind::Own,
+        driver: Driver::Own,
+        database: Database::Postgres,
+        note: "nine transitions a life, one commit each",
     },
     Contender {
         name: "sqlite-by-hand",

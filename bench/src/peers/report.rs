@@ -250,12 +250,16 @@ fn targets(results: &Results) -> String {
         row(&what, figure, target, true);
     }
     for concurrency in CONCURRENCIES {
-        let ours = rate_of(results, "planwright-postgres", concurrency);
+        let ours = rate_of(results, "planwright-postgres-steps", concurrency);
         let limit = rate_of(results, "pgbench", concurrency);
         let figure = ours.zip(limit).map(|(ours, limit)| ours / limit);
-        let mark = mark(results, &["planwright-postgres", "pgbench"], concurrency);
+        let mark = mark(
+            results,
+            &["planwright-postgres-steps", "pgbench"],
+            concurrency,
+        );
         row(
-            &format!("PostgreSQL / pgbench, {concurrency} at once{mark}"),
+            &format!("PostgreSQL by steps / pgbench, {concurrency} at once{mark}"),
             figure,
             0.7,
             true,
