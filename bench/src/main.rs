@@ -1,24 +1,30 @@
 //! Measures the stores against hand-written loops that write exactly the same rows, in the same run
-//! on the same disk. Run by `cargo xtask bench store`; prints a table for `docs/performance.md`.
+//! on the same disk (`cargo xtask bench store`), and whole lives against other programs' (`cargo xtask
+//! bench peers`). Prints tables for `docs/performance.md`.
 //!
 //! Every figure is a ratio within a round, and the median of several rounds, because machines are
 //! shared and disks have moods.
 
 #![expect(
+    clippy::print_stderr,
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     reason = "a measuring program: it prints, starts itself again, and stops at the first surprise"
 )]
 
+mod drive;
 mod hand;
+mod peers;
 mod postgres;
 mod rounds;
 mod size;
 mod sqlite;
 mod work;
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -33,6 +39,25 @@ fn main() {
         ["store", "postgres"] => postgres::measure(),
         ["store", "size"] => size::measure(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
-        _ => println!("usage: planwright-bench store [sqlite|postgres|size]"),
+        ["peers", rest @ ..] => return ended(peers::measure(rest)),
+        ["render"] => return ended(peers::render()),
+        ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
+        _ => {
+            eprintln!(
+                "usage: planwright-bench store [sqlite|postgres|size] | peers [--only NAME]... [--runs N] | render"
+            );
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn ended(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("planwright-bench: {why}");
+            ExitCode::FAILURE
+        }
     }
 }

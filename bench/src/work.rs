@@ -1,6 +1,8 @@
-//! The work that is measured: durable transitions of a plan, alternately claimed and released.
+//! The work that is measured: durable transitions of a plan, alternately claimed and released, and
+//! whole lives.
 
-use lifecycle::{Call, Lifecycle, UseRequest};
+use lifecycle::{Call, Lifecycle, UseRequest, WentOn};
+use plan::stage::ResultContent;
 use plan::{Actors, Caller, Epoch, PlanId, Span};
 
 /// The person on whose word everything happens.
@@ -63,5 +65,93 @@ impl<'a> Transitions<'a> {
             }
         };
         Ok(())
+    }
+}
+
+/// A plan's life through its three phases, each started and completed: nine transitions, the making
+/// of the plan and the two moves between phases among them.
+pub struct Life<'a> {
+    lifecycle: &'a Lifecycle,
+    plan: PlanId,
+    epoch: Epoch,
+    next: usize,
+    call: Call,
+}
+
+impl<'a> Life<'a> {
+    /// The first transition: the plan is made.
+    pub fn begin(lifecycle: &'a Lifecycle) -> Result<Self, lifecycle::Error> {
+        let call = call();
+        let done = lifecycle.use_action(request(), &call)?;
+        Ok(Self {
+            lifecycle,
+            plan: done.plan.id,
+            epoch: done.plan.epoch,
+            next: 0,
+            call,
+        })
+    }
+
+    pub fn plan(&self) -> PlanId {
+        self.plan
+    }
+
+    /// The next transition. False if there is none: it is over.
+    pub fn step(&mut self) -> Result<bool, lifecycle::Error> {
+        let Self {
+            lifecycle,
+            plan,
+            epoch,
+            next,
+            ref call,
+        } = *self;
+        let lease = Span::seconds(3600);
+        match next {
+            0 => {
+                let claim = lifecycle.start_strategize(plan, "bench", lease, call)?;
+                self.epoch = claim.epoch();
+            }
+            1 => drop(lifecycle.complete_strategize(plan, epoch, Vec::new(), call)?),
+            2 => drop(lifecycle.execute_plan(plan, call)?),
+            3 => {
+                let claim = lifecycle.start_execute(plan, "bench", lease, call)?;
+                self.epoch = claim.epoch();
+            }
+            4 => drop(lifecycle.complete_execute(plan, epoch, &result(), call)?),
+            5 => drop(lifecycle.apply_plan(plan, call)?),
+            6 => {
+                let claim = lifecycle.start_apply(plan, "bench", lease, call)?;
+                self.epoch = claim.epoch();
+            }
+            7 => drop(lifecycle.complete_apply(plan, epoch, Vec::new(), None, call)?),
+            _ => return Ok(false),
+        }
+        self.next += 1;
+        Ok(true)
+    }
+
+    /// All that is left of it.
+    pub fn live(mut self) -> Result<(), lifecycle::Error> {
+        while self.step()? {}
+        Ok(())
+    }
+}
+
+/// The same life as a single worker lives it: decisions in a row share a commit, three of them in all.
+/// False if somebody else had to be waited for.
+pub fn live_in_a_row(lifecycle: &Lifecycle) -> Result<bool, lifecycle::Error> {
+    let lease = Span::seconds(3600);
+    let claim = lifecycle.use_and_start(request(), "bench", lease, &call())?;
+    let WentOn::Claimed(claim) = claim.complete_strategize_and_go_on(Vec::new(), lease)? else {
+        return Ok(false);
+    };
+    let went_on = claim.complete_execute_and_go_on(&result(), lease)?;
+    Ok(matches!(went_on, WentOn::Landed(_)))
+}
+
+fn result() -> ResultContent {
+    ResultContent {
+        report: Some("The documentation of the billing module is tidy".into()),
+        trees: Vec::new(),
     }
 }

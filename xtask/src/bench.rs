@@ -8,12 +8,71 @@ use crate::postgres::{Cluster, Durability, ServerPrograms};
 use crate::signals::{self, Signals};
 use crate::{cargo, child};
 
-/// Measure Planwright; prints a table for docs/performance.md.
+/// Measure Planwright; prints tables for docs/performance.md.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: `store`, or a part of it: `store sqlite`, `store postgres`, `store size`.
-    #[arg(required = true, num_args = 1..=2, value_name = "WHAT")]
-    what: Vec<String>,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The stores against hand-written loops that write the same rows.
+    Store {
+        /// Only this part of it.
+        part: Option<Part>,
+    },
+    /// Whole lives against other programs' and the databases' limits; renders docs/performance.md.
+    Peers {
+        /// Only this contender or part; repeat it for more. Nothing is kept then.
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+        /// Runs of which each figure is the median.
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+        runs: u32,
+    },
+    /// Render docs/performance.md and its charts from the results that were kept; measures nothing.
+    Render,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Part {
+    Sqlite,
+    Postgres,
+    Size,
+}
+
+impl What {
+    /// How the measuring program is called.
+    fn words(&self) -> Vec<String> {
+        let mut words = match self {
+            Self::Store { .. } => vec!["store".to_owned()],
+            Self::Peers { runs, .. } => {
+                vec!["peers".to_owned(), "--runs".to_owned(), runs.to_string()]
+            }
+            Self::Render => vec!["render".to_owned()],
+        };
+        match self {
+            Self::Store { part: Some(part) } => words.push(part.as_str().to_owned()),
+            Self::Peers { only, .. } => {
+                for name in only {
+                    words.extend(["--only".to_owned(), name.clone()]);
+                }
+            }
+            Self::Store { part: None } | Self::Render => {}
+        }
+        words
+    }
+}
+
+impl Part {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Size => "size",
+        }
+    }
 }
 
 /// Builds everything in release mode, then runs the measuring program.
@@ -32,13 +91,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !built.success() {
         return Ok(child::exit_code(built));
     }
-    let cluster = Cluster::start(
-        &ServerPrograms::find_or_install(&signals)?,
-        Durability::Full,
-    )?;
-    if let Some(signal) = signals.received() {
-        return Ok(signals::exit_code(signal));
-    }
     let mut bench = cargo::command(
         cargo::target_directory()?
             .join("release")
@@ -47,8 +99,54 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // In the target directory, because /tmp may be memory and a bench has to wait for a disk.
     bench
         .current_dir(cargo::target_directory()?)
-        .args(&arguments.what)
-        .envs(cluster.environment());
+        .args(arguments.what.words());
+    // Held until the bench is over.
+    let _cluster = match arguments.what {
+        What::Render => None,
+        What::Store { .. } => {
+            let cluster = start_server(&signals)?;
+            bench.envs(cluster.environment());
+            Some(cluster)
+        }
+        // Most contenders need no server; those that do are reported with the reason.
+        What::Peers { .. } => match start_server(&signals) {
+            Ok(cluster) => {
+                bench.envs(cluster.environment());
+                Some(cluster)
+            }
+            Err(error) => {
+                bench.env("PLANWRIGHT_BENCH_NO_POSTGRES", format!("{error:#}"));
+                None
+            }
+        },
+    };
+    if let Some(signal) = signals.received() {
+        return Ok(signals::exit_code(signal));
+    }
     let status = child::run(&mut bench, &signals).context("could not run planwright-bench")?;
     Ok(child::exit_code(status))
+}
+
+fn start_server(signals: &Signals) -> anyhow::Result<Cluster> {
+    Cluster::start(&ServerPrograms::find_or_install(signals)?, Durability::Full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_passed_on() {
+        let peers = What::Peers {
+            only: vec!["restate".to_owned(), "growth".to_owned()],
+            runs: 2,
+        };
+        let words = "peers --runs 2 --only restate --only growth";
+        assert_eq!(peers.words().join(" "), words);
+        let size = What::Store {
+            part: Some(Part::Size),
+        };
+        assert_eq!(size.words().join(" "), "store size");
+        assert_eq!(What::Render.words().join(" "), "render");
+    }
 }
