@@ -17,6 +17,7 @@ pub mod check;
 pub mod client;
 pub mod history;
 pub mod simulation;
+pub mod wrapped;
 
 mod binary;
 mod chaos;
@@ -24,6 +25,5 @@ mod drain;
 mod library;
 mod operation;
 mod player;
-mod wrapped;
 
 pub use operation::{Answer, Call, CallId, Operation, Seen};
