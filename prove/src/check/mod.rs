@@ -2,7 +2,7 @@
 //!
 //! A plan is a register whose every write leaves numbered events, and every event names the call that made
 //! it. So the order in which the writes took effect need not be guessed: the log is the witness, and one
-//! pass over it decides whether the history is linearizable (see [`timeline`]), where a checker that knows
+//! pass over it decides whether the history is linearizable (see `timeline.rs`), where a checker that knows
 //! only calls and answers would have to search.
 
 pub mod stored;
