@@ -30,7 +30,7 @@ mod why;
 
 use clap::Subcommand;
 use lifecycle::Done;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::App;
 use crate::error::CommandError;
@@ -181,7 +181,8 @@ fn described(
 ) -> Result<Answer, CommandError> {
     description.or_else(|error| {
         let id = done.plan.id;
-        let data = json!({ "plan_id": id, "receipt": receipt(done) });
+        let mut data = receipt(done);
+        data.insert("plan_id".to_owned(), json!(id));
         let mut answer = Answer::new(data, format!("Done, plan {id}.\n"));
         answer.messages.push(Message {
             level: "warn",
@@ -194,24 +195,27 @@ fn described(
     })
 }
 
-/// What exactly was answered to this call.
-fn receipt(done: &Done) -> Value {
-    json!({
+/// What exactly was answered to this call, as fields beside the plan's.
+fn receipt(done: &Done) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if let Some(changeset) = done.receipt.changeset {
+        fields.insert("changeset_id".to_owned(), json!(changeset));
+    }
+    let receipt = json!({
         "version": done.receipt.version,
         "epoch": done.receipt.epoch,
         "at": done.receipt.at,
         "repeated": done.repeated,
-    })
+    });
+    fields.insert("receipt".to_owned(), receipt);
+    fields
 }
 
 /// The plan view, and what exactly was answered to this call.
 fn view_with_receipt(app: &App, done: &Done) -> Result<Value, CommandError> {
     let mut data = json!(app.view(done.plan.id)?);
     if let Value::Object(fields) = &mut data {
-        if let Some(changeset) = done.receipt.changeset {
-            fields.insert("changeset_id".to_owned(), json!(changeset));
-        }
-        fields.insert("receipt".to_owned(), receipt(done));
+        fields.extend(receipt(done));
     }
     Ok(data)
 }

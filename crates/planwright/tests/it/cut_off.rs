@@ -44,6 +44,24 @@ fn a_committed_write_that_cannot_be_described_is_still_done() {
     assert_eq!(claimed["data"]["receipt"]["epoch"], 1, "{claimed}");
     assert_eq!(claimed["messages"][0]["level"], "warn", "{claimed}");
 
+    let completed = ["plumbing", "complete-strategize", &id, "--epoch", "1"];
+    assert_eq!(program.run(completed).finish().code(), Some(0));
+    let moved = ["plumbing", "execute-plan", &id];
+    assert_eq!(program.run(moved).finish().code(), Some(0));
+    let claim = ["plumbing", "start-execute", &id, "--owner", "ada"];
+    assert_eq!(program.run(claim).finish().code(), Some(0));
+    let open = [
+        "plumbing",
+        "open-changeset",
+        &id,
+        "--epoch",
+        "2",
+        "--node",
+        "n",
+    ];
+    let opened = cut_after_commit(&program, &wire, &open).envelope();
+    assert!(opened["data"]["changeset_id"].is_string(), "{opened}");
+
     let cancelled = cut_after_commit(&program, &wire, &["cancel", &id]);
     assert_eq!(cancelled.code(), Some(0), "{cancelled:?}");
     assert!(cancelled.stderr.contains("It was done"), "{cancelled:?}");
