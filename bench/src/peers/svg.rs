@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 810.0;
 const ROW: f64 = 24.0;
-const LABEL: f64 = 190.0;
+const LABEL: f64 = 240.0;
 const RIGHT: f64 = 110.0;
 const TEXT: &str = "#7b8794";
 /// Behind everything else.
