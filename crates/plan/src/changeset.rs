@@ -197,6 +197,9 @@ impl std::str::FromStr for Operation {
 /// What a changeset holds about one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
+    /// The plan's resource it is in, where the plan has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     /// The path.
     pub path: TreePath,
     /// What happened to it, from the start of the changeset to its last record.
@@ -219,6 +222,7 @@ impl Entry {
     /// An entry with nothing known but path and operation.
     pub fn new(path: TreePath, operation: Operation) -> Self {
         Self {
+            resource: None,
             path,
             operation,
             from: None,
@@ -255,6 +259,7 @@ impl Entry {
             }
         };
         Some(Self {
+            resource: later.resource,
             path: later.path,
             operation,
             from: later.from.or(self.from),

@@ -216,6 +216,7 @@ fn every_field_of_an_entry_survives(bench: &Bench) {
     let (id, node) = (client.ids().changeset(), ODD_TEXTS[0].parse().unwrap());
     client.must(plan, Command::OpenChangeset { epoch, id, node });
     let entry = Entry {
+        resource: Some("shop/code".to_owned()),
         path: samples::path(*b"to/\xfe"),
         operation: Operation::Rename,
         from: Some(samples::path(*b"from/\xff\n")),

@@ -1,0 +1,177 @@
+//! Capturing: what the work changed, read from the tree itself, whoever changed it.
+
+use plan::Epoch;
+use plan::changeset::{Entry, Operation, TreePath};
+
+use crate::compare::{self, GITLINK};
+use crate::error::Doing;
+use crate::fault::Step;
+use crate::git;
+use crate::room::{Room, Workshop};
+use crate::{ObjectId, SandboxError};
+
+/// What a sandbox holds, against what it started from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// The commit it started from.
+    pub base: ObjectId,
+    /// The tree it holds.
+    pub tree: ObjectId,
+    /// Path by path; a rename is one change.
+    pub changes: Vec<Change>,
+}
+
+/// One changed path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where it is, or was.
+    pub path: TreePath,
+    /// What happened to it.
+    pub operation: Operation,
+    /// Where it came from, for a rename.
+    pub from: Option<TreePath>,
+    /// The content before.
+    pub before: Option<ObjectId>,
+    /// The content after.
+    pub after: Option<ObjectId>,
+    /// File mode after, in octal.
+    pub mode: Option<String>,
+}
+
+impl Change {
+    /// As a changeset records it.
+    pub fn entry(&self, resource: &str) -> Entry {
+        let mut entry = Entry::new(self.path.clone(), self.operation);
+        entry.resource = Some(resource.to_owned());
+        entry.from.clone_from(&self.from);
+        entry.before = self.before.as_ref().map(ToString::to_string);
+        entry.after = self.after.as_ref().map(ToString::to_string);
+        entry.mode.clone_from(&self.mode);
+        entry
+    }
+}
+
+impl Workshop {
+    /// Remembers the state of a sandbox, and says what it is.
+    pub fn capture(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        base: &ObjectId,
+    ) -> Result<Captured, SandboxError> {
+        let vault = self.vault(room);
+        let tree = self.write_tree(room, base)?;
+        self.after(Step::TreeWritten, vault.path())?;
+        vault.checkpoint(room.plan, epoch, base, &tree)?;
+        self.after(Step::Checkpointed, vault.path())?;
+        let changes = changes(&vault.git(), base, &tree)?;
+        Ok(Captured {
+            base: base.clone(),
+            tree,
+            changes,
+        })
+    }
+
+    /// Writes the files of a sandbox as a tree. The agent's own repository, its index and what it
+    /// committed there do not matter; nor does the configuration in it, which nobody may trust.
+    fn write_tree(&self, room: &Room<'_>, base: &ObjectId) -> Result<ObjectId, SandboxError> {
+        let sandbox = self
+            .current(room)?
+            .ok_or_else(|| SandboxError::SandboxGone {
+                path: self.plan_directory(room.plan),
+            })?;
+        if !sandbox.path.is_dir() {
+            return Err(SandboxError::SandboxGone { path: sandbox.path });
+        }
+        let vault = self.vault(room);
+        let git = vault
+            .git()
+            .on_tree(&sandbox.path)
+            .with_index(&sandbox.index);
+        // A lock of this index is ours, left by a process that was killed: agents cannot reach it.
+        let lock = sandbox.index.with_extension("index.lock");
+        let _ = std::fs::remove_file(&lock);
+        let add = [
+            "-c",
+            "advice.addEmbeddedRepo=false",
+            "add",
+            "--all",
+            "--",
+            ".",
+        ];
+        git.run(&add)?;
+        let tree = git.object(&["write-tree"])?;
+        refuse_what_cannot_land(&git, base, &tree)?;
+        Ok(tree)
+    }
+}
+
+/// Nested repositories and paths under a content filter: what landed would not be what was made.
+fn refuse_what_cannot_land(
+    git: &git::Git,
+    base: &ObjectId,
+    tree: &ObjectId,
+) -> Result<(), SandboxError> {
+    let differences = compare::differences(git, base.as_str(), tree.as_str())?;
+    let link = differences.iter().find(|difference| {
+        let after = difference.after.as_ref();
+        after.is_some_and(|after| after.mode == GITLINK)
+    });
+    if let Some(link) = link {
+        return Err(SandboxError::Uncapturable {
+            path: link.path.clone(),
+            why: "it is a repository of its own; remove it or its .git",
+        });
+    }
+    let mut paths = Vec::new();
+    for difference in differences.iter().filter(|one| one.after.is_some()) {
+        paths.extend(difference.path.as_bytes());
+        paths.push(0);
+    }
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let output = git.run_with(&["check-attr", "-z", "--stdin", "filter"], &paths)?;
+    let fields: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
+    for line in fields.chunks_exact(3) {
+        if !matches!(line[2], b"unspecified" | b"unset") {
+            return Err(SandboxError::Uncapturable {
+                path: TreePath::new(line[0])?,
+                why: "it is kept by a content filter such as Git LFS, which is not run here",
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What differs between a base and a tree, renames recognised.
+pub(crate) fn changes(
+    git: &git::Git,
+    base: &ObjectId,
+    tree: &ObjectId,
+) -> Result<Vec<Change>, SandboxError> {
+    let lines = compare::raw(git, &["-M"], base.as_str(), tree.as_str())?;
+    Ok(lines
+        .into_iter()
+        .map(|line| Change {
+            operation: match line.status {
+                b'A' => Operation::Create,
+                b'D' => Operation::Delete,
+                b'R' => Operation::Rename,
+                _ => Operation::Modify,
+            },
+            path: line.path,
+            from: line.from,
+            before: line.before.map(|blob| blob.id),
+            mode: line.after.as_ref().map(|blob| blob.mode.clone()),
+            after: line.after.map(|blob| blob.id),
+        })
+        .collect())
+}
+
+impl Workshop {
+    /// What the process is doing fails here if a test says so.
+    pub(crate) fn after(&self, step: Step, path: &std::path::Path) -> Result<(), SandboxError> {
+        self.faults().after(step).doing("written", path)
+    }
+}

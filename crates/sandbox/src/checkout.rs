@@ -1,0 +1,104 @@
+//! The files of a sandbox: laid out from a tree, put back, swept; and the repository an agent gets.
+
+use plan::changeset::TreePath;
+
+use crate::error::Doing;
+use crate::files;
+use crate::room::Sandbox;
+use crate::vault::{self, Vault};
+use crate::{ObjectId, Repository, SandboxError};
+
+/// Makes the tracked files of a sandbox those of a tree.
+pub(crate) fn lay_out(
+    vault: &Vault,
+    sandbox: &Sandbox,
+    tree: &ObjectId,
+) -> Result<(), SandboxError> {
+    let git = on(vault, sandbox);
+    let _ = std::fs::remove_file(sandbox.index.with_extension("index.lock"));
+    let arguments = [
+        "-c",
+        "core.fsync=none",
+        "read-tree",
+        "--reset",
+        "-u",
+        tree.as_str(),
+    ];
+    git.run(&arguments).map(drop)
+}
+
+/// Removes what nobody tracks, ignored files excepted: what a set-up made stays useful.
+pub(crate) fn sweep(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
+    let git = on(vault, sandbox);
+    git.run(&["clean", "-ffdq", "--exclude=/.git"]).map(drop)
+}
+
+/// Puts paths back to what they are in the base of the sandbox.
+pub(crate) fn put_back(
+    vault: &Vault,
+    sandbox: &Sandbox,
+    paths: &[TreePath],
+) -> Result<(), SandboxError> {
+    let git = on(vault, sandbox).with("GIT_LITERAL_PATHSPECS", "1");
+    for path in paths {
+        let place = files::below(&sandbox.path, path);
+        let name = [sandbox.base.as_str().as_bytes(), b":", path.as_bytes()].concat();
+        let object = std::ffi::OsString::from(os(&name));
+        let is_there = git
+            .ask(&[os(b"cat-file"), os(b"-e"), object.as_os_str()])?
+            .code
+            == 0;
+        if is_there {
+            let base = std::ffi::OsStr::new(sandbox.base.as_str());
+            let arguments = [os(b"checkout"), base, os(b"--"), os(path.as_bytes())];
+            git.run(&arguments)?;
+        } else if let Ok(spot) = files::Spot::find(&sandbox.path, path) {
+            drop(spot);
+            match std::fs::symlink_metadata(&place) {
+                Ok(metadata) if metadata.is_dir() => files::remove_tree(&place)?,
+                Ok(_) => std::fs::remove_file(&place).doing("removed", &place)?,
+                Err(_) => {}
+            }
+            files::remove_empty_parents(&sandbox.path, path);
+        }
+    }
+    Ok(())
+}
+
+/// A repository for the agent: it may commit, stash, rebase and tidy up as it likes. It borrows all
+/// objects, has no remote and no hook, and nobody but the agent uses it.
+pub(crate) fn give_repository(
+    vault: &Vault,
+    repository: &Repository,
+    sandbox: &Sandbox,
+    branch: &str,
+) -> Result<(), SandboxError> {
+    let git_dir = sandbox.path.join(".git");
+    let config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfilemode = true\n\
+                  \tlogallrefupdates = true\n\thooksPath = /dev/null\n\
+                  [commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\
+                  [user]\n\tname = Planwright agent\n\temail = agent@planwright.invalid\n\
+                  [gc]\n\tauto = 0\n";
+    vault::repository_files(&git_dir, repository.object_format(), config, branch)?;
+    let objects = [repository.common_dir().join("objects"), vault.objects()];
+    vault::borrow(&git_dir, &objects)?;
+    vault::copy_if_there(vault.path(), &git_dir, "shallow")?;
+    vault::copy_if_there(vault.path(), &git_dir, "info/exclude")?;
+    let name = git_dir.join(branch);
+    let parent = name.parent().unwrap_or(&git_dir);
+    std::fs::create_dir_all(parent).doing("made", parent)?;
+    std::fs::write(&name, format!("{}\n", sandbox.base)).doing("written", &name)?;
+    let index = git_dir.join("index");
+    crate::repository::copy_index(&sandbox.index, &index)
+}
+
+fn on(vault: &Vault, sandbox: &Sandbox) -> crate::git::Git {
+    vault
+        .git()
+        .on_tree(&sandbox.path)
+        .with_index(&sandbox.index)
+}
+
+fn os(bytes: &[u8]) -> &std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(bytes)
+}

@@ -1,0 +1,127 @@
+//! Tidying up: sandboxes that are no longer needed go, work that did not land is kept.
+
+use plan::PlanId;
+
+use crate::error::Doing;
+use crate::fault::Step;
+use crate::room::{Room, Workshop};
+use crate::{ObjectId, SandboxError, files, refs};
+
+/// A plan's sandbox, as it is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxState {
+    /// The plan.
+    pub plan: PlanId,
+    /// Everything of it.
+    pub path: std::path::PathBuf,
+}
+
+/// Work that did not land and has no sandbox any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// The plan.
+    pub plan: PlanId,
+    /// The ref that keeps it.
+    pub name: String,
+    /// Its commit.
+    pub commit: ObjectId,
+}
+
+impl Workshop {
+    /// Every plan that has something here.
+    pub fn sandboxes(&self) -> Result<Vec<SandboxState>, SandboxError> {
+        let directory = self.home().join("sandboxes");
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if files::is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error).doing("read", &directory),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.doing("read", &directory)?;
+            let plan = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            found.extend(plan.map(|plan| SandboxState {
+                plan,
+                path: entry.path(),
+            }));
+        }
+        found.sort_by_key(|state| state.plan);
+        Ok(found)
+    }
+
+    /// Keeps what a sandbox holds under a rescue ref in the user's repository, if it is anything but
+    /// its base. Repeating it gives the same.
+    pub fn rescue(&self, room: &Room<'_>) -> Result<Option<Leftover>, SandboxError> {
+        let Some(sandbox) = self.current(room)? else {
+            return self.rescued(room);
+        };
+        if sandbox.path.is_dir() {
+            self.capture(room, sandbox.held_by, &sandbox.base)?;
+        }
+        let vault = self.vault(room);
+        let Some(commit) = vault.checkpoint_commit()? else {
+            return Ok(None);
+        };
+        if vault.tree_of(&commit)? == vault.tree_of(&sandbox.base)? {
+            return Ok(None);
+        }
+        let repository = self.repository(room.site)?;
+        let git = repository.git();
+        let name = refs::rescue(room.plan, &room.name());
+        let wanted = format!("{commit}\n^{}\n", sandbox.base);
+        let theirs = git.ask(&["cat-file", "-e", sandbox.base.as_str()])?.code == 0;
+        let wanted = if theirs {
+            wanted
+        } else {
+            format!("{commit}\n")
+        };
+        let pack = ["pack-objects", "--revs", "--stdout", "--quiet"];
+        vault
+            .git()
+            .pipe_into(&pack, wanted.as_bytes(), &git, &["index-pack", "--stdin"])?;
+        git.run(&["update-ref", &name, commit.as_str()])?;
+        self.after(Step::Rescued, repository.path())?;
+        Ok(Some(Leftover {
+            plan: room.plan,
+            name,
+            commit,
+        }))
+    }
+
+    /// Work of a plan that is kept under a rescue ref.
+    pub fn rescued(&self, room: &Room<'_>) -> Result<Option<Leftover>, SandboxError> {
+        let repository = self.repository(room.site)?;
+        let name = refs::rescue(room.plan, &room.name());
+        let commit = refs::read(&repository.git(), &name)?;
+        Ok(commit.map(|commit| Leftover {
+            plan: room.plan,
+            name,
+            commit,
+        }))
+    }
+
+    /// Removes everything of a plan. The caller has seen to it that nothing is lost; whoever is in
+    /// one of its directories keeps it.
+    pub fn remove(&self, plan: PlanId) -> Result<bool, SandboxError> {
+        let directory = self.plan_directory(plan);
+        if !directory.exists() {
+            return Ok(false);
+        }
+        if !crate::room::is_left(&directory) {
+            return Err(SandboxError::Busy { path: directory });
+        }
+        // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
+        let aside = self
+            .home()
+            .join("sandboxes")
+            .join(format!("removed-{plan}"));
+        files::remove_tree(&aside)?;
+        std::fs::rename(&directory, &aside).doing("removed", &directory)?;
+        self.after(Step::SandboxSetAside, &aside)?;
+        files::remove_tree(&aside)?;
+        Ok(true)
+    }
+}

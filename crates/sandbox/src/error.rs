@@ -1,0 +1,160 @@
+//! What can go wrong with repositories, files and processes. Nothing here is about plans.
+
+use std::path::{Path, PathBuf};
+
+use plan::changeset::{NotATreePath, TreePath};
+
+/// Why something could not be done with a repository or a directory. Each says what happened and,
+/// where a person can do something about it, what.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// git is not there.
+    #[error("git cannot be started ({program}): {source}")]
+    NoGit {
+        /// What was tried.
+        program: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// git is too old.
+    #[error("git {found} is too old: {needed} or later is needed")]
+    OldGit {
+        /// What is installed.
+        found: String,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// git said no.
+    #[error("git {command} failed: {said}")]
+    Git {
+        /// The subcommand.
+        command: String,
+        /// What it said, shortened.
+        said: String,
+    },
+    /// A file or directory could not be handled.
+    #[error("{path} cannot be {doing}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What was to be done to it.
+        doing: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A path that no project can use.
+    #[error("{path} {why}")]
+    BadPlace {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Git does not trust the repository's owner.
+    #[error("git refuses to work in {path}, which belongs to another user")]
+    NotTrusted {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The branch is not there.
+    #[error("{path} has no branch `{branch}`")]
+    NoBranch {
+        /// The repository.
+        path: PathBuf,
+        /// The branch.
+        branch: String,
+    },
+    /// An object that must be there is gone.
+    #[error("object {object} is gone from {path}: it was pruned, or the clone is partial")]
+    ObjectGone {
+        /// The repository.
+        path: PathBuf,
+        /// The object.
+        object: String,
+    },
+    /// There is no sandbox.
+    #[error("the sandbox {path} is gone")]
+    SandboxGone {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// What was left in the sandbox cannot be captured.
+    #[error("{path} cannot be taken into the result: {why}")]
+    Uncapturable {
+        /// Which path.
+        path: TreePath,
+        /// Why.
+        why: &'static str,
+    },
+    /// A path that would leave the tree.
+    #[error(transparent)]
+    Path(#[from] NotATreePath),
+    /// A newer holder was here.
+    #[error("another holder (epoch {current}) has taken over; epoch {given} may no longer land")]
+    Fenced {
+        /// The authority that came too late.
+        given: u64,
+        /// The authority that counts.
+        current: u64,
+    },
+    /// The branch is not where it was expected; nothing was changed.
+    #[error("{target} moved while the change was being landed")]
+    TargetMoved {
+        /// The branch.
+        target: String,
+    },
+    /// Somebody else's git holds a lock.
+    #[error("{lock} is there: another git works in this repository, or one was killed in it")]
+    Locked {
+        /// The lock.
+        lock: PathBuf,
+    },
+    /// Another landing into the same repository goes on.
+    #[error("another change is being landed in {path}")]
+    Busy {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// Something of ours cannot be read.
+    #[error("{path} is damaged: {why}")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl SandboxError {
+    /// Worth trying again without a person?
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Locked { .. } | Self::Busy { .. } | Self::TargetMoved { .. }
+        )
+    }
+}
+
+/// Says what was to be done to which file when an operation on it fails.
+pub(crate) trait Doing<T> {
+    /// With that said.
+    fn doing(self, doing: &'static str, path: &Path) -> Result<T, SandboxError>;
+}
+
+impl<T> Doing<T> for std::io::Result<T> {
+    fn doing(self, doing: &'static str, path: &Path) -> Result<T, SandboxError> {
+        self.map_err(|source| SandboxError::File {
+            path: path.to_owned(),
+            doing,
+            source,
+        })
+    }
+}
+
+impl<T> Doing<T> for rustix::io::Result<T> {
+    fn doing(self, doing: &'static str, path: &Path) -> Result<T, SandboxError> {
+        self.map_err(std::io::Error::from).doing(doing, path)
+    }
+}

@@ -1,0 +1,287 @@
+//! Files of a working tree, reached component by component without following links, and exchanged
+//! whole.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use plan::changeset::TreePath;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::SandboxError;
+use crate::error::Doing;
+
+/// How a file is recognised without reading it: a save changes at least one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: i64,
+    nanoseconds: i64,
+}
+
+impl Stamp {
+    /// The stamp of what is at a path; links are not followed.
+    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+        match std::fs::symlink_metadata(path) {
+            Ok(metadata) => Ok(Some(Self {
+                inode: metadata.ino(),
+                size: metadata.size(),
+                modified: metadata.mtime(),
+                nanoseconds: metadata.mtime_nsec(),
+            })),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Nothing is there: neither the name, nor a directory to look for it in.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Where a path of a tree lies below a directory.
+pub(crate) fn below(root: &Path, path: &TreePath) -> PathBuf {
+    root.join(OsStr::from_bytes(path.as_bytes()))
+}
+
+/// What would be lost or hidden by writing a file here, if anything: a file nobody tracks, a link
+/// or file where a directory is needed, a directory with other things in it. What is in `gone` will
+/// have been removed by then.
+pub(crate) fn in_the_way(
+    root: &Path,
+    path: &TreePath,
+    is_tracked: bool,
+    gone: &BTreeSet<&TreePath>,
+) -> Result<Option<TreePath>, SandboxError> {
+    let bytes = path.as_bytes();
+    for (end, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+        let parent = TreePath::new(&bytes[..end])?;
+        let place = below(root, &parent);
+        match std::fs::symlink_metadata(&place) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok((!gone.contains(&parent)).then_some(parent)),
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error).doing("looked at", &place),
+        }
+    }
+    let place = below(root, path);
+    match std::fs::symlink_metadata(&place) {
+        Ok(metadata) if metadata.is_dir() => {
+            let left = something_left(&place, path, gone).doing("looked at", &place)?;
+            Ok(left.then(|| path.clone()))
+        }
+        Ok(_) => Ok((!is_tracked).then(|| path.clone())),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error).doing("looked at", &place),
+    }
+}
+
+/// Is there anything in a directory that will not have been removed?
+fn something_left(
+    directory: &Path,
+    path: &TreePath,
+    gone: &BTreeSet<&TreePath>,
+) -> io::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let mut name = path.as_bytes().to_vec();
+        name.push(b'/');
+        name.extend(entry.file_name().as_bytes());
+        let Ok(inner) = TreePath::new(name) else {
+            return Ok(true);
+        };
+        let left = if entry.file_type()?.is_dir() {
+            something_left(&entry.path(), &inner, gone)?
+        } else {
+            !gone.contains(&inner)
+        };
+        if left {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A file's directory, opened without following a link on the way, and its name in there.
+pub(crate) struct Spot {
+    directory: OwnedFd,
+    name: Vec<u8>,
+}
+
+impl Spot {
+    /// Opens the way to a path below a directory, making what is missing.
+    pub fn make(root: &Path, path: &TreePath) -> io::Result<Self> {
+        Self::walk(root, path, true)
+    }
+
+    /// Opens the way to a path below a directory.
+    pub fn find(root: &Path, path: &TreePath) -> io::Result<Self> {
+        Self::walk(root, path, false)
+    }
+
+    fn walk(root: &Path, path: &TreePath, make: bool) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut directory = rustix::fs::openat(CWD, root, flags, Mode::empty())?;
+        let mut components: Vec<&[u8]> = path.as_bytes().split(|byte| *byte == b'/').collect();
+        let name = components.pop().unwrap_or_default().to_vec();
+        for component in components {
+            let component = OsStr::from_bytes(component);
+            if make {
+                match rustix::fs::mkdirat(&directory, component, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let flags = flags | OFlags::NOFOLLOW;
+            directory = rustix::fs::openat(&directory, component, flags, Mode::empty())?;
+        }
+        Ok(Self { directory, name })
+    }
+
+    fn name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
+
+    /// Exchanges this file with that one; both are whole at every moment.
+    pub fn exchange(&self, other: &Path) -> io::Result<()> {
+        self.rename(other, RenameFlags::EXCHANGE)
+    }
+
+    /// Moves a file here, unless something is here.
+    pub fn put(&self, other: &Path) -> io::Result<()> {
+        self.rename(other, RenameFlags::NOREPLACE)
+    }
+
+    /// Moves this file away, unless something is there.
+    pub fn take(&self, other: &Path) -> io::Result<()> {
+        rustix::fs::renameat_with(
+            &self.directory,
+            self.name(),
+            CWD,
+            other,
+            RenameFlags::NOREPLACE,
+        )?;
+        Ok(())
+    }
+
+    /// Makes the directory's entries durable.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.directory)?)
+    }
+
+    fn rename(&self, other: &Path, flags: RenameFlags) -> io::Result<()> {
+        rustix::fs::renameat_with(CWD, other, &self.directory, self.name(), flags)?;
+        Ok(())
+    }
+}
+
+/// Removes the directories on the way to a path that nothing is left in.
+pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
+    let bytes = path.as_bytes();
+    let ends: Vec<usize> = bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/')
+        .map(|(end, _)| end)
+        .collect();
+    for end in ends.into_iter().rev() {
+        let Ok(parent) = TreePath::new(&bytes[..end]) else {
+            return;
+        };
+        let Ok(spot) = Spot::find(root, &parent) else {
+            return;
+        };
+        // That something is left in it is as good a reason to stop as any other.
+        if rustix::fs::unlinkat(&spot.directory, spot.name(), AtFlags::REMOVEDIR).is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes a file whole: what was there before, or all of this, whatever happens.
+pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
+    let new = path.with_extension("new");
+    let written = std::fs::File::create(&new).and_then(|mut file| {
+        io::Write::write_all(&mut file, content)?;
+        file.sync_all()
+    });
+    written.doing("written", &new)?;
+    std::fs::rename(&new, path).doing("written", path)?;
+    sync_directory(path.parent().unwrap_or(path))
+}
+
+/// Makes the entries of a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), SandboxError> {
+    std::fs::File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .doing("synced", path)
+}
+
+/// Makes files durable: one by one, or the file system as a whole where there are many.
+pub(crate) fn sync_files(root: &Path, paths: &[PathBuf]) -> Result<(), SandboxError> {
+    const ONE_BY_ONE: usize = 32;
+    if paths.len() > ONE_BY_ONE {
+        return sync_file_system(root);
+    }
+    for path in paths {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => rustix::fs::fsync(file).doing("synced", path)?,
+            // A link is durable with its directory.
+            Err(rustix::io::Errno::LOOP) => {}
+            Err(error) => return Err(error).doing("opened", path),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_system(root: &Path) -> Result<(), SandboxError> {
+    let directory = std::fs::File::open(root).doing("opened", root)?;
+    rustix::fs::syncfs(directory).doing("synced", root)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_root: &Path) -> Result<(), SandboxError> {
+    rustix::fs::sync();
+    Ok(())
+}
+
+/// Removes a directory of ours with everything in it; that it is gone already is fine.
+pub(crate) fn remove_tree(path: &Path) -> Result<(), SandboxError> {
+    match std::fs::remove_dir_all(path) {
+        Ok(()) => Ok(()),
+        Err(error) if is_absent(&error) => Ok(()),
+        Err(_) => {
+            // Directories that an agent made unreadable or unwritable are still its own.
+            open_up(path);
+            match std::fs::remove_dir_all(path) {
+                Err(error) if !is_absent(&error) => Err(error).doing("removed", path),
+                Ok(()) | Err(_) => Ok(()),
+            }
+        }
+    }
+}
+
+fn open_up(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let is_directory =
+        std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_dir());
+    if !is_directory {
+        return;
+    }
+    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        open_up(&entry.path());
+    }
+}

@@ -1,0 +1,360 @@
+//! The one door to git. Every call says where it works, and takes nothing from the user's global
+//! configuration, hooks, credential helpers or environment.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::{ObjectId, SandboxError};
+
+/// What child processes get of the environment. Given by whoever may read it.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The program to start for git.
+    pub git: OsString,
+    /// `PATH`.
+    pub path: Option<OsString>,
+    /// `HOME`, where the user's own git configuration is found. Asked only for what a person would
+    /// expect to be theirs: their name, and how their files end lines.
+    pub home: Option<OsString>,
+    /// `XDG_CONFIG_HOME`, for the same.
+    pub config_home: Option<OsString>,
+}
+
+/// The oldest git that has all we ask of it: it merges in the object database from a given base,
+/// and says what a sparse checkout shows.
+pub fn minimum_version() -> &'static str {
+    "2.41"
+}
+
+/// Settings of every call: nothing runs, asks, fetches or tidies up behind our back.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.quotePath=false",
+    "core.splitIndex=false",
+    "core.commitGraph=false",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "merge.renames=true",
+    "merge.directoryRenames=false",
+    "merge.conflictStyle=merge",
+    "diff.renames=true",
+    "diff.external=",
+    "protocol.allow=never",
+    "safe.directory=*",
+    "submodule.recurse=false",
+    "uploadpack.packObjectsHook=",
+    "advice.detachedHead=false",
+    "core.fsync=all",
+];
+
+/// Whose configuration counts besides the repository's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Configuration {
+    /// Nobody's.
+    Ours,
+    /// The user's, as if they had typed the command.
+    Users,
+}
+
+/// git, pointed at one repository.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    surroundings: Surroundings,
+    directory: PathBuf,
+    environment: Vec<(&'static str, OsString)>,
+    settings: Vec<String>,
+    configuration: Configuration,
+}
+
+/// What git answered, where failing is one of the answers.
+pub(crate) struct Answered {
+    /// The exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Git {
+    /// Wherever git finds the repository from this directory.
+    pub fn found_from(surroundings: &Surroundings, directory: &Path) -> Self {
+        Self {
+            surroundings: surroundings.clone(),
+            directory: directory.to_owned(),
+            environment: Vec::new(),
+            settings: Vec::new(),
+            configuration: Configuration::Ours,
+        }
+    }
+
+    /// Exactly this repository, wherever the process is.
+    pub fn at(surroundings: &Surroundings, git_dir: &Path) -> Self {
+        Self::found_from(surroundings, git_dir).with("GIT_DIR", git_dir)
+    }
+
+    /// With a variable.
+    pub fn with(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// With this working tree.
+    pub fn on_tree(mut self, tree: &Path) -> Self {
+        self.directory = tree.to_owned();
+        self.with("GIT_WORK_TREE", tree)
+    }
+
+    /// With this index.
+    pub fn with_index(self, index: &Path) -> Self {
+        self.with("GIT_INDEX_FILE", index)
+    }
+
+    /// With these settings on top.
+    pub fn with_settings(mut self, settings: &[String]) -> Self {
+        self.settings.extend_from_slice(settings);
+        self
+    }
+
+    /// As the user would have typed it: with their configuration.
+    pub fn like_the_user(mut self) -> Self {
+        self.configuration = Configuration::Users;
+        self
+    }
+
+    /// Runs it; anything but exit code 0 is an error.
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, SandboxError> {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs it with this on standard input.
+    pub fn run_with<A: AsRef<OsStr>>(
+        &self,
+        arguments: &[A],
+        input: &[u8],
+    ) -> Result<Vec<u8>, SandboxError> {
+        let answered = self.ask_with(arguments, input)?;
+        if answered.code == 0 {
+            return Ok(answered.stdout);
+        }
+        Err(failed(arguments, &answered.stderr))
+    }
+
+    /// Runs it where failing is an answer.
+    pub fn ask<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Answered, SandboxError> {
+        self.ask_with(arguments, b"")
+    }
+
+    /// Runs it with this on standard input, where failing is an answer.
+    pub fn ask_with<A: AsRef<OsStr>>(
+        &self,
+        arguments: &[A],
+        input: &[u8],
+    ) -> Result<Answered, SandboxError> {
+        let mut child = self.start(arguments, !input.is_empty())?;
+        let stdin = child.stdin.take();
+        let output = std::thread::scope(|scope| {
+            // Fed from another thread: a large input and a large output must not wait for each
+            // other. That git stopped reading shows in how it ends.
+            let feeder = stdin.map(|mut stdin| scope.spawn(move || stdin.write_all(input)));
+            let output = child.wait_with_output();
+            if let Some(feeder) = feeder {
+                let _ = feeder.join();
+            }
+            output
+        })
+        .map_err(|source| self.cannot_start(source))?;
+        Ok(answered(output))
+    }
+
+    /// One line of text.
+    pub fn line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, SandboxError> {
+        let output = self.run(arguments)?;
+        let text = String::from_utf8_lossy(&output);
+        Ok(text.trim_end_matches('\n').to_owned())
+    }
+
+    /// The hash of one object.
+    pub fn object<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<ObjectId, SandboxError> {
+        let line = self.line(arguments)?;
+        line.parse().map_err(|_| failed(arguments, &line))
+    }
+
+    /// Feeds what this one writes to what the other reads; both must succeed.
+    pub fn pipe_into<A: AsRef<OsStr>, B: AsRef<OsStr>>(
+        &self,
+        arguments: &[A],
+        input: &[u8],
+        other: &Git,
+        others: &[B],
+    ) -> Result<Vec<u8>, SandboxError> {
+        let mut source = self.start(arguments, true)?;
+        let flow = source.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        let mut sink = other.command(others);
+        let sink = sink
+            .stdin(flow)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| other.cannot_start(source))?;
+        if let Some(mut stdin) = source.stdin.take() {
+            // If it stopped reading, its exit code says so.
+            let _ = stdin.write_all(input);
+        }
+        let sunk = answered(
+            sink.wait_with_output()
+                .map_err(|source| other.cannot_start(source))?,
+        );
+        let sent = answered(
+            source
+                .wait_with_output()
+                .map_err(|source| self.cannot_start(source))?,
+        );
+        if sent.code != 0 {
+            return Err(failed(arguments, &sent.stderr));
+        }
+        if sunk.code != 0 {
+            return Err(failed(others, &sunk.stderr));
+        }
+        Ok(sunk.stdout)
+    }
+
+    /// Runs it with its output going straight to ours.
+    pub fn show<A: AsRef<OsStr>>(&self, arguments: &[A], to: Stdio) -> Result<(), SandboxError> {
+        let child = self
+            .command(arguments)
+            .stdin(Stdio::null())
+            .stdout(to)
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| self.cannot_start(source))?;
+        let output = child
+            .wait_with_output()
+            .map_err(|source| self.cannot_start(source))?;
+        let answered = answered(output);
+        // A pager that was closed early ends it by a signal; that is not a failure.
+        if answered.code <= 0 {
+            return Ok(());
+        }
+        Err(failed(arguments, &answered.stderr))
+    }
+
+    fn start<A: AsRef<OsStr>>(&self, arguments: &[A], fed: bool) -> Result<Child, SandboxError> {
+        let stdin = if fed { Stdio::piped() } else { Stdio::null() };
+        self.command(arguments)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| self.cannot_start(source))
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door everybody else is sent to"
+    )]
+    fn command<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
+        let mut command = Command::new(&self.surroundings.git);
+        command.env_clear();
+        let surroundings = [
+            ("PATH", &self.surroundings.path),
+            ("HOME", &self.surroundings.home),
+            ("XDG_CONFIG_HOME", &self.surroundings.config_home),
+        ];
+        for (name, value) in surroundings {
+            let theirs = name == "PATH" || self.configuration == Configuration::Users;
+            if let Some(value) = value.as_ref().filter(|_| theirs) {
+                command.env(name, value);
+            }
+        }
+        command
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .env("GIT_ATTR_NOSYSTEM", "1");
+        if self.configuration == Configuration::Ours {
+            command
+                .env("GIT_CONFIG_NOSYSTEM", "1")
+                .env("GIT_CONFIG_GLOBAL", "/dev/null");
+            for setting in SETTINGS {
+                command.arg("-c").arg(setting);
+            }
+        }
+        for setting in &self.settings {
+            command.arg("-c").arg(setting);
+        }
+        for (name, value) in &self.environment {
+            command.env(name, value);
+        }
+        command.current_dir(&self.directory).args(arguments);
+        command
+    }
+
+    fn cannot_start(&self, source: std::io::Error) -> SandboxError {
+        // A missing working directory is reported by the system as if the program were missing.
+        if !self.directory.is_dir() {
+            return SandboxError::File {
+                path: self.directory.clone(),
+                doing: "entered",
+                source,
+            };
+        }
+        SandboxError::NoGit {
+            program: self.surroundings.git.to_string_lossy().into_owned(),
+            source,
+        }
+    }
+}
+
+/// Is git there, and new enough? Its version.
+pub(crate) fn version(surroundings: &Surroundings) -> Result<String, SandboxError> {
+    let line = Git::found_from(surroundings, Path::new("/")).line(&["version"])?;
+    let found = line.trim_start_matches("git version ").to_owned();
+    let mut parts = found
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let known = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if known < (2, 41) {
+        return Err(SandboxError::OldGit {
+            found,
+            needed: minimum_version(),
+        });
+    }
+    Ok(found)
+}
+
+fn answered(output: Output) -> Answered {
+    Answered {
+        code: output.status.code().unwrap_or(-1),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
+    let command = arguments.first().map_or_else(String::new, |command| {
+        command.as_ref().to_string_lossy().into_owned()
+    });
+    let said: String = said.trim().chars().take(2000).collect();
+    let said = if said.is_empty() {
+        "it ended without a word".to_owned()
+    } else {
+        said
+    };
+    SandboxError::Git { command, said }
+}
+
+/// The fields of an answer that separates them by NUL.
+pub(crate) fn fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output
+        .split(|byte| *byte == 0)
+        .filter(|field| !field.is_empty())
+}

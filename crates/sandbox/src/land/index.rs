@@ -1,0 +1,152 @@
+//! The index of a checkout: locked while files are exchanged, replaced whole afterwards.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plan::{Epoch, PlanId};
+
+use crate::error::Doing;
+use crate::git::{self, Git};
+use crate::repository::{Checkout, Repository, copy_index};
+use crate::{ObjectId, SandboxError, files};
+
+/// How long another git may take to finish.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Stands in the yard while the lock holds a new index instead of its mark.
+const FILLING: &str = "filling";
+
+/// git's own lock on an index, held by us. It says so in itself, so that whoever finds it after a
+/// crash knows whose it is.
+pub(super) struct IndexLock {
+    path: PathBuf,
+}
+
+impl IndexLock {
+    /// Takes the lock; waits a little for another git to finish.
+    pub fn take(git_dir: &Path, plan: PlanId, epoch: Epoch) -> Result<Self, SandboxError> {
+        Self::take_as(git_dir, &format!("{}{epoch}\n", mark(plan)))
+    }
+
+    /// Takes a lock again that somebody removed while it was ours.
+    pub fn take_again(git_dir: &Path, plan: PlanId) -> Result<Self, SandboxError> {
+        Self::take_as(git_dir, &format!("{}again\n", mark(plan)))
+    }
+
+    /// A lock that this plan left behind. Once it holds the new index it no longer says so itself;
+    /// then a mark in the yard does.
+    pub fn find(git_dir: &Path, plan: PlanId, yard: &Path) -> Result<Option<Self>, SandboxError> {
+        let path = git_dir.join("index.lock");
+        match std::fs::read(&path) {
+            Ok(content) => {
+                let ours = content.starts_with(mark(plan).as_bytes());
+                let filled = yard.join(FILLING).exists();
+                Ok((ours || filled).then_some(Self { path }))
+            }
+            Err(error) if files::is_absent(&error) => Ok(None),
+            Err(error) => Err(error).doing("read", &path),
+        }
+    }
+
+    /// Puts the new index into the lock.
+    pub fn fill(&self, new: &Path) -> Result<(), SandboxError> {
+        let filling = new.with_file_name(FILLING);
+        std::fs::write(&filling, b"").doing("written", &filling)?;
+        std::fs::rename(new, &self.path).doing("written", &self.path)
+    }
+
+    /// Makes what is in the lock the index.
+    pub fn place(self) -> Result<(), SandboxError> {
+        let index = self.path.with_file_name("index");
+        std::fs::rename(&self.path, &index).doing("written", &index)?;
+        files::sync_directory(self.path.parent().unwrap_or(&index))
+    }
+
+    /// Gives the lock back, the index being as it was.
+    pub fn remove(self) -> Result<(), SandboxError> {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if !files::is_absent(&error) => Err(error).doing("removed", &self.path),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn take_as(git_dir: &Path, text: &str) -> Result<Self, SandboxError> {
+        let path = git_dir.join("index.lock");
+        // Written aside and linked into place: the lock must never be seen without its mark.
+        let aside = git_dir.join(format!("index.lock.planwright-{}", std::process::id()));
+        let written = std::fs::File::create(&aside).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        });
+        written.doing("written", &aside)?;
+        let until = Instant::now() + PATIENCE;
+        let taken = loop {
+            match std::fs::hard_link(&aside, &path) {
+                Ok(()) => break Ok(Self { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    if Instant::now() >= until {
+                        break Err(SandboxError::Locked { lock: path });
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => break Err(error).doing("made", &path),
+            }
+        };
+        let _ = std::fs::remove_file(&aside);
+        taken
+    }
+}
+
+fn mark(plan: PlanId) -> String {
+    format!("planwright lands {plan} in this checkout; epoch ")
+}
+
+/// The index after the change, in a file of its own: what the person staged elsewhere stays staged,
+/// what is outside of a sparse checkout stays outside.
+pub(super) fn build(
+    repository: &Repository,
+    checkout: &Checkout,
+    head: &ObjectId,
+    new: &ObjectId,
+    yard: &Path,
+) -> Result<PathBuf, SandboxError> {
+    let index = yard.join("index");
+    let _ = std::fs::remove_file(yard.join("index.lock"));
+    copy_index(&checkout.git_dir.join("index"), &index)?;
+    let git = repository.git_on(checkout, &index);
+    git.run(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
+    hide_what_is_out_of_sight(repository, &git, head, new)?;
+    git.ask(&["update-index", "-q", "--refresh"])?;
+    Ok(index)
+}
+
+/// In a sparse checkout, marks what the change brings outside of it.
+fn hide_what_is_out_of_sight(
+    repository: &Repository,
+    git: &Git,
+    head: &ObjectId,
+    new: &ObjectId,
+) -> Result<(), SandboxError> {
+    let sparse = ["config", "--type=bool", "--get", "core.sparseCheckout"];
+    if git.ask(&sparse)?.stdout != b"true\n" {
+        return Ok(());
+    }
+    let mut brought = Vec::new();
+    for difference in repository.differences(head, new)? {
+        if difference.after.is_some() {
+            brought.extend(difference.path.as_bytes());
+            brought.push(0);
+        }
+    }
+    let in_sight = git.run_with(&["sparse-checkout", "check-rules", "-z"], &brought)?;
+    let in_sight: BTreeSet<&[u8]> = git::fields(&in_sight).collect();
+    let mut hidden = Vec::new();
+    for path in git::fields(&brought).filter(|path| !in_sight.contains(path)) {
+        hidden.extend(path);
+        hidden.push(0);
+    }
+    let hide = ["update-index", "--skip-worktree", "-z", "--stdin"];
+    git.run_with(&hide, &hidden).map(drop)
+}

@@ -1,0 +1,186 @@
+//! The journal of a landing: which files are to be exchanged for which, written before the branch
+//! moves. It stands in the checkout it is about, and goes when everything is done.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use plan::changeset::TreePath;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Difference;
+use crate::error::Doing;
+use crate::files::{self, Stamp};
+use crate::repository::{Checkout, Repository};
+use crate::room::Room;
+use crate::{ObjectId, SandboxError, git, refs};
+
+use super::{Proposal, index};
+
+/// What is being done to a checkout.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Journal {
+    /// The ref that moves.
+    pub target: String,
+    /// What it shall point to.
+    pub new: ObjectId,
+    /// The commit the files are at.
+    pub head: ObjectId,
+    /// File by file.
+    pub steps: Vec<FileStep>,
+}
+
+/// One file to be written, made or removed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FileStep {
+    /// Where.
+    pub path: TreePath,
+    /// What is there, if anything.
+    pub before: Option<Stamp>,
+    /// What lies ready for it, if anything.
+    pub after: Option<Stamp>,
+}
+
+/// Where everything about one landing is kept while it goes on.
+pub(super) fn yard(room: &Room<'_>, git_dir: &Path) -> PathBuf {
+    git_dir
+        .join("planwright")
+        .join(format!("{}+{}", room.plan, room.name()))
+}
+
+impl Journal {
+    /// Lays the new files ready, durable, and notes what is there now.
+    pub fn stage(
+        room: &Room<'_>,
+        repository: &Repository,
+        checkout: &Checkout,
+        proposal: &Proposal,
+        head: &ObjectId,
+        touched: &[Difference],
+    ) -> Result<Self, SandboxError> {
+        let yard = yard(room, &checkout.git_dir);
+        files::remove_tree(&yard)?;
+        std::fs::create_dir_all(&yard).doing("made", &yard)?;
+        let staging = staging(room, checkout)?;
+        files::remove_tree(&staging)?;
+        std::fs::create_dir_all(&staging).doing("made", &staging)?;
+        let index = index::build(repository, checkout, head, &proposal.new, &yard)?;
+        let git = repository.git_on(checkout, &index);
+        let listed = git.run(&["ls-files", "-t", "-z"])?;
+        // Outside of a sparse checkout the index alone knows a file.
+        let out_of_sight: BTreeSet<&[u8]> = git::fields(&listed)
+            .filter_map(|line| line.strip_prefix(b"S "))
+            .collect();
+        let in_sight = |path: &TreePath| !out_of_sight.contains(path.as_bytes());
+        let mut wanted = Vec::new();
+        let written = touched.iter().filter(|one| one.after.is_some());
+        for difference in written.filter(|one| in_sight(&one.path)) {
+            wanted.extend(difference.path.as_bytes());
+            wanted.push(0);
+        }
+        let mut prefix = std::ffi::OsString::from("--prefix=");
+        prefix.push(staging.join("new/"));
+        let arguments = ["checkout-index", "-q", "-z", "--stdin"].map(std::ffi::OsStr::new);
+        let mut arguments = arguments.to_vec();
+        arguments.push(&prefix);
+        git.run_with(&arguments, &wanted)?;
+        let mut steps = Vec::new();
+        let mut staged = Vec::new();
+        for difference in touched {
+            let place = files::below(&checkout.work_tree, &difference.path);
+            let ready = files::below(&staging.join("new"), &difference.path);
+            let after = Stamp::of(&ready).doing("looked at", &ready)?;
+            let before = Stamp::of(&place).doing("looked at", &place)?;
+            let nothing_to_write = difference.after.is_some() && after.is_none();
+            let nothing_to_remove = difference.after.is_none() && before.is_none();
+            if nothing_to_write || nothing_to_remove {
+                continue;
+            }
+            if after.is_some() {
+                staged.push(ready);
+            }
+            steps.push(FileStep {
+                path: difference.path.clone(),
+                before: before.filter(|_| difference.before.is_some()),
+                after,
+            });
+        }
+        files::sync_files(&staging, &staged)?;
+        files::sync_directory(&staging)?;
+        Ok(Self {
+            target: proposal.target.clone(),
+            new: proposal.new.clone(),
+            head: head.clone(),
+            steps,
+        })
+    }
+
+    /// Makes it durable.
+    pub fn write(&self, room: &Room<'_>, checkout: &Checkout) -> Result<(), SandboxError> {
+        let yard = yard(room, &checkout.git_dir);
+        let text = serde_json::to_vec(self).expect("BUG: a journal always encodes");
+        files::write_whole(&yard.join("journal.json"), &text)?;
+        files::sync_directory(&checkout.git_dir.join("planwright"))?;
+        files::sync_directory(&checkout.git_dir)
+    }
+
+    /// The journal a killed process left, if it is whole.
+    pub fn read(room: &Room<'_>, checkout: &Checkout) -> Result<Option<Self>, SandboxError> {
+        let path = yard(room, &checkout.git_dir).join("journal.json");
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if files::is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error).doing("read", &path),
+        };
+        match serde_json::from_slice(&text) {
+            Ok(journal) => Ok(Some(journal)),
+            Err(error) => Err(SandboxError::Damaged {
+                path,
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    /// Removes everything about the landing from a checkout. Repeating it is fine.
+    pub fn forget(room: &Room<'_>, checkout: &Checkout) -> Result<(), SandboxError> {
+        let yard = yard(room, &checkout.git_dir);
+        let staging = staging(room, checkout)?;
+        // The journal first: without it, what is left is rubbish.
+        let journal = yard.join("journal.json");
+        match std::fs::remove_file(&journal) {
+            Err(error) if !files::is_absent(&error) => {
+                return Err(error).doing("removed", &journal);
+            }
+            Ok(()) | Err(_) => {}
+        }
+        files::remove_tree(&staging)?;
+        files::remove_tree(&yard)?;
+        // Others may be landing from there; it goes when it is empty.
+        let _ = std::fs::remove_dir(checkout.git_dir.join("planwright"));
+        Ok(())
+    }
+
+    /// Is it about this proposal?
+    pub fn is_of(&self, proposal: &Proposal) -> bool {
+        self.target == proposal.target && self.new == proposal.new
+    }
+
+    /// Files changed in the working tree alone leave the index as it is.
+    pub fn keeps_index(&self) -> bool {
+        self.target.starts_with(refs::ROOT)
+    }
+}
+
+/// Where the new files lie ready: on the file system of the files they are exchanged for.
+pub(super) fn staging(room: &Room<'_>, checkout: &Checkout) -> Result<PathBuf, SandboxError> {
+    let device = |path: &Path| {
+        std::fs::metadata(path)
+            .map(|metadata| metadata.dev())
+            .doing("looked at", path)
+    };
+    if device(&checkout.git_dir)? == device(&checkout.work_tree)? {
+        return Ok(yard(room, &checkout.git_dir).join("files"));
+    }
+    let name = format!(".planwright-{}", room.plan);
+    Ok(checkout.work_tree.join(name))
+}

@@ -1,0 +1,83 @@
+//! Merging in the object database: no file, no index, no branch is involved.
+
+use plan::changeset::TreePath;
+
+use crate::vault::Vault;
+use crate::{ObjectId, SandboxError, git};
+
+/// What merging gave.
+#[derive(Debug, Clone)]
+pub(crate) struct Merged {
+    /// The tree; where there are conflicts, with their marks in it.
+    pub tree: ObjectId,
+    /// The paths with conflicts.
+    pub conflicts: Vec<TreePath>,
+}
+
+/// Brings what happened from `base` to `work` onto `tip`. The base is said, not looked for: what a
+/// person took out of their history since must not come back.
+pub(crate) fn merge(
+    vault: &Vault,
+    base: &ObjectId,
+    tip: &ObjectId,
+    work: &ObjectId,
+) -> Result<Merged, SandboxError> {
+    if base == tip {
+        return Ok(Merged {
+            tree: vault.tree_of(work)?,
+            conflicts: Vec::new(),
+        });
+    }
+    let base = format!("--merge-base={base}");
+    let arguments = [
+        "merge-tree",
+        "--write-tree",
+        "-z",
+        "--name-only",
+        "--no-messages",
+        &base,
+        tip.as_str(),
+        work.as_str(),
+    ];
+    let answered = vault.git().ask(&arguments)?;
+    let mut fields = git::fields(&answered.stdout);
+    let tree = fields
+        .next()
+        .and_then(|field| std::str::from_utf8(field).ok())
+        .and_then(|text| text.trim().parse().ok());
+    let (0 | 1, Some(tree)) = (answered.code, tree) else {
+        return Err(SandboxError::Git {
+            command: "merge-tree".to_owned(),
+            said: answered.stderr.trim().chars().take(2000).collect(),
+        });
+    };
+    let mut conflicts = fields
+        .map(|field| Ok(TreePath::new(field)?))
+        .collect::<Result<Vec<_>, SandboxError>>()?;
+    conflicts.sort();
+    conflicts.dedup();
+    Ok(Merged { tree, conflicts })
+}
+
+/// The commits since the base that changed these paths, newest first, at most twenty.
+pub(crate) fn commits_between(
+    vault: &Vault,
+    base: &ObjectId,
+    tip: &ObjectId,
+    paths: &[TreePath],
+) -> Result<Vec<ObjectId>, SandboxError> {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    const MOST_PATHS: usize = 100;
+    let range = format!("{base}..{tip}");
+    let options = ["log", "--format=%H", "--max-count=20", &range, "--"];
+    let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+    let shown = paths.iter().take(MOST_PATHS);
+    arguments.extend(shown.map(|path| OsStr::from_bytes(path.as_bytes())));
+    let git = vault.git().with("GIT_LITERAL_PATHSPECS", "1");
+    let answered = git.ask(&arguments)?;
+    Ok(String::from_utf8_lossy(&answered.stdout)
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect())
+}

@@ -1,0 +1,42 @@
+//! Planwright's hands: private repositories to work in, the changes captured from them, and landing
+//! those changes in the user's repository whole or not at all.
+//!
+//! All git and all child processes are started here. Nothing here knows the database or moves a
+//! plan: what was observed comes back as values, and whoever asked decides.
+//!
+//! Three repositories take part, and it matters which one git is pointed at:
+//!
+//! - the **user's**, whose branches and working tree change only in [`land`];
+//! - the plan's **vault**, a bare repository of ours that borrows the user's objects and keeps
+//!   checkpoints and results; agents never get at it, so that its configuration can be trusted;
+//! - the **sandbox** itself, a working tree with a repository for the agent to use as it likes.
+//!   The engine never runs git with the configuration in there.
+
+mod capture;
+mod checkout;
+mod clean;
+mod compare;
+mod error;
+mod fault;
+mod files;
+mod git;
+mod object;
+mod place;
+mod refs;
+mod repository;
+mod room;
+mod snapshot;
+mod vault;
+
+pub mod land;
+
+pub use capture::{Captured, Change};
+pub use clean::{Leftover, SandboxState};
+pub use compare::{Counted, Look, Shape};
+pub use error::SandboxError;
+pub use fault::{Faults, Step};
+pub use git::{Surroundings, minimum_version};
+pub use object::ObjectId;
+pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git};
+pub use repository::{Obstacle, Repository};
+pub use room::{Room, Sandbox, Site, SitePlace, Start, Workshop};

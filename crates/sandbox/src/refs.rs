@@ -1,0 +1,197 @@
+//! The refs of ours in the user's repository, and the fence that every change of a ref verifies.
+
+use plan::{Epoch, PlanId};
+
+use crate::git::Git;
+use crate::{ObjectId, SandboxError};
+
+/// Where everything of ours is.
+pub(crate) const ROOT: &str = "refs/planwright/";
+
+/// Keeps what a plan started from.
+pub(crate) fn base(plan: PlanId, room: &str) -> String {
+    format!("{ROOT}base/{plan}/{room}")
+}
+
+/// Keeps what is about to land.
+pub(crate) fn pin(plan: PlanId, room: &str) -> String {
+    format!("{ROOT}pin/{plan}/{room}")
+}
+
+/// Says that a change landed in the working tree alone.
+pub(crate) fn landed(plan: PlanId, room: &str) -> String {
+    format!("{ROOT}landed/{plan}/{room}")
+}
+
+/// Keeps work that did not land.
+pub(crate) fn rescue(plan: PlanId, room: &str) -> String {
+    format!("{ROOT}rescue/{plan}/{room}")
+}
+
+/// Says which holder's word counts.
+fn fence(plan: PlanId) -> String {
+    format!("{ROOT}fence/{plan}")
+}
+
+/// The right to change refs of a repository for a plan, as long as nobody newer came.
+#[derive(Debug, Clone)]
+pub(crate) struct Fence {
+    name: String,
+    mark: ObjectId,
+    epoch: Epoch,
+}
+
+impl Fence {
+    /// Moves the fence to this epoch, unless a newer one was here.
+    pub fn raise(git: &Git, plan: PlanId, epoch: Epoch) -> Result<Self, SandboxError> {
+        let name = fence(plan);
+        let text = format!("planwright {plan} epoch {epoch}\n");
+        let mark = git_object(git, &["hash-object", "-w", "--stdin"], text.as_bytes())?;
+        // Another holder may be raising it at the same moment; whoever loses looks again.
+        for _ in 0..8 {
+            let there = read(git, &name)?;
+            if let Some(there) = &there {
+                let current = epoch_in(git, there)?;
+                if current > epoch.0 {
+                    return Err(SandboxError::Fenced {
+                        given: epoch.0,
+                        current,
+                    });
+                }
+            }
+            let old = there.unwrap_or_else(|| mark.nothing_like());
+            let answered = git.ask(&["update-ref", &name, mark.as_str(), old.as_str()])?;
+            if answered.code == 0 {
+                return Ok(Self { name, mark, epoch });
+            }
+        }
+        Err(SandboxError::TargetMoved { target: name })
+    }
+
+    /// Changes refs in one transaction that fails if the fence is not ours any more.
+    pub fn change(&self, git: &Git, message: &str, changes: &[Change]) -> Result<(), SandboxError> {
+        let mut script = b"start\0".to_vec();
+        script.extend(format!("verify {}\0{}\0", self.name, self.mark).bytes());
+        for change in changes {
+            script.extend(change.line().bytes());
+        }
+        script.extend(b"prepare\0commit\0");
+        let arguments = [
+            "update-ref",
+            "--create-reflog",
+            "-m",
+            message,
+            "--stdin",
+            "-z",
+        ];
+        let answered = git.ask_with(&arguments, &script)?;
+        if answered.code == 0 {
+            return Ok(());
+        }
+        Err(self.why_not(git, changes, &answered.stderr)?)
+    }
+
+    /// Takes the fence down, with whatever else is no longer needed.
+    pub fn take_down(self, git: &Git, refs: &[String]) -> Result<(), SandboxError> {
+        let mut script = Vec::new();
+        for name in refs.iter().chain([&self.name]) {
+            script.extend(format!("delete {name}\0\0").bytes());
+        }
+        git.run_with(&["update-ref", "--stdin", "-z"], &script)
+            .map(drop)
+    }
+
+    /// Looks why git refused: fenced, moved or locked.
+    fn why_not(
+        &self,
+        git: &Git,
+        changes: &[Change],
+        said: &str,
+    ) -> Result<SandboxError, SandboxError> {
+        let there = read(git, &self.name)?;
+        if there.as_ref() != Some(&self.mark) {
+            let current = match &there {
+                Some(there) => epoch_in(git, there)?,
+                None => self.epoch.0 + 1,
+            };
+            return Ok(SandboxError::Fenced {
+                given: self.epoch.0,
+                current,
+            });
+        }
+        for change in changes {
+            if let Change::Move { name, old, .. } = change {
+                let now = read(git, name)?;
+                let expected = Some(old).filter(|old| !old.is_nothing());
+                if now.as_ref() != expected {
+                    return Ok(SandboxError::TargetMoved {
+                        target: name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(SandboxError::Git {
+            command: "update-ref".to_owned(),
+            said: said.trim().chars().take(2000).collect(),
+        })
+    }
+}
+
+/// One change of a ref.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// From `old` (nothing: it must not exist) to `new`.
+    Move {
+        /// Which.
+        name: String,
+        /// To.
+        new: ObjectId,
+        /// From.
+        old: ObjectId,
+    },
+    /// To `new`, wherever it was.
+    Put {
+        /// Which.
+        name: String,
+        /// To.
+        new: ObjectId,
+    },
+}
+
+impl Change {
+    fn line(&self) -> String {
+        match self {
+            Self::Move { name, new, old } => format!("update {name}\0{new}\0{old}\0"),
+            Self::Put { name, new } => format!("update {name}\0{new}\0\0"),
+        }
+    }
+}
+
+/// What a ref points to, if it is there.
+pub(crate) fn read(git: &Git, name: &str) -> Result<Option<ObjectId>, SandboxError> {
+    let answered = git.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", name])?;
+    Ok(std::str::from_utf8(&answered.stdout)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .filter(|_| answered.code == 0))
+}
+
+fn git_object(git: &Git, arguments: &[&str], input: &[u8]) -> Result<ObjectId, SandboxError> {
+    let output = git.run_with(arguments, input)?;
+    let text = String::from_utf8_lossy(&output);
+    text.trim().parse().map_err(|_| SandboxError::Git {
+        command: arguments[0].to_owned(),
+        said: format!("it answered `{}`", text.trim()),
+    })
+}
+
+fn epoch_in(git: &Git, mark: &ObjectId) -> Result<u64, SandboxError> {
+    let text = git.line(&["cat-file", "blob", mark.as_str()])?;
+    text.rsplit(' ')
+        .next()
+        .and_then(|epoch| epoch.parse().ok())
+        .ok_or_else(|| SandboxError::Git {
+            command: "cat-file".to_owned(),
+            said: format!("the fence says `{text}`"),
+        })
+}

@@ -1,0 +1,409 @@
+//! The user's repository: what it is, where it is checked out, and what stands in the way of
+//! changing it. Looking changes nothing in it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use plan::changeset::TreePath;
+
+use crate::compare::{self, Difference};
+use crate::error::Doing;
+use crate::git::{self, Git, Surroundings};
+use crate::{ObjectId, SandboxError, files, refs};
+
+/// A repository of the user's, or the one we keep for a directory of theirs.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    surroundings: Surroundings,
+    path: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    work_tree: Option<PathBuf>,
+    object_format: String,
+    conversions: Vec<String>,
+    identity: Option<(String, String)>,
+}
+
+/// A working tree with a branch checked out.
+#[derive(Debug, Clone)]
+pub(crate) struct Checkout {
+    /// The files.
+    pub work_tree: PathBuf,
+    /// What is private to this checkout: index, HEAD, operations in progress.
+    pub git_dir: PathBuf,
+    /// The full name of the branch; nothing if HEAD is detached.
+    pub branch: Option<String>,
+}
+
+/// What stands in the way of landing, without anything having been changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The person has edits in paths the change touches.
+    LocalEdits(Vec<TreePath>),
+    /// A merge, rebase, bisect or the like is in progress.
+    InProgress(&'static str),
+}
+
+impl Repository {
+    /// Looks at the repository that this path belongs to.
+    pub fn open(surroundings: &Surroundings, path: &Path) -> Result<Self, SandboxError> {
+        let as_user = Git::found_from(surroundings, path).like_the_user();
+        let asked = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--git-dir",
+            "--git-common-dir",
+            "--is-inside-work-tree",
+            "--show-object-format",
+        ];
+        let answered = as_user.ask(&asked)?;
+        if answered.code != 0 {
+            return Err(not_a_repository(path, &answered.stderr));
+        }
+        let lines: Vec<&[u8]> = answered.stdout.split(|byte| *byte == b'\n').collect();
+        let &[git_dir, common_dir, inside, format, ..] = lines.as_slice() else {
+            return Err(not_a_repository(path, "git's answer is not understood"));
+        };
+        let work_tree = if inside == b"true" {
+            let top = as_user.run(&["rev-parse", "--path-format=absolute", "--show-toplevel"])?;
+            Some(as_path(top.strip_suffix(b"\n").unwrap_or(&top)))
+        } else {
+            None
+        };
+        let mut repository = Self {
+            surroundings: surroundings.clone(),
+            path: path.to_owned(),
+            git_dir: as_path(git_dir),
+            common_dir: as_path(common_dir),
+            work_tree,
+            object_format: String::from_utf8_lossy(format).into_owned(),
+            conversions: Vec::new(),
+            identity: None,
+        };
+        repository.take_over_what_is_theirs(&as_user)?;
+        Ok(repository)
+    }
+
+    /// Where it was registered.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The files, unless it is bare.
+    pub fn work_tree(&self) -> Option<&Path> {
+        self.work_tree.as_deref()
+    }
+
+    /// What all its checkouts share.
+    pub(crate) fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// What is private to the checkout at its path.
+    pub(crate) fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// `sha1` or `sha256`.
+    pub(crate) fn object_format(&self) -> &str {
+        &self.object_format
+    }
+
+    /// Who lands: the name and address the person commits with, if they gave any.
+    pub(crate) fn identity(&self) -> Option<&(String, String)> {
+        self.identity.as_ref()
+    }
+
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// git on what all checkouts share.
+    pub(crate) fn git(&self) -> Git {
+        Git::at(&self.surroundings, &self.common_dir)
+    }
+
+    /// git on one checkout, with this index; files are converted as the person has it.
+    pub(crate) fn git_on(&self, checkout: &Checkout, index: &Path) -> Git {
+        Git::at(&self.surroundings, &checkout.git_dir)
+            .on_tree(&checkout.work_tree)
+            .with_settings(&self.conversions)
+            .with_index(index)
+    }
+
+    /// The branch checked out at its path.
+    pub fn current_branch(&self) -> Result<Option<String>, SandboxError> {
+        let git = Git::at(&self.surroundings, &self.git_dir);
+        let answered = git.ask(&["symbolic-ref", "--quiet", "HEAD"])?;
+        let name = String::from_utf8_lossy(&answered.stdout).trim().to_owned();
+        Ok(Some(name).filter(|name| answered.code == 0 && !name.is_empty()))
+    }
+
+    /// The commit a ref points to.
+    pub fn tip(&self, target: &str) -> Result<Option<ObjectId>, SandboxError> {
+        refs::read(&self.git(), &format!("{target}^{{commit}}"))
+    }
+
+    /// The same, where it must be there.
+    pub fn existing_tip(&self, target: &str) -> Result<ObjectId, SandboxError> {
+        self.tip(target)?.ok_or_else(|| SandboxError::NoBranch {
+            path: self.path.clone(),
+            branch: short(target).to_owned(),
+        })
+    }
+
+    /// Files with changes that are not committed, as a person would count them.
+    pub fn uncommitted(&self) -> Result<Vec<TreePath>, SandboxError> {
+        let Some(work_tree) = &self.work_tree else {
+            return Ok(Vec::new());
+        };
+        let output = Git::at(&self.surroundings, &self.git_dir)
+            .on_tree(work_tree)
+            .with_settings(&self.conversions)
+            .run(&[
+                "status",
+                "--porcelain=v1",
+                "-z",
+                "--no-renames",
+                "--untracked-files=all",
+            ])?;
+        git::fields(&output)
+            .map(|line| Ok(TreePath::new(line.get(3..).unwrap_or_default())?))
+            .collect()
+    }
+
+    /// Everywhere it is checked out.
+    pub(crate) fn checkouts(&self) -> Result<Vec<Checkout>, SandboxError> {
+        let output = self.git().run(&["worktree", "list", "--porcelain", "-z"])?;
+        let mut checkouts: Vec<Checkout> = Vec::new();
+        for (number, line) in output.split(|byte| *byte == 0).enumerate() {
+            if let Some(path) = line.strip_prefix(b"worktree ") {
+                let work_tree = as_path(path);
+                let git_dir = if number == 0 {
+                    self.common_dir.clone()
+                } else {
+                    linked_git_dir(&work_tree).unwrap_or_else(|| self.git_dir.clone())
+                };
+                checkouts.push(Checkout {
+                    work_tree,
+                    git_dir,
+                    branch: None,
+                });
+            } else if let Some(branch) = line.strip_prefix(b"branch ")
+                && let Some(last) = checkouts.last_mut()
+            {
+                last.branch = Some(String::from_utf8_lossy(branch).into_owned());
+            } else if line == b"bare" {
+                // Without files there is nothing to check out into.
+                checkouts.pop();
+            }
+        }
+        checkouts.retain(|checkout| checkout.work_tree.is_dir());
+        Ok(checkouts)
+    }
+
+    /// The checkout of a branch, if there is one.
+    pub(crate) fn checkout_of(&self, target: &str) -> Result<Option<Checkout>, SandboxError> {
+        let checkouts = self.checkouts()?;
+        Ok(checkouts
+            .into_iter()
+            .find(|checkout| checkout.branch.as_deref() == Some(target)))
+    }
+
+    /// The checkout at the registered path, whatever branch it is on.
+    pub(crate) fn own_checkout(&self) -> Option<Checkout> {
+        Some(Checkout {
+            work_tree: self.work_tree.clone()?,
+            git_dir: self.git_dir.clone(),
+            branch: None,
+        })
+    }
+
+    /// An operation that has the branch in its hands, in whichever checkout.
+    pub(crate) fn in_progress(&self, target: &str) -> Result<Option<Obstacle>, SandboxError> {
+        for checkout in self.checkouts()? {
+            let on_it = checkout.branch.as_deref() == Some(target);
+            for (file, what, names) in OPERATIONS {
+                let marker = checkout.git_dir.join(file);
+                if !marker.exists() {
+                    continue;
+                }
+                let holds = names.is_some_and(|name| {
+                    std::fs::read_to_string(checkout.git_dir.join(name))
+                        .is_ok_and(|text| text.trim() == target || text.trim() == short(target))
+                });
+                if on_it || holds {
+                    return Ok(Some(Obstacle::InProgress(what)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Edits of the person in paths that the differences touch, and files in the way of new ones.
+    /// Looked up on a copy of the index: refreshing it must not write to theirs.
+    pub(crate) fn local_edits(
+        &self,
+        checkout: &Checkout,
+        head: &ObjectId,
+        touched: &[Difference],
+        scratch: &Path,
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        let index = scratch.join("index.looked-at");
+        copy_index(&checkout.git_dir.join("index"), &index)?;
+        let git = self.git_on(checkout, &index);
+        git.ask(&["update-index", "-q", "--refresh"])?;
+        let staged = git.run(&[
+            "diff-index",
+            "--cached",
+            "--name-only",
+            "-z",
+            "--ignore-submodules=dirty",
+            head.as_str(),
+        ])?;
+        let edited = git.run(&[
+            "diff-files",
+            "--name-only",
+            "-z",
+            "--ignore-submodules=dirty",
+        ])?;
+        let tracked = git.run(&["ls-files", "-z"])?;
+        let _ = std::fs::remove_file(&index);
+        let changed: BTreeSet<&[u8]> = git::fields(&staged).chain(git::fields(&edited)).collect();
+        let tracked: BTreeSet<&[u8]> = git::fields(&tracked).collect();
+        let gone: BTreeSet<&TreePath> = touched
+            .iter()
+            .filter(|difference| difference.after.is_none())
+            .map(|difference| &difference.path)
+            .collect();
+        let mut edits: BTreeSet<TreePath> = touched
+            .iter()
+            .filter(|difference| changed.contains(difference.path.as_bytes()))
+            .map(|difference| difference.path.clone())
+            .collect();
+        for difference in touched
+            .iter()
+            .filter(|difference| difference.after.is_some())
+        {
+            let is_tracked = tracked.contains(difference.path.as_bytes());
+            let in_the_way =
+                files::in_the_way(&checkout.work_tree, &difference.path, is_tracked, &gone)?;
+            edits.extend(in_the_way);
+        }
+        Ok(edits.into_iter().collect())
+    }
+
+    /// What differs between two commits, path by path.
+    pub(crate) fn differences(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<Vec<Difference>, SandboxError> {
+        compare::differences(&self.git(), old.as_str(), new.as_str())
+    }
+
+    /// What files look like in their working tree, and who they are, is for the person to say;
+    /// nothing else of their global configuration is taken.
+    fn take_over_what_is_theirs(&mut self, as_user: &Git) -> Result<(), SandboxError> {
+        let pattern = r"^(core\.(autocrlf|eol)|user\.(name|email))$";
+        let answered = as_user.ask(&["config", "--null", "--get-regexp", pattern])?;
+        let (mut name, mut email) = (None, None);
+        for field in git::fields(&answered.stdout) {
+            let text = String::from_utf8_lossy(field);
+            let Some((key, value)) = text.split_once('\n') else {
+                continue;
+            };
+            match key {
+                "user.name" => name = Some(value.to_owned()),
+                "user.email" => email = Some(value.to_owned()),
+                _ => self.conversions.push(format!("{key}={value}")),
+            }
+        }
+        self.identity = name.zip(email);
+        Ok(())
+    }
+
+    /// The repository we keep for a directory, with that directory as its working tree.
+    pub(crate) fn for_directory(
+        surroundings: &Surroundings,
+        git_dir: &Path,
+        directory: &Path,
+    ) -> Self {
+        Self {
+            surroundings: surroundings.clone(),
+            path: directory.to_owned(),
+            git_dir: git_dir.to_owned(),
+            common_dir: git_dir.to_owned(),
+            work_tree: Some(directory.to_owned()),
+            object_format: "sha1".to_owned(),
+            conversions: Vec::new(),
+            identity: None,
+        }
+    }
+}
+
+/// What git leaves in a checkout while an operation is in progress, and where it keeps the branch
+/// that HEAD was taken from.
+const OPERATIONS: [(&str, &str, Option<&str>); 6] = [
+    ("rebase-merge", "rebase", Some("rebase-merge/head-name")),
+    ("rebase-apply", "rebase", Some("rebase-apply/head-name")),
+    ("MERGE_HEAD", "merge", None),
+    ("CHERRY_PICK_HEAD", "cherry-pick", None),
+    ("REVERT_HEAD", "revert", None),
+    ("BISECT_LOG", "bisect", Some("BISECT_START")),
+];
+
+/// A branch as people write it.
+pub(crate) fn short(target: &str) -> &str {
+    target.strip_prefix("refs/heads/").unwrap_or(target)
+}
+
+/// A copy of an index that git judges like the original: by its time it tells which files may have
+/// changed since without showing it.
+pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
+    let _ = std::fs::remove_file(to);
+    match std::fs::copy(from, to) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).doing("copied", from),
+    }
+    let modified = std::fs::metadata(from)
+        .and_then(|metadata| metadata.modified())
+        .doing("read", from)?;
+    std::fs::File::options()
+        .write(true)
+        .open(to)
+        .and_then(|file| file.set_modified(modified))
+        .doing("written", to)
+}
+
+pub(crate) fn as_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// The private directory of a linked checkout, as its `.git` file says.
+fn linked_git_dir(work_tree: &Path) -> Option<PathBuf> {
+    let file = std::fs::read(work_tree.join(".git")).ok()?;
+    let path = file.strip_prefix(b"gitdir: ")?;
+    let path = as_path(path.strip_suffix(b"\n").unwrap_or(path));
+    Some(if path.is_absolute() {
+        path
+    } else {
+        work_tree.join(path)
+    })
+}
+
+fn not_a_repository(path: &Path, said: &str) -> SandboxError {
+    if said.contains("dubious ownership") {
+        return SandboxError::NotTrusted {
+            path: path.to_owned(),
+        };
+    }
+    SandboxError::BadPlace {
+        path: path.to_owned(),
+        why: "is not in a git repository".to_owned(),
+        hint: format!("git init {}", path.display()),
+    }
+}

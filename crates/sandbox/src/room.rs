@@ -1,0 +1,430 @@
+//! Sandboxes: a private working tree per plan, resource and holder, made whole or not at all.
+//!
+//! ```text
+//! sandboxes/<plan>/<room>.git            the vault
+//! sandboxes/<plan>/<epoch>/<room>        the files, with a repository for the agent
+//! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
+//! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
+//! ```
+//!
+//! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
+//! holder takes it over if nobody is in it any more; otherwise it gets one of its own, made from
+//! the last checkpoint, and the old one is left for rescue.
+
+use std::path::{Path, PathBuf};
+
+use plan::changeset::TreePath;
+use plan::{Epoch, PlanId};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Doing;
+use crate::fault::{Faults, Step};
+use crate::git::Surroundings;
+use crate::vault::Vault;
+use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, snapshot};
+
+/// Where sandboxes are made and changes are landed from.
+#[derive(Debug, Clone)]
+pub struct Workshop {
+    home: PathBuf,
+    surroundings: Surroundings,
+    faults: Faults,
+}
+
+/// A resource of a plan, and where it lies on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// The plan's name for it.
+    pub name: String,
+    /// Where it lies.
+    pub place: SitePlace,
+}
+
+/// Where a resource lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SitePlace {
+    /// A repository, and the branch that changes land on.
+    Git {
+        /// A checkout of it, or itself if it is bare.
+        path: PathBuf,
+        /// The full name of the branch.
+        target: String,
+    },
+    /// A directory.
+    Dir {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+impl SitePlace {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Git { path, .. } | Self::Dir { path } => path,
+        }
+    }
+}
+
+/// One resource of one plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Room<'a> {
+    /// The plan.
+    pub plan: PlanId,
+    /// The resource.
+    pub site: &'a Site,
+}
+
+impl Room<'_> {
+    /// Its name among the plan's rooms, as a directory. No resource's name has a plus in it.
+    pub fn name(&self) -> String {
+        self.site.name.replace('/', "+")
+    }
+}
+
+/// What a holder finds in its sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The base, in a directory of its own; an earlier one is kept for rescue.
+    Afresh,
+    /// The base; what an earlier holder left is discarded, ignored files excepted.
+    Base,
+    /// What the holder before left.
+    Continue,
+}
+
+/// A sandbox that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Its files.
+    pub path: PathBuf,
+    /// The commit it started from.
+    pub base: ObjectId,
+    /// The holder that made it.
+    pub made_by: Epoch,
+    /// The holder that has it.
+    pub held_by: Epoch,
+    pub(crate) index: PathBuf,
+}
+
+/// What is written beside a sandbox once it is whole.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    base: ObjectId,
+    held_by: Epoch,
+}
+
+impl Workshop {
+    /// A workshop in this directory.
+    pub fn new(home: impl Into<PathBuf>, surroundings: Surroundings) -> Self {
+        Self {
+            home: home.into(),
+            surroundings,
+            faults: Faults::default(),
+        }
+    }
+
+    /// With faults, for tests.
+    #[must_use]
+    pub fn with_faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// What child processes get of the environment.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Everything of a plan.
+    pub(crate) fn plan_directory(&self, plan: PlanId) -> PathBuf {
+        self.home.join("sandboxes").join(plan.to_string())
+    }
+
+    /// The plan's objects of one resource.
+    pub(crate) fn vault(&self, room: &Room<'_>) -> Vault {
+        let name = format!("{}.git", room.name());
+        Vault::at(
+            &self.surroundings,
+            &self.plan_directory(room.plan).join(name),
+        )
+    }
+
+    /// The repository of a resource.
+    pub fn repository(&self, site: &Site) -> Result<Repository, SandboxError> {
+        match &site.place {
+            SitePlace::Git { path, .. } => {
+                if !path.is_dir() {
+                    return Err(SandboxError::BadPlace {
+                        path: path.clone(),
+                        why: "is gone".to_owned(),
+                        hint: "If it was moved, tell its project: planwright project relink"
+                            .to_owned(),
+                    });
+                }
+                Repository::open(&self.surroundings, path)
+            }
+            SitePlace::Dir { path } => snapshot::repository_of(self, path),
+        }
+    }
+
+    /// The commit that work on a resource would start from now. Of a directory, a snapshot.
+    pub fn tip(&self, site: &Site) -> Result<ObjectId, SandboxError> {
+        let repository = self.repository(site)?;
+        match &site.place {
+            SitePlace::Git { target, .. } => repository.existing_tip(target),
+            SitePlace::Dir { .. } => snapshot::take(&repository),
+        }
+    }
+
+    /// The newest whole sandbox of a resource, if there is one.
+    pub fn current(&self, room: &Room<'_>) -> Result<Option<Sandbox>, SandboxError> {
+        Ok(self.all(room)?.pop())
+    }
+
+    /// Every whole sandbox of a resource, oldest first.
+    pub(crate) fn all(&self, room: &Room<'_>) -> Result<Vec<Sandbox>, SandboxError> {
+        let directory = self.plan_directory(room.plan);
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if files::is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error).doing("read", &directory),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.doing("read", &directory)?;
+            let epoch = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            let Some(made_by) = epoch.map(Epoch) else {
+                continue;
+            };
+            found.extend(self.whole(room, made_by)?);
+        }
+        found.sort_by_key(|sandbox| sandbox.made_by);
+        Ok(found)
+    }
+
+    /// A sandbox for this holder. Repeating it gives the same one.
+    pub fn enter(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        base: &ObjectId,
+        start: Start,
+    ) -> Result<Sandbox, SandboxError> {
+        let repository = self.repository(room.site)?;
+        let vault = self.vault(room);
+        vault.make(&repository, &self.faults)?;
+        self.pin_base(room, &repository, base)?;
+        if let Some(current) = self.current(room)? {
+            let ours = current.held_by == epoch;
+            if ours && current.path.is_dir() {
+                return Ok(current);
+            }
+            let free = current.path.is_dir() && is_left(&current.path);
+            if start != Start::Afresh && free {
+                return self.take_over(room, current, epoch, base, start);
+            }
+        }
+        let from_checkpoint = match start {
+            Start::Afresh | Start::Base => None,
+            Start::Continue => vault.last_checkpoint()?,
+        };
+        let tree = match from_checkpoint {
+            Some((of, tree)) if of == *base => tree,
+            Some(_) | None => vault.tree_of(base)?,
+        };
+        self.make(room, &repository, epoch, base, &tree)
+    }
+
+    /// Puts paths of a sandbox back to what they are in its base.
+    pub fn drop_paths(&self, room: &Room<'_>, paths: &[TreePath]) -> Result<(), SandboxError> {
+        let Some(sandbox) = self.current(room)? else {
+            return Err(SandboxError::SandboxGone {
+                path: self.plan_directory(room.plan),
+            });
+        };
+        checkout::put_back(&self.vault(room), &sandbox, paths)
+    }
+
+    /// Merges where the target is now into a sandbox, conflicts marked, and makes that its base.
+    pub fn catch_up(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        tip: &ObjectId,
+    ) -> Result<Sandbox, SandboxError> {
+        let gone = || SandboxError::SandboxGone {
+            path: self.plan_directory(room.plan),
+        };
+        let vault = self.vault(room);
+        let sandbox = self.current(room)?.ok_or_else(gone)?;
+        if sandbox.base == *tip {
+            return Ok(sandbox);
+        }
+        let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
+        let repository = self.repository(room.site)?;
+        self.pin_base(room, &repository, tip)?;
+        let merged = crate::land::merge(&vault, &sandbox.base, tip, &work)?;
+        checkout::lay_out(&vault, &sandbox, &merged.tree)?;
+        vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+        let caught_up = Sandbox {
+            base: tip.clone(),
+            held_by: epoch,
+            ..sandbox
+        };
+        self.declare(room, &caught_up)?;
+        Ok(caught_up)
+    }
+
+    fn whole(&self, room: &Room<'_>, made_by: Epoch) -> Result<Option<Sandbox>, SandboxError> {
+        let directory = self.plan_directory(room.plan).join(made_by.to_string());
+        let name = room.name();
+        let state = directory.join(format!("{name}.json"));
+        let text = match std::fs::read(&state) {
+            Ok(text) => text,
+            Err(error) if files::is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error).doing("read", &state),
+        };
+        let state: State =
+            serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
+                path: state.clone(),
+                why: error.to_string(),
+            })?;
+        Ok(Some(Sandbox {
+            path: directory.join(&name),
+            index: directory.join(format!("{name}.index")),
+            base: state.base,
+            made_by,
+            held_by: state.held_by,
+        }))
+    }
+
+    fn take_over(
+        &self,
+        room: &Room<'_>,
+        mut sandbox: Sandbox,
+        epoch: Epoch,
+        base: &ObjectId,
+        start: Start,
+    ) -> Result<Sandbox, SandboxError> {
+        let vault = self.vault(room);
+        if start == Start::Base || sandbox.base != *base {
+            checkout::lay_out(&vault, &sandbox, &vault.tree_of(base)?)?;
+            checkout::sweep(&vault, &sandbox)?;
+            sandbox.base = base.clone();
+        }
+        sandbox.held_by = epoch;
+        self.declare(room, &sandbox)?;
+        Ok(sandbox)
+    }
+
+    fn make(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        epoch: Epoch,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<Sandbox, SandboxError> {
+        let directory = self.plan_directory(room.plan).join(epoch.to_string());
+        std::fs::create_dir_all(&directory).doing("made", &directory)?;
+        let name = room.name();
+        let sandbox = Sandbox {
+            path: directory.join(&name),
+            index: directory.join(format!("{name}.index")),
+            base: base.clone(),
+            made_by: epoch,
+            held_by: epoch,
+        };
+        // Without its state file, whatever is here is what a killed process left of the same try.
+        files::remove_tree(&sandbox.path)?;
+        let _ = std::fs::remove_file(&sandbox.index);
+        std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
+        let vault = self.vault(room);
+        checkout::lay_out(&vault, &sandbox, tree)?;
+        self.after(Step::FilesLaidOut, &sandbox.path)?;
+        let branch = match &room.site.place {
+            SitePlace::Git { target, .. } => target.as_str(),
+            SitePlace::Dir { .. } => "refs/heads/main",
+        };
+        checkout::give_repository(&vault, repository, &sandbox, branch)?;
+        self.after(Step::RepositoryMade, &sandbox.path)?;
+        self.declare(room, &sandbox)?;
+        self.after(Step::SandboxReady, &sandbox.path)?;
+        Ok(sandbox)
+    }
+
+    fn declare(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<(), SandboxError> {
+        let directory = self
+            .plan_directory(room.plan)
+            .join(sandbox.made_by.to_string());
+        let state = State {
+            base: sandbox.base.clone(),
+            held_by: sandbox.held_by,
+        };
+        let text = serde_json::to_vec(&state).expect("BUG: a state always encodes");
+        files::write_whole(&directory.join(format!("{}.json", room.name())), &text)
+    }
+
+    /// Keeps the base from being pruned while the plan lives.
+    fn pin_base(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        base: &ObjectId,
+    ) -> Result<(), SandboxError> {
+        let vault = self.vault(room);
+        if refs::read(&vault.git(), &format!("{base}^{{commit}}"))?.is_none() {
+            return Err(SandboxError::ObjectGone {
+                path: repository.path().to_owned(),
+                object: base.to_string(),
+            });
+        }
+        let git = repository.git();
+        let name = refs::base(room.plan, &room.name());
+        let theirs = git.ask(&["cat-file", "-e", base.as_str()])?.code == 0;
+        if theirs && refs::read(&git, &name)?.as_ref() != Some(base) {
+            git.run(&["update-ref", &name, base.as_str()])?;
+        }
+        if !theirs {
+            vault.keep("base", base)?;
+        }
+        self.after(Step::BasePinned, repository.path())
+    }
+}
+
+/// Is nobody in a directory any more? Only what can be looked up counts: where processes cannot be
+/// seen, somebody may be there.
+pub(crate) fn is_left(directory: &Path) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return false;
+    };
+    let Ok(directory) = directory.canonicalize() else {
+        return false;
+    };
+    let mut seen_any = false;
+    for process in processes.flatten() {
+        let name = process.file_name();
+        if !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        if let Ok(place) = std::fs::read_link(process.path().join("cwd")) {
+            seen_any = true;
+            if place.starts_with(&directory) {
+                return false;
+            }
+        }
+    }
+    seen_any
+}

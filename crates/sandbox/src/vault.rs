@@ -1,0 +1,202 @@
+//! The vault: a bare repository of ours for one plan and resource. It borrows the user's objects
+//! and keeps the plan's own: checkpoints, results, merges. No agent gets at it, so that git may
+//! trust what is configured in it.
+
+use std::path::{Path, PathBuf};
+
+use plan::{Epoch, PlanId};
+
+use crate::error::Doing;
+use crate::fault::{Faults, Step};
+use crate::git::{Git, Surroundings};
+use crate::{ObjectId, Repository, SandboxError, refs};
+
+/// Where a plan's objects are kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Vault {
+    surroundings: Surroundings,
+    path: PathBuf,
+}
+
+/// Keeps the newest state of the work.
+const CHECKPOINT: &str = "refs/planwright/checkpoint";
+
+/// How commits of the engine's own are signed; they never reach a branch.
+const OURS: &str = "Planwright";
+
+impl Vault {
+    /// The vault at this path, whether it exists or not.
+    pub fn at(surroundings: &Surroundings, path: &Path) -> Self {
+        Self {
+            surroundings: surroundings.clone(),
+            path: path.to_owned(),
+        }
+    }
+
+    /// Makes it, or what is missing of it: every step may be repeated.
+    pub fn make(&self, repository: &Repository, faults: &Faults) -> Result<(), SandboxError> {
+        bare_repository(&self.path, repository.object_format())?;
+        borrow(&self.path, &[repository.common_dir().join("objects")])?;
+        copy_if_there(repository.common_dir(), &self.path, "shallow")?;
+        copy_if_there(repository.common_dir(), &self.path, "info/exclude")?;
+        faults.after(Step::VaultMade).doing("written", &self.path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its objects, for others to borrow.
+    pub fn objects(&self) -> PathBuf {
+        self.path.join("objects")
+    }
+
+    /// git on the vault.
+    pub fn git(&self) -> Git {
+        Git::at(&self.surroundings, &self.path)
+    }
+
+    /// A commit of the engine's own, the same for the same tree and parent.
+    pub fn commit(
+        &self,
+        tree: &ObjectId,
+        parent: Option<&ObjectId>,
+        message: &str,
+    ) -> Result<ObjectId, SandboxError> {
+        let mut arguments = vec!["commit-tree", tree.as_str(), "-m", message];
+        if let Some(parent) = parent {
+            arguments.extend(["-p", parent.as_str()]);
+        }
+        signed(self.git(), OURS, "planwright@localhost", 0).object(&arguments)
+    }
+
+    /// Remembers the state of the work: its tree on its base.
+    pub fn checkpoint(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<(), SandboxError> {
+        let message = format!("Checkpoint of {plan}, epoch {epoch}");
+        let commit = self.commit(tree, Some(base), &message)?;
+        let arguments = ["update-ref", "--create-reflog", "-m", &message, CHECKPOINT];
+        let mut arguments = arguments.to_vec();
+        arguments.push(commit.as_str());
+        self.git().run(&arguments).map(drop)
+    }
+
+    /// The newest checkpoint: its base and its tree.
+    pub fn last_checkpoint(&self) -> Result<Option<(ObjectId, ObjectId)>, SandboxError> {
+        let git = self.git();
+        let tree = refs::read(&git, &format!("{CHECKPOINT}^{{tree}}"))?;
+        let base = refs::read(&git, &format!("{CHECKPOINT}^"))?;
+        Ok(base.zip(tree))
+    }
+
+    /// The commit of the newest checkpoint.
+    pub fn checkpoint_commit(&self) -> Result<Option<ObjectId>, SandboxError> {
+        refs::read(&self.git(), CHECKPOINT)
+    }
+
+    /// Keeps an object from being lost to tidying up.
+    pub fn keep(&self, name: &str, object: &ObjectId) -> Result<(), SandboxError> {
+        let name = format!("refs/planwright/kept/{name}");
+        self.git()
+            .run(&["update-ref", &name, object.as_str()])
+            .map(drop)
+    }
+
+    /// The tree of a commit, as far as its objects can be reached.
+    pub fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
+        tree_of(&self.git(), &self.path, commit)
+    }
+}
+
+/// The tree of a commit; a commit that cannot be reached is said to be gone.
+pub(crate) fn tree_of(git: &Git, path: &Path, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
+    refs::read(git, &format!("{commit}^{{tree}}"))?.ok_or_else(|| SandboxError::ObjectGone {
+        path: path.to_owned(),
+        object: commit.to_string(),
+    })
+}
+
+/// git that commits as this person at this moment.
+pub(crate) fn signed(git: Git, name: &str, email: &str, seconds: i64) -> Git {
+    let date = format!("@{seconds} +0000");
+    git.with("GIT_AUTHOR_NAME", name)
+        .with("GIT_AUTHOR_EMAIL", email)
+        .with("GIT_AUTHOR_DATE", &date)
+        .with("GIT_COMMITTER_NAME", name)
+        .with("GIT_COMMITTER_EMAIL", email)
+        .with("GIT_COMMITTER_DATE", &date)
+}
+
+/// An empty bare repository; what is there already is left alone.
+pub(crate) fn bare_repository(path: &Path, object_format: &str) -> Result<(), SandboxError> {
+    let config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tfilemode = true\n";
+    repository_files(path, object_format, config, "refs/heads/none")
+}
+
+/// The files git needs to see a repository. Written here because starting git for it would take
+/// longer than everything else about a small sandbox.
+pub(crate) fn repository_files(
+    path: &Path,
+    object_format: &str,
+    config: &str,
+    head: &str,
+) -> Result<(), SandboxError> {
+    for directory in ["objects/info", "objects/pack", "refs/heads", "info"] {
+        let directory = path.join(directory);
+        std::fs::create_dir_all(&directory).doing("made", &directory)?;
+    }
+    let config = format!("{config}[extensions]\n\tobjectformat = {object_format}\n");
+    write_once(&path.join("config"), config.as_bytes())?;
+    // Last, because by it git recognises a repository.
+    write_once(&path.join("HEAD"), format!("ref: {head}\n").as_bytes())
+}
+
+/// Lets a repository read the objects of others.
+pub(crate) fn borrow(path: &Path, objects: &[PathBuf]) -> Result<(), SandboxError> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut text = Vec::new();
+    for directory in objects {
+        let bytes = directory.as_os_str().as_bytes();
+        if bytes.contains(&b'\n') {
+            return Err(SandboxError::BadPlace {
+                path: directory.clone(),
+                why: "has a line break in its name, which git cannot borrow from".to_owned(),
+                hint: "Rename the directory.".to_owned(),
+            });
+        }
+        text.extend(bytes);
+        text.push(b'\n');
+    }
+    write_once(&path.join("objects/info/alternates"), &text)
+}
+
+/// Copies a file from one repository to another, or removes it where the first has none.
+pub(crate) fn copy_if_there(from: &Path, to: &Path, name: &str) -> Result<(), SandboxError> {
+    let (source, copy) = (from.join(name), to.join(name));
+    match std::fs::read(&source) {
+        Ok(content) => write_once(&copy, &content),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match std::fs::remove_file(&copy) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(error).doing("removed", &copy)
+                }
+                Ok(()) | Err(_) => Ok(()),
+            }
+        }
+        Err(error) => Err(error).doing("read", &source),
+    }
+}
+
+/// Writes a file unless it says so already.
+fn write_once(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
+    if std::fs::read(path).is_ok_and(|there| there == content) {
+        return Ok(());
+    }
+    std::fs::write(path, content).doing("written", path)
+}

@@ -1,0 +1,370 @@
+//! The crash matrix: killed after every step, or failing there, and then done again.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+use plan::Epoch;
+use planwright_sandbox::land::{How, Landed, Proposal, Proposed};
+use planwright_sandbox::{Faults, ObjectId, Room, SandboxError, Start, Step};
+
+use crate::yard::{Yard, message, plan, write};
+
+const COMMIT: How = How::Commit { merge: false };
+
+/// The steps of making a sandbox and capturing it.
+const WORKING: [Step; 7] = [
+    Step::VaultMade,
+    Step::BasePinned,
+    Step::FilesLaidOut,
+    Step::RepositoryMade,
+    Step::SandboxReady,
+    Step::TreeWritten,
+    Step::Checkpointed,
+];
+
+/// The steps of proposing.
+const PROPOSING: [Step; 4] = [
+    Step::Fenced,
+    Step::Committed,
+    Step::ObjectsCopied,
+    Step::Pinned,
+];
+
+/// The steps of landing in a checkout.
+const LANDING: [Step; 9] = [
+    Step::IndexLocked,
+    Step::Staged,
+    Step::Journalled,
+    Step::RefMoved,
+    Step::SomeExchanged,
+    Step::AllExchanged,
+    Step::IndexWritten,
+    Step::IndexPlaced,
+    Step::JournalRemoved,
+];
+
+#[test]
+fn every_step_is_in_the_matrix() {
+    let elsewhere = [Step::Unpinned, Step::Rescued, Step::SandboxSetAside];
+    let covered = [&WORKING[..], &PROPOSING, &LANDING, &elsewhere].concat();
+    assert_eq!(covered, Step::ALL);
+}
+
+/// Fails at one step as if the disk were full.
+fn failing(at: Step) -> Faults {
+    Faults::new(move |step| {
+        if step == at {
+            return Err(std::io::Error::from_raw_os_error(28));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn making_and_capturing_a_sandbox_can_be_killed_anywhere() {
+    for step in WORKING {
+        let yard = Yard::new();
+        let before = yard.photograph_of_theirs();
+        kill_at(step, "work", &yard, None);
+        assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
+        let sandbox = yard.enter(plan(1), 1);
+        yard.usual_work_again(&sandbox.path);
+        let result = yard.captured(plan(1), 1);
+        let Proposed::Ready(proposal) = yard.propose(plan(1), 2, &result, &COMMIT) else {
+            panic!("{step:?}");
+        };
+        yard.land(plan(1), 2, &proposal);
+        assert_landed(&yard, &proposal, step);
+    }
+}
+
+#[test]
+fn proposing_can_be_killed_anywhere() {
+    for step in PROPOSING {
+        let yard = Yard::new();
+        let sandbox = yard.enter(plan(1), 1);
+        yard.usual_work(&sandbox);
+        let result = yard.captured(plan(1), 1);
+        let before = yard.photograph_of_theirs();
+        kill_at(step, "propose", &yard, None);
+        assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
+        let Proposed::Ready(proposal) = yard.propose(plan(1), 3, &result, &COMMIT) else {
+            panic!("{step:?}");
+        };
+        yard.land(plan(1), 3, &proposal);
+        assert_landed(&yard, &proposal, step);
+    }
+}
+
+#[test]
+fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
+    for step in LANDING {
+        let yard = Yard::new();
+        let before = yard.tip();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        kill_at(step, "land", &yard, Some(&proposal));
+        assert_whole(&yard, &before, &proposal, step);
+        assert_eq!(
+            yard.land(plan(1), 3, &proposal),
+            Landed::Yes { kept: Vec::new() },
+            "{step:?}"
+        );
+        assert_landed(&yard, &proposal, step);
+        // And once more: nothing is left to do.
+        let after = yard.photograph_of_theirs();
+        yard.land(plan(1), 4, &proposal);
+        assert_eq!(yard.photograph_of_theirs(), after, "{step:?}");
+    }
+}
+
+#[test]
+fn landing_in_the_working_tree_alone_can_be_killed_anywhere() {
+    for step in LANDING {
+        if step == Step::IndexWritten {
+            // The index stays as it is.
+            continue;
+        }
+        let yard = Yard::new();
+        let proposal = yard.proposed(plan(1), &How::Uncommitted);
+        kill_at(step, "land", &yard, Some(&proposal));
+        yard.land(plan(1), 3, &proposal);
+        assert_eq!(
+            yard.git(&["status", "--porcelain", "-uall"]),
+            "D old/gone.txt\n M src/a.txt\n?? src/new/c.txt",
+            "{step:?}"
+        );
+        yard.assert_tidy();
+    }
+}
+
+#[test]
+fn a_full_disk_at_any_step_leaves_the_target_before_or_after() {
+    for step in LANDING {
+        let yard = Yard::new();
+        let before = yard.tip();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        let failed = yard
+            .with_faults(failing(step))
+            .land(&yard.room(plan(1)), Epoch(2), &proposal);
+        assert!(matches!(failed, Err(SandboxError::File { .. })), "{step:?}");
+        assert_whole(&yard, &before, &proposal, step);
+        yard.land(plan(1), 2, &proposal);
+        assert_landed(&yard, &proposal, step);
+    }
+}
+
+#[test]
+fn a_landing_that_never_moved_the_branch_is_taken_back() {
+    for step in [Step::IndexLocked, Step::Staged, Step::Journalled] {
+        let yard = Yard::new();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        let before = yard.photograph_of_theirs();
+        kill_at(step, "land", &yard, Some(&proposal));
+        assert_ne!(
+            yard.photograph_of_theirs(),
+            before,
+            "{step:?}: a lock is left"
+        );
+        yard.workshop
+            .settle(&yard.room(plan(1)), &proposal)
+            .unwrap();
+        assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
+    }
+}
+
+#[test]
+fn what_a_person_saves_after_the_branch_moved_stays() {
+    for step in [Step::RefMoved, Step::SomeExchanged, Step::AllExchanged] {
+        let yard = Yard::new();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        kill_at(step, "land", &yard, Some(&proposal));
+        yard.write("src/a.txt", "saved by a person\n");
+        yard.write("src/b.txt", "and here\n");
+        yard.land(plan(1), 3, &proposal);
+        assert_eq!(yard.read("src/a.txt"), "saved by a person\n", "{step:?}");
+        assert_eq!(yard.read("src/b.txt"), "and here\n", "{step:?}");
+        assert_eq!(
+            yard.git(&["status", "--porcelain"]),
+            "M src/a.txt\n M src/b.txt",
+            "{step:?}"
+        );
+        assert_eq!(yard.tip(), proposal.new);
+        yard.assert_tidy();
+    }
+}
+
+#[test]
+fn a_lock_removed_by_hand_does_not_stop_recovery() {
+    for step in [Step::RefMoved, Step::AllExchanged, Step::IndexWritten] {
+        let yard = Yard::new();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        kill_at(step, "land", &yard, Some(&proposal));
+        std::fs::remove_file(yard.path().join(".git/index.lock")).unwrap();
+        yard.land(plan(1), 3, &proposal);
+        assert_landed(&yard, &proposal, step);
+    }
+}
+
+#[test]
+fn somebody_elses_lock_is_waited_for_and_never_removed() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    let lock = yard.path().join(".git/index.lock");
+    std::fs::write(&lock, "theirs").unwrap();
+    let before = yard.tip();
+    let refused = yard.workshop.land(&yard.room(plan(1)), Epoch(2), &proposal);
+    assert!(matches!(refused, Err(SandboxError::Locked { .. })));
+    assert_eq!(std::fs::read_to_string(&lock).unwrap(), "theirs");
+    assert_eq!(yard.tip(), before);
+    std::fs::remove_file(&lock).unwrap();
+    yard.land(plan(1), 2, &proposal);
+    yard.assert_clean();
+}
+
+#[test]
+fn rescuing_and_removing_can_be_killed_anywhere() {
+    for step in [Step::Rescued, Step::SandboxSetAside] {
+        let yard = Yard::new();
+        let sandbox = yard.enter(plan(1), 1);
+        yard.usual_work(&sandbox);
+        kill_at(step, "clean", &yard, None);
+        let room = yard.room(plan(1));
+        let kept = yard.workshop.rescue(&room).unwrap().unwrap();
+        yard.workshop.remove(plan(1)).unwrap();
+        assert_eq!(
+            yard.git(&["show", &format!("{}:src/new/c.txt", kept.name)]),
+            "new"
+        );
+        assert!(!sandbox.path.exists());
+        // Whatever was set aside goes with the next one.
+        let sandbox = yard.enter(plan(1), 2);
+        yard.usual_work(&sandbox);
+        yard.workshop.remove(plan(1)).unwrap();
+        let left: Vec<_> = std::fs::read_dir(yard.directory.path().join("home/sandboxes"))
+            .unwrap()
+            .collect();
+        assert!(left.is_empty(), "{step:?}: {left:?}");
+    }
+}
+
+/// At every instant: the branch is old or new, and each file is wholly old or wholly new.
+fn assert_whole(yard: &Yard, before: &ObjectId, proposal: &Proposal, step: Step) {
+    let tip = yard.tip();
+    assert!(
+        tip == *before || tip == proposal.new,
+        "{step:?}: the branch is at {tip}"
+    );
+    let text = yard.read("src/a.txt");
+    let old = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n";
+    let new = "one\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n";
+    assert!(text == old || text == new, "{step:?}: torn: {text:?}");
+    if let Ok(text) = std::fs::read_to_string(yard.path().join("src/new/c.txt")) {
+        assert_eq!(text, "new\n", "{step:?}");
+    }
+    if let Ok(text) = std::fs::read_to_string(yard.path().join("old/gone.txt")) {
+        assert_eq!(text, "to be deleted\n", "{step:?}");
+    }
+}
+
+fn assert_landed(yard: &Yard, proposal: &Proposal, step: Step) {
+    assert_eq!(yard.tip(), proposal.new, "{step:?}");
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2", "{step:?}");
+    assert!(yard.read("src/a.txt").ends_with("EIGHT\n"), "{step:?}");
+    assert_eq!(yard.read("src/new/c.txt"), "new\n", "{step:?}");
+    assert!(!yard.path().join("old").exists(), "{step:?}");
+    yard.assert_clean();
+    yard.assert_tidy();
+}
+
+const ROLE: &str = "PLANWRIGHT_TEST_ROLE";
+const YARD: &str = "PLANWRIGHT_TEST_YARD";
+const STEP: &str = "PLANWRIGHT_TEST_STEP";
+const PROPOSAL: &str = "PLANWRIGHT_TEST_PROPOSAL";
+
+/// Runs a part of a plan's life in a process that is killed right after a step.
+fn kill_at(step: Step, role: &str, yard: &Yard, proposal: Option<&Proposal>) {
+    let proposal = proposal.map_or_else(String::new, |proposal| {
+        format!("{} {} {}", proposal.target, proposal.old, proposal.new)
+    });
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["crashes::child_process", "--exact", "--nocapture"])
+        .env(ROLE, role)
+        .env(YARD, yard.directory.path())
+        .env(STEP, step.as_str())
+        .env(PROPOSAL, proposal)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert_eq!(
+        status.status.signal(),
+        Some(9),
+        "{role} was not killed at {step:?}: {said}"
+    );
+}
+
+/// What a child does; as a test of its own it has no role.
+#[test]
+fn child_process() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let directory = std::env::var_os(YARD).unwrap();
+    let at = std::env::var(STEP).unwrap();
+    let yard = Yard::found(Path::new(&directory));
+    let workshop = yard.with_faults(Faults::new(move |step| {
+        if step.as_str() == at {
+            let me = rustix::process::getpid();
+            rustix::process::kill_process(me, rustix::process::Signal::KILL).unwrap();
+        }
+        Ok(())
+    }));
+    let room = Room {
+        plan: plan(1),
+        site: &yard.site,
+    };
+    match role.as_str() {
+        "work" => {
+            let base = workshop.tip(&yard.site).unwrap();
+            let sandbox = workshop
+                .enter(&room, Epoch(1), &base, Start::Continue)
+                .unwrap();
+            yard.usual_work(&sandbox);
+            workshop.capture(&room, Epoch(1), &base).unwrap();
+        }
+        "propose" => {
+            let result = yard.captured(plan(1), 1);
+            workshop
+                .propose(&room, Epoch(2), &result, &COMMIT, &message(plan(1)))
+                .unwrap();
+        }
+        "land" => {
+            let text = std::env::var(PROPOSAL).unwrap();
+            let parts: Vec<&str> = text.split(' ').collect();
+            let proposal = Proposal {
+                target: parts[0].to_owned(),
+                old: parts[1].parse().unwrap(),
+                new: parts[2].parse().unwrap(),
+            };
+            workshop.land(&room, Epoch(2), &proposal).unwrap();
+        }
+        "clean" => {
+            workshop.rescue(&room).unwrap();
+            workshop.remove(plan(1)).unwrap();
+        }
+        other => panic!("no role {other}"),
+    }
+    panic!("{role} ended without being killed");
+}
+
+impl Yard {
+    /// The usual work, where some of it may have been done.
+    fn usual_work_again(&self, path: &Path) {
+        write(
+            &path.join("src/a.txt"),
+            "one\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n",
+        );
+        write(&path.join("src/new/c.txt"), "new\n");
+        let _ = std::fs::remove_file(path.join("old/gone.txt"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Real git, real files, real crashes.
+
+#![allow(
+    missing_docs,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "this is a test: it starts git and processes of its own, and fails bluntly"
+)]
+
+mod crashes;
+mod landing;
+mod odd;
+mod sandboxes;
+mod yard;
