@@ -7,6 +7,7 @@ use crate::decision::ReportedDecision;
 use crate::invariant::{RuleDraft, RuleName, Scope};
 use crate::judgement::Judgement;
 use crate::plan::{Limits, ProfileSource};
+use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
 use crate::{Actors, ChangesetId, Epoch, Name, Phase, PlanId, Profile, Span, Verb};
 
@@ -30,6 +31,51 @@ pub enum Command {
         scope: Scope,
         /// Its name.
         name: RuleName,
+    },
+    /// Store a new project.
+    CreateProject {
+        /// Its name.
+        name: Name,
+        /// What its plans work on.
+        resources: Vec<Resource>,
+    },
+    /// Add a resource to a project.
+    LinkResource {
+        /// Which project.
+        project: Name,
+        /// What to add.
+        resource: Resource,
+    },
+    /// Take a resource from a project.
+    UnlinkResource {
+        /// Which project.
+        project: Name,
+        /// Which of its resources.
+        name: ResourceName,
+        /// Even if living plans use the project.
+        force: bool,
+    },
+    /// Say where a resource lies now.
+    RelinkResource {
+        /// Which project.
+        project: Name,
+        /// Which of its resources.
+        name: ResourceName,
+        /// The host it lies on.
+        host: HostId,
+        /// Where it lies there.
+        place: Place,
+    },
+    /// Keep a project's plans from starting to work.
+    PauseProject(Name),
+    /// Let a project's plans start again.
+    ResumeProject(Name),
+    /// Remove a project.
+    DeleteProject {
+        /// Its name.
+        name: Name,
+        /// Even if living plans use it.
+        force: bool,
     },
     /// Make a plan.
     Use(NewPlan),
@@ -229,8 +275,8 @@ pub struct NewPlan {
     pub fallback_profile: Option<Profile>,
     /// What it may use.
     pub limits: Limits,
-    /// The resources it works on.
-    pub resources: Vec<String>,
+    /// The projects whose resources it works on.
+    pub projects: Vec<Name>,
 }
 
 /// A plan that starts with a result, linked to the one it comes from.
@@ -238,7 +284,7 @@ pub struct NewPlan {
 pub struct LinkedPlan {
     /// Its id.
     pub id: PlanId,
-    /// The resources it works on.
+    /// The resources it works on, by what they are called in the plan it comes from.
     pub resources: Vec<String>,
     /// The result it starts with.
     pub result: ResultContent,
@@ -272,6 +318,13 @@ impl Command {
             Self::ArchiveAction(_) => Verb::ArchiveAction,
             Self::AddRule { .. } => Verb::AddRule,
             Self::RemoveRule { .. } => Verb::RemoveRule,
+            Self::CreateProject { .. } => Verb::CreateProject,
+            Self::LinkResource { .. } => Verb::LinkResource,
+            Self::UnlinkResource { .. } => Verb::UnlinkResource,
+            Self::RelinkResource { .. } => Verb::RelinkResource,
+            Self::PauseProject(_) => Verb::PauseProject,
+            Self::ResumeProject(_) => Verb::ResumeProject,
+            Self::DeleteProject { .. } => Verb::DeleteProject,
             Self::Use(_) => Verb::Use,
             Self::Start {
                 phase: Phase::Strategize,
@@ -333,6 +386,13 @@ impl Command {
             | Self::ArchiveAction(_)
             | Self::AddRule { .. }
             | Self::RemoveRule { .. }
+            | Self::CreateProject { .. }
+            | Self::LinkResource { .. }
+            | Self::UnlinkResource { .. }
+            | Self::RelinkResource { .. }
+            | Self::PauseProject(_)
+            | Self::ResumeProject(_)
+            | Self::DeleteProject { .. }
             | Self::Use(_)
             | Self::Start { .. }
             | Self::ExecutePlan { .. }
@@ -362,6 +422,13 @@ impl Command {
             | Self::ArchiveAction(_)
             | Self::AddRule { .. }
             | Self::RemoveRule { .. }
+            | Self::CreateProject { .. }
+            | Self::LinkResource { .. }
+            | Self::UnlinkResource { .. }
+            | Self::RelinkResource { .. }
+            | Self::PauseProject(_)
+            | Self::ResumeProject(_)
+            | Self::DeleteProject { .. }
             | Self::Use(_)
             | Self::CompleteStrategize { .. }
             | Self::OpenChangeset { .. }

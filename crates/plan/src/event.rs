@@ -12,8 +12,8 @@ use crate::judgement::Counts;
 use crate::plan::{Limits, Origin, ProfileSource};
 use crate::stage::{Constraint, Failure, Intent, Question, ResultContent};
 use crate::{
-    Actors, Caller, ChangesetId, Digest, Epoch, Name, Phase, PlanId, Profile, Text, Timestamp,
-    Version,
+    Actors, Caller, ChangesetId, Digest, Epoch, Name, Phase, PlanId, PlanResource, Profile, Text,
+    Timestamp, Version,
 };
 
 /// One event as it stands in the log.
@@ -219,7 +219,7 @@ pub struct Created {
     /// It may write nothing.
     pub read_only: bool,
     /// The resources it works on.
-    pub resources: Vec<String>,
+    pub resources: Vec<PlanResource>,
     /// What it may use.
     pub limits: Limits,
     /// Where it comes from.

@@ -6,8 +6,8 @@ use crate::changeset::{Changeset, Entry, TreePath};
 use crate::invariant::{Rule, RuleBook, RuleName, Scope};
 use crate::judgement::{Evidence, Verdict};
 use crate::{
-    Action, ChangesetId, Epoch, Plan, PlanId, ReconciliationBlocked, Recorded, Timestamp, Verb,
-    Version,
+    Action, ChangesetId, Epoch, Name, Plan, PlanId, Project, ReconciliationBlocked, Recorded,
+    Timestamp, Verb, Version,
 };
 
 /// The rows that were read for a decision, in one snapshot that holds to the commit.
@@ -25,6 +25,19 @@ pub struct Facts {
     pub changesets: Vec<Changeset>,
     /// Their entries, as far as they were asked for.
     pub entries: Vec<(ChangesetId, Entry)>,
+    /// The projects that were asked for and exist.
+    pub projects: Vec<Project>,
+    /// Plans that use the projects that may be changed.
+    pub live_plans: LivePlans,
+}
+
+/// Plans that use a project and have not ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LivePlans {
+    /// How many.
+    pub count: u64,
+    /// Some of them, newest first.
+    pub newest: Vec<PlanId>,
 }
 
 /// Until when a holder may go on unless it renews. A row of its own: a renewal is not an event.
@@ -65,6 +78,10 @@ pub struct PlanChange {
 pub enum Row {
     /// Store or replace an action.
     PutAction(Action),
+    /// Store or replace a project.
+    PutProject(Project),
+    /// Remove a project.
+    DropProject(Name),
     /// Store a rule; its revision becomes its scope's.
     PutRule(Rule),
     /// Remove a rule.

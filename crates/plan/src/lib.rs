@@ -29,6 +29,7 @@ pub mod phase;
 )]
 pub mod plan;
 pub mod profile;
+pub mod project;
 pub mod refusal;
 pub mod stage;
 pub mod text;
@@ -48,6 +49,7 @@ pub use name::Name;
 pub use phase::Phase;
 pub use plan::Plan;
 pub use profile::Profile;
+pub use project::{PlanResource, Project};
 pub use refusal::{ReconciliationBlocked, Refusal};
 pub use stage::Stage;
 pub use text::Text;

@@ -1,6 +1,6 @@
 //! The plan: everything the events add up to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ use crate::invariant::RuleRef;
 use crate::profile::Step;
 use crate::stage::{Landing, ResultContent, Work};
 use crate::{
-    Actors, Caller, Digest, Epoch, Name, Phase, PlanId, Profile, Stage, Text, Timestamp, Verb,
-    Version,
+    Actors, Caller, Digest, Epoch, Name, Phase, PlanId, PlanResource, Profile, Stage, Text,
+    Timestamp, Verb, Version,
 };
 
 /// A plan at one version. Built by [`crate::evolve()`] only.
@@ -35,7 +35,7 @@ pub struct Plan {
     /// It may write nothing.
     pub read_only: bool,
     /// The resources it works on.
-    pub resources: Vec<String>,
+    pub resources: Vec<PlanResource>,
     /// What it may use.
     pub limits: Limits,
     /// Where it comes from.
@@ -177,6 +177,19 @@ impl Plan {
     /// Past the point of no return: a stored intent is neither landed nor withdrawn.
     pub fn is_prepared(&self) -> bool {
         self.stage.intent().is_some()
+    }
+
+    /// The projects its resources belong to, each once, by name.
+    pub fn projects(&self) -> BTreeSet<&Name> {
+        self.resources
+            .iter()
+            .map(|resource| &resource.project)
+            .collect()
+    }
+
+    /// The resource that its results and moves call so.
+    pub fn resource(&self, name: &str) -> Option<&PlanResource> {
+        self.resources.iter().find(|resource| resource.name == name)
     }
 
     /// Does it land on anything? If not, its report is its result and needs no approval.

@@ -10,6 +10,7 @@ use crate::changeset::{Changeset, Node};
 use crate::invariant::{Gate, RuleName, RuleRef, Scope};
 use crate::judgement::FailedRule;
 use crate::plan::Done;
+use crate::project::{Paused, ProjectDifference, ResourceKind, ResourceName};
 use crate::stage::{Ending, Holder};
 use crate::{Caller, ChangesetId, Epoch, Name, PlanId, Profile, Timestamp, Verb, Version};
 
@@ -22,6 +23,17 @@ pub enum Refusal {
     /// There is no such action.
     #[error("there is no action `{0}`")]
     NoSuchAction(Name),
+    /// There is no such project.
+    #[error("there is no project `{0}`")]
+    NoSuchProject(Name),
+    /// The project has no such resource.
+    #[error("project `{project}` has no resource `{name}`")]
+    NoSuchResource {
+        /// The project.
+        project: Name,
+        /// What was asked for.
+        name: ResourceName,
+    },
     /// There is no such rule.
     #[error("there is no rule `{name}` in scope {scope}")]
     NoSuchRule {
@@ -178,6 +190,76 @@ pub enum Refusal {
         /// The plan.
         plan: PlanId,
     },
+    /// There is a project of that name, and it is not the same.
+    #[error("project `{name}` exists since {at}, {difference}")]
+    ProjectExists {
+        /// Its name.
+        name: Name,
+        /// When it was created.
+        at: Timestamp,
+        /// How it differs from what was asked for.
+        difference: ProjectDifference,
+    },
+    /// The project has nothing a plan could work on.
+    #[error("project `{0}` has no resources")]
+    ProjectEmpty(Name),
+    /// The project is paused.
+    #[error("project `{project}` is paused since {} by {}", .paused.at, .paused.by)]
+    ProjectPaused {
+        /// Which.
+        project: Name,
+        /// Since when and by whom.
+        paused: Paused,
+    },
+    /// Plans that have not ended use the project.
+    #[error("project `{project}` is used by {}", living(*.count, .plans))]
+    ProjectInUse {
+        /// Which.
+        project: Name,
+        /// How many plans.
+        count: u64,
+        /// Some of them, newest first.
+        plans: Vec<PlanId>,
+    },
+    /// The project has a resource of that name somewhere else.
+    #[error("project `{project}` has a resource `{name}` at another place")]
+    ResourceExists {
+        /// The project.
+        project: Name,
+        /// Its name.
+        name: ResourceName,
+    },
+    /// Another resource of the project is the same directory.
+    #[error("resource `{other}` of project `{project}` lies where `{name}` would")]
+    PlaceTaken {
+        /// The project.
+        project: Name,
+        /// The resource that was to be there.
+        name: ResourceName,
+        /// The one that is.
+        other: ResourceName,
+    },
+    /// A resource cannot become one of another sort.
+    #[error("resource `{name}` of project `{project}` is of kind {kind} and stays so")]
+    ResourceKind {
+        /// The project.
+        project: Name,
+        /// Its name.
+        name: ResourceName,
+        /// What it is.
+        kind: ResourceKind,
+    },
+    /// A resource is not described as it has to be.
+    #[error("resource `{name}`: {why}")]
+    BadResource {
+        /// Its name.
+        name: ResourceName,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The plan does not work on that resource.
+    #[error("the plan has no resource `{0}`")]
+    NotOfThePlan(String),
     /// Neither the action nor the settings say who works.
     #[error("nothing says which actor works on the plan")]
     NoActor,
@@ -261,6 +343,17 @@ fn wrong_state(verb: &Verb, stage: &str, done: Option<&Done>) -> String {
             )
         }
         None => format!("{verb} is not possible while the plan is {stage}"),
+    }
+}
+
+fn living(count: u64, plans: &[PlanId]) -> String {
+    let named: Vec<String> = plans.iter().map(ToString::to_string).collect();
+    let more = count.saturating_sub(named.len() as u64);
+    let named = named.join(", ");
+    match (count, more) {
+        (1, _) => format!("a plan that has not ended: {named}"),
+        (_, 0) => format!("{count} plans that have not ended: {named}"),
+        (_, _) => format!("{count} plans that have not ended: {named} and {more} more"),
     }
 }
 

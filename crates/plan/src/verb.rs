@@ -34,6 +34,20 @@ verbs! {
     AddRule = "add-rule",
     /// Remove a rule from its scope.
     RemoveRule = "remove-rule",
+    /// Store a new project.
+    CreateProject = "create-project",
+    /// Add a resource to a project.
+    LinkResource = "link-resource",
+    /// Take a resource from a project.
+    UnlinkResource = "unlink-resource",
+    /// Say where a resource lies now.
+    RelinkResource = "relink-resource",
+    /// Keep a project's plans from starting to work.
+    PauseProject = "pause-project",
+    /// Let a project's plans start again.
+    ResumeProject = "resume-project",
+    /// Remove a project.
+    DeleteProject = "delete-project",
     /// Make a plan of an action or a goal.
     Use = "use",
     /// Claim the strategize phase.

@@ -2,7 +2,7 @@
 
 use crate::command::Grounds;
 use crate::decide::draft::Draft;
-use crate::decide::{changeset, create, gate, text};
+use crate::decide::{changeset, create, gate, project, text};
 use crate::invariant::Gate;
 use crate::judgement::Judgement;
 use crate::profile::Step;
@@ -29,6 +29,10 @@ pub(super) fn start(
     };
     if draft.plan.phase() != phase {
         return draft.not_now();
+    }
+    // What has begun to land is finished, whatever became of its projects.
+    if !draft.plan.is_prepared() {
+        project::require_ready(draft.facts, &draft.plan)?;
     }
     // A person need not wait for the time the engine gave itself.
     if let Some(retry_at) = queued.retry_at

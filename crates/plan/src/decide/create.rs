@@ -4,15 +4,15 @@ use crate::action::ActionState;
 use crate::argument;
 use crate::command::{LinkedPlan, NewPlan};
 use crate::decide::draft::Draft;
-use crate::decide::{Request, text};
+use crate::decide::{Request, project, text};
 use crate::decision::{DecisionKind, DecisionNode};
 use crate::event::Created;
 use crate::facts::PlanChange;
 use crate::plan::{Origin, ProfileSource};
 use crate::stage::Landing;
 use crate::{
-    Decision, Event, Facts, Outcome, Plan, PlanId, Receipt, Recorded, Refusal, Row, Stage, Text,
-    Timestamp, Version, evolve,
+    Decision, Event, Facts, Outcome, Plan, PlanId, PlanResource, Receipt, Recorded, Refusal, Row,
+    Stage, Text, Timestamp, Version, evolve,
 };
 
 pub(super) fn from_use(
@@ -75,7 +75,7 @@ pub(super) fn from_use(
         profile,
         profile_source,
         read_only: definition.is_some_and(|action| action.read_only),
-        resources: new.resources.clone(),
+        resources: project::freeze(facts, &new.projects)?,
         limits: new.limits,
         origin: Origin::Use,
         result: None,
@@ -104,8 +104,10 @@ pub(super) fn undo(mut draft: Draft<'_>, linked: &LinkedPlan) -> Result<Decision
     if !draft.plan.has_targets() {
         return Err(Refusal::NothingToUndo);
     }
+    // It would be a plan that can never start.
+    project::require_all(draft.facts, &draft.plan)?;
     let goal = format!("Undo: {}", draft.plan.goal.first_line());
-    let change = linked_plan(&draft, linked, goal.into(), Origin::UndoOf(draft.plan.id));
+    let change = linked_plan(&draft, linked, goal.into(), Origin::UndoOf(draft.plan.id))?;
     draft.create(change);
     let mut decision = draft.done();
     decision.receipt.plan = Some(linked.id);
@@ -119,8 +121,16 @@ pub(super) fn linked_plan(
     linked: &LinkedPlan,
     goal: Text,
     origin: Origin,
-) -> PlanChange {
+) -> Result<PlanChange, Refusal> {
     let from = &draft.plan;
+    let mut resources: Vec<PlanResource> = Vec::new();
+    for name in &linked.resources {
+        let known = from.resource(name);
+        let resource = known.ok_or_else(|| Refusal::NotOfThePlan(name.clone()))?;
+        if !resources.contains(resource) {
+            resources.push(resource.clone());
+        }
+    }
     let created = Created {
         goal,
         action: from.action.clone(),
@@ -129,12 +139,12 @@ pub(super) fn linked_plan(
         profile: from.profile,
         profile_source: from.profile_source,
         read_only: false,
-        resources: linked.resources.clone(),
+        resources,
         limits: from.limits,
         origin,
         result: Some(linked.result.clone()),
     };
-    first_step(linked.id, draft.request, draft.now, created)
+    Ok(first_step(linked.id, draft.request, draft.now, created))
 }
 
 /// The root of the decision tree: what the plan is for.

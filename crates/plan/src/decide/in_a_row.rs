@@ -80,6 +80,11 @@ impl Facts {
                     self.entries
                         .retain(|(id, other)| id != changeset || other.path != *path);
                 }
+                Row::PutProject(project) => {
+                    self.projects.retain(|other| other.name != project.name);
+                    self.projects.push(project.clone());
+                }
+                Row::DropProject(name) => self.projects.retain(|project| project.name != *name),
                 // Nothing that is decided in a row reads them.
                 Row::PutRule(_)
                 | Row::DropRule { .. }

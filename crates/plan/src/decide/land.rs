@@ -89,7 +89,7 @@ pub(super) fn complete(
     }
     if let Some(rest) = rest {
         let goal = format!("Rest of: {}", draft.plan.goal.first_line());
-        let change = create::linked_plan(&draft, rest, goal.into(), Origin::RestOf(draft.plan.id));
+        let change = create::linked_plan(&draft, rest, goal.into(), Origin::RestOf(draft.plan.id))?;
         draft.create(change);
     }
     draft.emit(Event::Landed { epoch });

@@ -16,6 +16,7 @@ mod halt;
 mod in_a_row;
 mod land;
 mod options;
+mod project;
 mod rule;
 mod text;
 
@@ -25,6 +26,7 @@ pub use options::options;
 
 use crate::{Caller, Command, Decision, Facts, PlanId, Refusal, Timestamp, Version};
 use draft::Draft;
+use project::Force;
 
 /// What is asked, by whom, and on which version it must be done if that was said.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +57,31 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
         Command::ArchiveAction(name) => action::archive(facts, request, now, name),
         Command::AddRule { scope, draft } => rule::add(facts, request, now, scope, draft),
         Command::RemoveRule { scope, name } => rule::remove(facts, request, now, scope, name),
+        Command::CreateProject { name, resources } => {
+            project::create(facts, request, now, name, resources)
+        }
+        Command::LinkResource { project, resource } => {
+            project::link(facts, request, now, project, resource)
+        }
+        Command::UnlinkResource {
+            project,
+            name,
+            force,
+        } => project::unlink(facts, request, now, project, name, Force::when(*force)),
+        Command::RelinkResource {
+            project,
+            name,
+            host,
+            place,
+        } => {
+            let moved = project::moved(name, host, place);
+            project::relink(facts, request, now, project, &moved)
+        }
+        Command::PauseProject(name) => project::pause(facts, request, now, name),
+        Command::ResumeProject(name) => project::resume(facts, request, now, name),
+        Command::DeleteProject { name, force } => {
+            project::delete(facts, request, now, name, Force::when(*force))
+        }
         Command::Use(new) => create::from_use(facts, request, now, new),
         Command::Undo(linked) => create::undo(draft()?, linked),
         Command::Start {

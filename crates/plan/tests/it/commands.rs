@@ -28,6 +28,13 @@ impl World {
             | Verb::ArchiveAction
             | Verb::AddRule
             | Verb::RemoveRule
+            | Verb::CreateProject
+            | Verb::LinkResource
+            | Verb::UnlinkResource
+            | Verb::RelinkResource
+            | Verb::PauseProject
+            | Verb::ResumeProject
+            | Verb::DeleteProject
             | Verb::Use => return None,
             Verb::StartStrategize => start(Phase::Strategize),
             Verb::StartExecute => start(Phase::Execute),
@@ -78,15 +85,15 @@ impl World {
             },
             Verb::WithdrawApply => Command::WithdrawApply { epoch },
             Verb::CompleteApply => {
-                let both = self.plan().resources.clone();
+                let both: Vec<String> = self.names();
                 let first = both.iter().take(1).cloned().collect();
                 let (landed, rest) = pick(
                     how,
                     [
                         (both, None),
-                        (first, Some(self.linked(&["docs"]))),
+                        (first, Some(self.linked(&["shop/docs"]))),
                         (Vec::new(), None),
-                        (Vec::new(), Some(self.linked(&["app", "docs"]))),
+                        (Vec::new(), Some(self.linked(&["shop/app", "shop/docs"]))),
                     ],
                 );
                 Command::CompleteApply {
@@ -145,19 +152,22 @@ impl World {
             Verb::Cancel => Command::Cancel {
                 reason: pick(how, [Some("not needed".into()), None]),
             },
-            Verb::Undo => Command::Undo(self.linked(&["app", "docs"])),
+            Verb::Undo => Command::Undo(LinkedPlan {
+                resources: self.names(),
+                ..self.linked(&[])
+            }),
         })
     }
 
     /// What an execute of this epoch leaves: other trees with every epoch.
     pub fn result(&self, with_trees: bool) -> ResultContent {
-        let tree = |resource: &String| ResultTree {
-            resource: resource.clone(),
+        let tree = |resource: String| ResultTree {
+            resource,
             target: "refs/heads/main".into(),
             base: "b0".into(),
             tree: format!("t{}", self.plan().epoch),
         };
-        let trees = self.plan().resources.iter().map(tree).collect();
+        let trees = self.names().into_iter().map(tree).collect();
         ResultContent {
             report: Some("tidied".into()),
             trees: if with_trees { trees } else { Vec::new() },
@@ -165,17 +175,23 @@ impl World {
     }
 
     fn moves(&self, some: bool) -> Vec<RefMove> {
-        let one = |resource: &String| RefMove {
-            resource: resource.clone(),
+        let one = |resource: String| RefMove {
+            resource,
             target: "refs/heads/main".into(),
             old: "b0".into(),
             new: format!("n{}", self.plan().epoch),
         };
         if some {
-            self.plan().resources.iter().map(one).collect()
+            self.names().into_iter().map(one).collect()
         } else {
             Vec::new()
         }
+    }
+
+    /// What the plan's resources are called.
+    fn names(&self) -> Vec<String> {
+        let resources = self.plan().resources.iter();
+        resources.map(|resource| resource.name.clone()).collect()
     }
 
     fn linked(&self, resources: &[&str]) -> LinkedPlan {

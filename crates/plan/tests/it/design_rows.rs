@@ -420,7 +420,7 @@ fn under_auto_the_profile_signs() {
 fn landing_is_looked_up_not_assumed() {
     let world = ApplyProcessingPrepared.world();
     let refusal = world.refused(&worker(), world.variant(Verb::CompleteApply, 2));
-    let missing = vec!["app".to_owned(), "docs".to_owned()];
+    let missing = vec!["shop/app".to_owned(), "shop/docs".to_owned()];
     assert_eq!(refusal, Refusal::NotLanded { missing });
     let all_left_over = world.variant(Verb::CompleteApply, 3);
     assert!(matches!(

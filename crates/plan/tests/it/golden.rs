@@ -15,9 +15,11 @@ use plan::changeset::TreePath;
 use plan::event::Created;
 use plan::evolve::replay;
 use plan::plan::{Limits, Origin, ProfileSource};
+use plan::project::ResourceKind;
 use plan::stage::{ResultContent, ResultTree};
 use plan::{
-    Actors, Digest, Epoch, Event, Phase, Plan, PlanId, Profile, Recorded, Span, Text, Verb, Version,
+    Actors, Digest, Epoch, Event, Phase, Plan, PlanId, PlanResource, Profile, Recorded, Span, Text,
+    Verb, Version,
 };
 
 use crate::world::{Lands, PATIENCE, START, World, ada, worker};
@@ -312,7 +314,13 @@ fn odd_values() -> Vec<Recorded> {
         profile: Profile::Manual,
         profile_source: ProfileSource::User,
         read_only: false,
-        resources: vec!["app".into()],
+        resources: vec![PlanResource {
+            name: "acme/shop/app".into(),
+            project: "acme/shop".parse().unwrap(),
+            resource: "app".parse().unwrap(),
+            kind: ResourceKind::Git,
+            target: Some("refs/heads/main".into()),
+        }],
         limits: Limits { attempts: u32::MAX },
         origin: Origin::Use,
         result: None,
@@ -324,7 +332,7 @@ fn odd_values() -> Vec<Recorded> {
         asked: true,
     };
     let tree = ResultTree {
-        resource: "app".into(),
+        resource: "acme/shop/app".into(),
         target: "refs/heads/main".into(),
         base: "b0".into(),
         tree: "t1".into(),

@@ -14,6 +14,7 @@ mod golden;
 mod in_a_row;
 mod making;
 mod model;
+mod project;
 mod properties;
 mod sound;
 mod spot;

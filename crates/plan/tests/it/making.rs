@@ -45,7 +45,7 @@ fn new_plan() -> NewPlan {
         profile: None,
         fallback_profile: None,
         limits: Limits::default(),
-        resources: vec!["app".into()],
+        projects: vec!["shop".parse().unwrap()],
     }
 }
 
@@ -127,6 +127,7 @@ fn a_plan_needs_a_goal_and_somebody_to_work_on_it() {
     let bare = NewPlan {
         action: None,
         fallback_actors: Some(Actors::both("bot".parse().unwrap())),
+        projects: Vec::new(),
         ..new_plan()
     };
     let none = Facts::default();

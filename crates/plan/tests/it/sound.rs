@@ -62,7 +62,7 @@ fn what_exists_where(plan: &Plan) {
         assert_eq!(stage.phase(), Phase::Apply);
         assert_eq!(plan.has_targets(), !intent.moves.is_empty());
         for step in &intent.moves {
-            assert!(plan.resources.contains(&step.resource));
+            assert!(plan.resource(&step.resource).is_some());
         }
     }
     let complete = matches!(stage, Stage::Execute(Work::Complete));

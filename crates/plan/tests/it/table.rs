@@ -2,7 +2,7 @@
 //!
 //! Exhaustive by construction: the places come from [`Spot::of`], the commands from [`Verb::ALL`]
 //! through [`World::command_with`]; a new variant of either does not compile before it has an
-//! entry. `use` and the verbs about actions and rules are not about a plan that exists.
+//! entry. `use` and the verbs about actions, projects and rules are not about a plan that exists.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -53,6 +53,13 @@ fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
         | Verb::ArchiveAction
         | Verb::AddRule
         | Verb::RemoveRule
+        | Verb::CreateProject
+        | Verb::LinkResource
+        | Verb::UnlinkResource
+        | Verb::RelinkResource
+        | Verb::PauseProject
+        | Verb::ResumeProject
+        | Verb::DeleteProject
         | Verb::Use
         | Verb::StartStrategize
         | Verb::CompleteStrategize

@@ -13,6 +13,7 @@ use plan::facts::PlanChange;
 use plan::invariant::{Check, Gate, Rule, RuleBook, RuleDraft, Scope};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict};
 use plan::plan::{Limits, ProfileSource};
+use plan::project::{Place, Project, Resource};
 use plan::{
     Action, ActionState, Actors, Caller, ChangesetId, Command, Decision, Epoch, Facts, Plan,
     PlanId, Profile, Recorded, Refusal, Row, Span, Timestamp, Verb, Version, decide,
@@ -105,6 +106,7 @@ impl World {
             facts: Facts {
                 action: Some(action(lands)),
                 rules: rules(),
+                projects: vec![shop()],
                 ..Facts::default()
             },
             log: Vec::new(),
@@ -121,8 +123,8 @@ impl World {
             profile: Some((profile, ProfileSource::Flag)),
             fallback_profile: None,
             limits: Limits::default(),
-            resources: match lands {
-                Lands::OnTargets | Lands::ReadOnly => vec!["app".into(), "docs".into()],
+            projects: match lands {
+                Lands::OnTargets | Lands::ReadOnly => vec!["shop".parse().unwrap()],
                 Lands::Projectless => Vec::new(),
             },
         };
@@ -147,6 +149,7 @@ impl World {
                 plan: Some(change.plan.clone()),
                 action: self.facts.action.clone(),
                 rules: self.facts.rules.clone(),
+                projects: self.facts.projects.clone(),
                 ..Facts::default()
             },
             log: change.events.clone(),
@@ -304,7 +307,11 @@ impl World {
             }
             Row::DropEntry(changeset, path) => self.drop_entry(*changeset, path),
             Row::PutVerdict(_) | Row::PutEvidence(_) => {}
-            Row::PutAction(_) | Row::PutRule(_) | Row::DropRule { .. } => {
+            Row::PutAction(_)
+            | Row::PutProject(_)
+            | Row::DropProject(_)
+            | Row::PutRule(_)
+            | Row::DropRule { .. } => {
                 panic!("no command about a plan writes {row:?}")
             }
         }
@@ -334,6 +341,35 @@ fn action(lands: Lands) -> Action {
         created_at: START,
         created_by: ada(),
         used_by: None,
+    }
+}
+
+/// The project plans work on: `shop/app`, which has a branch, and `shop/docs`, which has none.
+pub fn shop() -> Project {
+    let resource = |name: &str, place| Resource {
+        name: name.parse().unwrap(),
+        host: "here".parse().unwrap(),
+        place,
+    };
+    Project {
+        name: "shop".parse().unwrap(),
+        resources: vec![
+            resource(
+                "app",
+                Place::Git {
+                    path: "/src/app".into(),
+                    branch: "refs/heads/main".into(),
+                },
+            ),
+            resource(
+                "docs",
+                Place::Dir {
+                    path: "/src/docs".into(),
+                },
+            ),
+        ],
+        paused: None,
+        created_at: START,
     }
 }
 
