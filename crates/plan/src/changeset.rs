@@ -122,6 +122,11 @@ impl Node {
         Self("main".to_owned())
     }
 
+    /// The node of one of several resources, where work was not divided otherwise.
+    pub fn of_resource(resource: &str) -> Self {
+        Self(format!("main@{resource}").chars().take(128).collect())
+    }
+
     /// As it is stored and shown.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -216,6 +221,14 @@ pub struct Entry {
     pub actor: Option<String>,
     /// The tool that did it.
     pub tool: Option<String>,
+    /// It was reported, and the tree does not show it.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub unseen: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_no(flag: &bool) -> bool {
+    !flag
 }
 
 impl Entry {
@@ -231,6 +244,7 @@ impl Entry {
             mode: None,
             actor: None,
             tool: None,
+            unseen: false,
         }
     }
 
@@ -268,6 +282,7 @@ impl Entry {
             mode: later.mode.or(self.mode),
             actor: later.actor.or(self.actor),
             tool: later.tool.or(self.tool),
+            unseen: later.unseen,
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::judgement::Judgement;
 use crate::plan::{Limits, ProfileSource};
 use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
-use crate::{Actors, ChangesetId, Epoch, Name, Phase, PlanId, Profile, Span, Verb};
+use crate::{Actors, Base, ChangesetId, Epoch, How, Name, Phase, PlanId, Profile, Span, Verb};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +90,13 @@ pub enum Command {
         /// What the rules say; asked for strategize only.
         judgement: Option<Judgement>,
     },
+    /// Say that the sandboxes are ready, and what they start from.
+    RecordBases {
+        /// The authority.
+        epoch: Epoch,
+        /// One per resource.
+        bases: Vec<Base>,
+    },
     /// Hand in the strategy.
     CompleteStrategize {
         /// The authority.
@@ -133,11 +140,18 @@ pub enum Command {
         epoch: Epoch,
         /// What it is.
         result: ResultContent,
+        /// What changed, as read from the sandboxes.
+        captured: Vec<Captured>,
+        /// Hand it in even if nothing changed.
+        allow_empty: bool,
         /// What the rules say of it; a failing one blocks apply, not this.
         judgement: Judgement,
     },
     /// Sign the result.
-    Approve,
+    Approve {
+        /// How it shall arrive.
+        how: How,
+    },
     /// Move a finished result into apply.
     ApplyPlan {
         /// What the rules say.
@@ -273,10 +287,23 @@ pub struct NewPlan {
     pub profile: Option<(Profile, ProfileSource)>,
     /// The profile of the user's settings.
     pub fallback_profile: Option<Profile>,
+    /// What work on its resources starts from, where that is known already.
+    pub bases: Vec<Base>,
     /// What it may use.
     pub limits: Limits,
     /// The projects whose resources it works on.
     pub projects: Vec<Name>,
+}
+
+/// What one unit of work changed, as read from its sandbox.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Captured {
+    /// The changeset to open if the unit has none.
+    pub changeset: ChangesetId,
+    /// The unit of work.
+    pub node: Node,
+    /// Path by path.
+    pub entries: Vec<Entry>,
 }
 
 /// A plan that starts with a result, linked to the one it comes from.
@@ -338,13 +365,14 @@ impl Command {
                 phase: Phase::Apply,
                 ..
             } => Verb::StartApply,
+            Self::RecordBases { .. } => Verb::RecordBases,
             Self::CompleteStrategize { .. } => Verb::CompleteStrategize,
             Self::ExecutePlan { .. } => Verb::ExecutePlan,
             Self::OpenChangeset { .. } => Verb::OpenChangeset,
             Self::RecordChange { .. } => Verb::RecordChange,
             Self::SealChangeset { .. } => Verb::SealChangeset,
             Self::CompleteExecute { .. } => Verb::CompleteExecute,
-            Self::Approve => Verb::Approve,
+            Self::Approve { .. } => Verb::Approve,
             Self::ApplyPlan { .. } => Verb::ApplyPlan,
             Self::PrepareApply { .. } => Verb::PrepareApply,
             Self::WithdrawApply { .. } => Verb::WithdrawApply,
@@ -369,7 +397,8 @@ impl Command {
     /// The authority it claims, where it needs one.
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
-            Self::CompleteStrategize { epoch, .. }
+            Self::RecordBases { epoch, .. }
+            | Self::CompleteStrategize { epoch, .. }
             | Self::OpenChangeset { epoch, .. }
             | Self::RecordChange { epoch, .. }
             | Self::SealChangeset { epoch, .. }
@@ -396,7 +425,7 @@ impl Command {
             | Self::Use(_)
             | Self::Start { .. }
             | Self::ExecutePlan { .. }
-            | Self::Approve
+            | Self::Approve { .. }
             | Self::ApplyPlan { .. }
             | Self::Reclaim { .. }
             | Self::Answer { .. }
@@ -430,11 +459,12 @@ impl Command {
             | Self::ResumeProject(_)
             | Self::DeleteProject { .. }
             | Self::Use(_)
+            | Self::RecordBases { .. }
             | Self::CompleteStrategize { .. }
             | Self::OpenChangeset { .. }
             | Self::RecordChange { .. }
             | Self::SealChangeset { .. }
-            | Self::Approve
+            | Self::Approve { .. }
             | Self::WithdrawApply { .. }
             | Self::CompleteApply { .. }
             | Self::Constrain { .. }

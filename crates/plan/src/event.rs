@@ -12,8 +12,8 @@ use crate::judgement::Counts;
 use crate::plan::{Limits, Origin, ProfileSource};
 use crate::stage::{Constraint, Failure, Intent, Question, ResultContent};
 use crate::{
-    Actors, Caller, ChangesetId, Digest, Epoch, Name, Phase, PlanId, PlanResource, Profile, Text,
-    Timestamp, Version,
+    Actors, Base, Caller, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId, PlanResource,
+    Profile, Text, Timestamp, Version,
 };
 
 /// One event as it stands in the log.
@@ -55,6 +55,13 @@ pub enum Event {
         /// A person asked for it.
         asked: bool,
     },
+    /// The holder's sandboxes are ready.
+    BasesRecorded {
+        /// Which holder.
+        epoch: Epoch,
+        /// What work on each resource starts from.
+        bases: Vec<Base>,
+    },
     /// Decisions were recorded.
     DecisionsRecorded {
         /// In the order of their numbers.
@@ -92,6 +99,9 @@ pub enum Event {
     Approved {
         /// What exactly was signed.
         content: Digest,
+        /// How it shall arrive.
+        #[serde(default, skip_serializing_if = "How::is_usual")]
+        how: How,
         /// Given by this profile instead of a person.
         by_profile: Option<Profile>,
     },
@@ -220,6 +230,9 @@ pub struct Created {
     pub read_only: bool,
     /// The resources it works on.
     pub resources: Vec<PlanResource>,
+    /// What work on them starts from, where that is known already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<Base>,
     /// What it may use.
     pub limits: Limits,
     /// Where it comes from.
@@ -247,6 +260,7 @@ impl Event {
             Self::Created(_) => "created",
             Self::GateHeld { .. } => "gate_held",
             Self::Claimed { .. } => "claimed",
+            Self::BasesRecorded { .. } => "bases_recorded",
             Self::DecisionsRecorded { .. } => "decisions_recorded",
             Self::StrategizeCompleted { .. } => "strategize_completed",
             Self::ExecuteEntered { .. } => "execute_entered",

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::Start;
 use crate::event::{Created, Fate};
 use crate::plan::{Approval, Done, Origin, Waiver};
-use crate::stage::{Category, Ending, Failure, Holder, Landing, Queued, Work};
-use crate::{Epoch, Event, Phase, Plan, Recorded, Stage, Verb, Version};
+use crate::stage::{Category, ConstraintKind, Ending, Failure, Holder, Landing, Queued, Work};
+use crate::{Entrance, Epoch, Event, Phase, Plan, Recorded, Stage, Verb, Version};
 
 /// An event that cannot follow the plan it was recorded for: the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +86,8 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
         profile_source: created.profile_source,
         read_only: created.read_only,
         resources: created.resources.clone(),
+        bases: created.bases.clone(),
+        entrance: Entrance::default(),
         limits: created.limits,
         origin: created.origin,
         stage,
@@ -98,6 +101,7 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
         decisions: 0,
         result: created.result.clone(),
         approval: None,
+        landed: Vec::new(),
         waivers: Vec::new(),
         done: BTreeMap::new(),
         created_at: recorded.at,
@@ -147,6 +151,14 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.epoch = *epoch;
             plan.asked |= asked;
         }
+        Event::BasesRecorded { epoch, bases } => {
+            if phase == Phase::Apply {
+                return None;
+            }
+            held_by(&plan, *epoch, phase)?;
+            plan.bases.clone_from(bases);
+            plan.entrance = Entrance::default();
+        }
         Event::StrategizeCompleted { epoch } => {
             held_by(&plan, *epoch, Phase::Strategize)?;
             plan.stage = Stage::Strategize(Work::Complete);
@@ -156,6 +168,8 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 return None;
             };
             plan.asked = *asked;
+            // What strategize left behind is no result.
+            plan.enter_with(Start::Base);
             enter(&mut plan, Phase::Execute, queued);
         }
         Event::ExecuteCompleted { epoch, result } => {
@@ -166,10 +180,12 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
         }
         Event::Approved {
             content,
+            how,
             by_profile,
         } => {
             plan.approval = Some(Approval {
                 content: *content,
+                how: how.clone(),
                 by_profile: *by_profile,
                 by: recorded.by.clone(),
                 at,
@@ -201,9 +217,10 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
         }
         Event::Landed { epoch } => {
             held_by(&plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(_, Some(_))) = plan.stage else {
+            let Stage::Apply(Landing::Processing(_, Some(intent))) = plan.stage else {
                 return None;
             };
+            plan.landed = intent.moves;
             plan.stage = Stage::Apply(Landing::Applied(Ending {
                 at,
                 by: recorded.by.clone(),
@@ -238,7 +255,7 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 None,
             );
         }
-        Event::Retried { limits, .. } => {
+        Event::Retried { fresh, limits } => {
             let constrained = matches!(plan.stage, Stage::Apply(Landing::Constrained(_)));
             if !constrained {
                 plan.stage.failure()?;
@@ -247,6 +264,9 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.unattended_attempts = 1;
             plan.limits = *limits;
             plan.asked = true;
+            if *fresh {
+                plan.enter_with(Start::Afresh);
+            }
             plan.stage = Stage::requeued(phase, queued, None);
         }
         Event::Asked { question } => {
@@ -290,13 +310,17 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             };
             plan.stage = errored(phase, failure);
         }
-        Event::Revised { to, epoch, .. } => {
+        Event::Revised {
+            to, epoch, dropped, ..
+        } => {
             if plan.is_prepared() || *epoch <= plan.epoch {
                 return None;
             }
             plan.epoch = *epoch;
             plan.approval = None;
             plan.asked = recorded.by.is_person();
+            plan.entrance.dropped.clone_from(dropped);
+            plan.entrance.catch_up |= is_conflict(&plan.stage);
             enter(&mut plan, *to, queued);
         }
         Event::Reverted {
@@ -311,6 +335,7 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.reversions += 1;
             plan.automatic_reversions += u32::from(*automatic);
             plan.asked = recorded.by.is_person();
+            plan.enter_with(Start::Afresh);
             enter(&mut plan, Phase::Strategize, queued);
         }
         Event::Released { epoch } => {
@@ -360,6 +385,13 @@ fn enter(plan: &mut Plan, phase: Phase, queued: Queued) {
     plan.attempt = 1;
     plan.unattended_attempts = 1;
     plan.stage = Stage::requeued(phase, queued, None);
+}
+
+fn is_conflict(stage: &Stage) -> bool {
+    matches!(
+        stage,
+        Stage::Apply(Landing::Constrained(constraint)) if constraint.kind == ConstraintKind::Conflict
+    )
 }
 
 fn held_by(plan: &Plan, epoch: Epoch, phase: Phase) -> Option<()> {
@@ -412,6 +444,7 @@ fn verb_of(event: &Event, held: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> 
             epoch,
             ..
         } => (Verb::StartApply, Some(*epoch)),
+        Event::BasesRecorded { epoch, .. } => (Verb::RecordBases, Some(*epoch)),
         Event::StrategizeCompleted { epoch } => (Verb::CompleteStrategize, Some(*epoch)),
         Event::ExecuteEntered { .. } => (Verb::ExecutePlan, None),
         Event::ChangesetSealed { .. } => (Verb::SealChangeset, None),

@@ -9,6 +9,7 @@
 
 pub mod action;
 pub mod argument;
+pub mod base;
 pub mod caller;
 pub mod changeset;
 pub mod command;
@@ -18,6 +19,7 @@ pub mod digest;
 pub mod event;
 pub mod evolve;
 pub mod facts;
+pub mod how;
 pub mod id;
 pub mod invariant;
 pub mod judgement;
@@ -37,6 +39,7 @@ pub mod time;
 pub mod verb;
 
 pub use action::{Action, ActionState, Actors};
+pub use base::{Base, Entrance};
 pub use caller::Caller;
 pub use command::Command;
 pub use decide::{Request, decide};
@@ -44,6 +47,7 @@ pub use digest::Digest;
 pub use event::{Event, Recorded};
 pub use evolve::evolve;
 pub use facts::{Decision, Facts, Outcome, Receipt, Row};
+pub use how::How;
 pub use id::{ChangesetId, CommandId, Epoch, PlanId, Version};
 pub use name::Name;
 pub use phase::Phase;

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentValue;
+use crate::base::Start;
 use crate::invariant::RuleRef;
 use crate::profile::Step;
-use crate::stage::{Landing, ResultContent, Work};
+use crate::stage::{Landing, RefMove, ResultContent, Work};
 use crate::{
-    Actors, Caller, Digest, Epoch, Name, Phase, PlanId, PlanResource, Profile, Stage, Text,
-    Timestamp, Verb, Version,
+    Actors, Base, Caller, Digest, Entrance, Epoch, How, Name, Phase, PlanId, PlanResource, Profile,
+    Stage, Text, Timestamp, Verb, Version,
 };
 
 /// A plan at one version. Built by [`crate::evolve()`] only.
@@ -36,6 +37,12 @@ pub struct Plan {
     pub read_only: bool,
     /// The resources it works on.
     pub resources: Vec<PlanResource>,
+    /// What work on them starts from, once somebody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<Base>,
+    /// What its next holder finds there.
+    #[serde(default, skip_serializing_if = "Entrance::is_plain")]
+    pub entrance: Entrance,
     /// What it may use.
     pub limits: Limits,
     /// Where it comes from.
@@ -62,6 +69,9 @@ pub struct Plan {
     pub result: Option<ResultContent>,
     /// The signature on that result.
     pub approval: Option<Approval>,
+    /// What was done to its targets, once it landed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub landed: Vec<RefMove>,
     /// Rules set aside for this plan.
     pub waivers: Vec<Waiver>,
     /// When and by whom each verb was last carried out.
@@ -131,6 +141,9 @@ pub enum Origin {
 pub struct Approval {
     /// What exactly was signed.
     pub content: Digest,
+    /// How it shall arrive.
+    #[serde(default, skip_serializing_if = "How::is_usual")]
+    pub how: How,
     /// On whose word.
     pub by: Caller,
     /// Given by this profile instead of a person.
@@ -231,11 +244,32 @@ impl Plan {
         }
     }
 
+    /// What the next holder finds in its sandboxes; another base is looked up where it is to start
+    /// afresh.
+    pub(crate) fn enter_with(&mut self, start: Start) {
+        if self.resources.is_empty() {
+            return;
+        }
+        if start == Start::Afresh {
+            self.bases.clear();
+        }
+        self.entrance = Entrance {
+            start,
+            ..Entrance::default()
+        };
+    }
+
+    /// The commit that work on a resource starts from, once somebody looked.
+    pub fn base(&self, resource: &str) -> Option<&str> {
+        let base = self.bases.iter().find(|base| base.resource == resource);
+        base.map(|base| base.commit.as_str())
+    }
+
     /// The signature, if it is on the result as it stands.
     pub fn valid_approval(&self) -> Option<&Approval> {
-        let content = self.result.as_ref()?.digest();
+        let result = self.result.as_ref()?;
         self.approval
             .as_ref()
-            .filter(|approval| approval.content == content)
+            .filter(|approval| approval.content == result.digest(&approval.how))
     }
 }

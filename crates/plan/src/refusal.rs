@@ -153,6 +153,12 @@ pub enum Refusal {
     /// The result of a plan that changes something is empty.
     #[error("the result is empty: nothing was changed")]
     EmptyResult,
+    /// What the sandboxes start from was not said of each resource once.
+    #[error("what work starts from must be said of each of the plan's resources, once")]
+    BasesDoNotFit,
+    /// What is to be done was not said of each resource that changed.
+    #[error("what is to be done must be said of each resource that changed, once")]
+    MovesDoNotFit,
     /// A target does not show the change.
     #[error("the change is not in {}", .missing.join(", "))]
     NotLanded {

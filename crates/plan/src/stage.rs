@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::changeset::TreePath;
-use crate::{Caller, Digest, Epoch, Phase, Text, Timestamp};
+use crate::{Base, Caller, Digest, Epoch, How, Phase, Text, Timestamp};
 
 /// Phase and state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,12 +310,19 @@ pub struct ResultContent {
 }
 
 impl ResultContent {
-    /// What an approval of this content signs.
-    pub fn digest(&self) -> Digest {
+    /// What an approval of this content signs, arriving like this.
+    pub fn digest(&self, how: &How) -> Digest {
         let parts = self.trees.iter().flat_map(|tree| {
             [&tree.resource, &tree.target, &tree.base, &tree.tree].map(String::as_bytes)
         });
-        Digest::of_parts(parts)
+        let how = (!how.is_usual())
+            .then(|| serde_json::to_vec(how).expect("BUG: how to land always encodes"));
+        Digest::of_parts(parts.chain(how.as_deref()))
+    }
+
+    /// Did the work change nothing, as far as that is known?
+    pub fn is_empty(&self) -> bool {
+        self.trees.iter().all(|tree| tree.changes == Some(0))
     }
 }
 
@@ -330,6 +337,19 @@ pub struct ResultTree {
     pub base: String,
     /// The tree it ends in.
     pub tree: String,
+    /// How many paths differ, where somebody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<u64>,
+}
+
+impl ResultTree {
+    /// What work on its resource starts from.
+    pub fn starts_from(&self) -> Base {
+        Base {
+            resource: self.resource.clone(),
+            commit: self.base.clone(),
+        }
+    }
 }
 
 /// The names of states, as they are filtered for and shown to programs.

@@ -52,6 +52,8 @@ verbs! {
     Use = "use",
     /// Claim the strategize phase.
     StartStrategize = "start-strategize",
+    /// Say what the sandboxes start from.
+    RecordBases = "record-bases",
     /// Hand in the strategy.
     CompleteStrategize = "complete-strategize",
     /// Move a finished strategy into execute.

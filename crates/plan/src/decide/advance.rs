@@ -1,5 +1,6 @@
 //! The way forward: results handed in, and the moves between phases.
 
+use crate::command::Captured;
 use crate::decide::draft::Draft;
 use crate::decide::{changeset, gate, text};
 use crate::decision::{DecisionNode, ReportedDecision};
@@ -7,7 +8,46 @@ use crate::invariant::Gate;
 use crate::judgement::{Evidence, Judgement};
 use crate::profile::Step;
 use crate::stage::{Landing, ResultContent, Work};
-use crate::{Decision, Epoch, Event, Phase, Refusal, Row, Stage, Text};
+use crate::{Base, Decision, Epoch, Event, How, Phase, Refusal, Row, Stage, Text};
+
+/// What a holder hands in at the end of execute.
+pub(super) struct HandedIn<'a> {
+    /// The result.
+    pub result: &'a ResultContent,
+    /// What changed, as read from the sandboxes.
+    pub captured: &'a [Captured],
+    /// Even if nothing changed.
+    pub allow_empty: bool,
+}
+
+/// The sandboxes are ready. Said after every claim that had anything to do for it; the bases are
+/// those of all resources, once.
+pub(super) fn record_bases(
+    mut draft: Draft<'_>,
+    epoch: Epoch,
+    bases: &[Base],
+) -> Result<Decision, Refusal> {
+    match draft.plan.stage {
+        Stage::Strategize(Work::Processing(_)) | Stage::Execute(Work::Processing(_)) => {}
+        Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
+    }
+    if draft.require_holder(epoch).is_err() {
+        return draft.not_now();
+    }
+    let fits = draft.plan.resources.len() == bases.len()
+        && draft.plan.resources.iter().all(|resource| {
+            let of = bases.iter().find(|base| base.resource == resource.name);
+            of.is_some_and(|base| !base.commit.is_empty())
+        });
+    if !fits {
+        return Err(Refusal::BasesDoNotFit);
+    }
+    draft.emit(Event::BasesRecorded {
+        epoch,
+        bases: bases.to_vec(),
+    });
+    Ok(draft.done())
+}
 
 pub(super) fn complete_strategize(
     mut draft: Draft<'_>,
@@ -47,9 +87,14 @@ pub(super) fn execute_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<De
 pub(super) fn complete_execute(
     mut draft: Draft<'_>,
     epoch: Epoch,
-    result: &ResultContent,
+    handed_in: &HandedIn<'_>,
     judgement: &Judgement,
 ) -> Result<Decision, Refusal> {
+    let HandedIn {
+        result,
+        captured,
+        allow_empty,
+    } = handed_in;
     let Stage::Execute(Work::Processing(_)) = draft.plan.stage else {
         return draft.not_now();
     };
@@ -59,13 +104,17 @@ pub(super) fn complete_execute(
     if let Some(Text::Known(report)) = &result.report {
         text::checked("report", report)?;
     }
-    if draft.plan.has_targets() && result.trees.is_empty() {
+    if draft.plan.has_targets() && result.is_empty() && !allow_empty {
         return Err(Refusal::EmptyResult);
+    }
+    let changed = captured.iter().flat_map(|one| &one.entries).next();
+    if let Some(entry) = changed.filter(|_| draft.plan.read_only) {
+        return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
     gate::check_fresh(draft.facts, &draft.plan, Gate::Result, judgement)?;
     // Only that every rule was judged matters here; what they said decides about apply.
     gate::blocked_by(&draft.plan, &draft.facts.rules, Gate::Result, judgement)?;
-    changeset::seal_all(&mut draft);
+    changeset::take_in(&mut draft, epoch, captured);
     let entry = draft.plan.entry(Phase::Execute);
     for verdict in &judgement.verdicts {
         let evidence = Evidence {
@@ -78,13 +127,13 @@ pub(super) fn complete_execute(
     }
     draft.emit(Event::ExecuteCompleted {
         epoch,
-        result: result.clone(),
+        result: (*result).clone(),
     });
     Ok(draft.done())
 }
 
 /// Signs the result. Lands nothing by itself; only a person can.
-pub(super) fn approve(mut draft: Draft<'_>) -> Result<Decision, Refusal> {
+pub(super) fn approve(mut draft: Draft<'_>, how: &How) -> Result<Decision, Refusal> {
     match draft.plan.stage {
         Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {}
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
@@ -94,10 +143,11 @@ pub(super) fn approve(mut draft: Draft<'_>) -> Result<Decision, Refusal> {
         .plan
         .result
         .as_ref()
-        .map(ResultContent::digest)
+        .map(|result| result.digest(how))
         .ok_or(Refusal::EmptyResult)?;
     draft.emit(Event::Approved {
         content,
+        how: how.clone(),
         by_profile: None,
     });
     Ok(draft.done())
@@ -122,10 +172,12 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
         gate::Passage::Blocked(decision) => Ok(decision),
         gate::Passage::Open(mut draft) => {
             if approve_by_profile && let Some(result) = &draft.plan.result {
-                let content = result.digest();
+                let how = How::default();
+                let content = result.digest(&how);
                 let by_profile = Some(draft.plan.profile);
                 draft.emit(Event::Approved {
                     content,
+                    how,
                     by_profile,
                 });
             }

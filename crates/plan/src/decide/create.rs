@@ -9,7 +9,7 @@ use crate::decision::{DecisionKind, DecisionNode};
 use crate::event::Created;
 use crate::facts::PlanChange;
 use crate::plan::{Origin, ProfileSource};
-use crate::stage::Landing;
+use crate::stage::{Landing, ResultTree};
 use crate::{
     Decision, Event, Facts, Outcome, Plan, PlanId, PlanResource, Receipt, Recorded, Refusal, Row,
     Stage, Text, Timestamp, Version, evolve,
@@ -76,6 +76,7 @@ pub(super) fn from_use(
         profile_source,
         read_only: definition.is_some_and(|action| action.read_only),
         resources: project::freeze(facts, &new.projects)?,
+        bases: new.bases.clone(),
         limits: new.limits,
         origin: Origin::Use,
         result: None,
@@ -140,6 +141,13 @@ pub(super) fn linked_plan(
         profile_source: from.profile_source,
         read_only: false,
         resources,
+        // A result that is there has its base already.
+        bases: linked
+            .result
+            .trees
+            .iter()
+            .map(ResultTree::starts_from)
+            .collect(),
         limits: from.limits,
         origin,
         result: Some(linked.result.clone()),

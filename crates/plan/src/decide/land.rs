@@ -9,7 +9,7 @@ use crate::invariant::Gate;
 use crate::judgement::Judgement;
 use crate::plan::Origin;
 use crate::stage::{Constraint, ConstraintKind, Intent, Landing, RefMove};
-use crate::{Decision, Epoch, Event, Refusal, Stage};
+use crate::{Decision, Epoch, Event, Plan, Refusal, Stage};
 
 pub(super) fn prepare(
     draft: Draft<'_>,
@@ -33,6 +33,9 @@ pub(super) fn prepare(
         && let Some(step) = moves.first()
     {
         return Err(Refusal::ReadOnly(step.resource.clone()));
+    }
+    if !moves_fit(&draft.plan, moves) {
+        return Err(Refusal::MovesDoNotFit);
     }
     match gate::pass(draft, Gate::Apply, judgement)? {
         gate::Passage::Blocked(decision) => Ok(decision),
@@ -121,6 +124,25 @@ pub(super) fn constrain(
     };
     draft.emit(Event::Constrained { constraint });
     Ok(draft.done())
+}
+
+/// Every resource with changes is moved, none twice and no other. If only some paths shall land,
+/// resources without any of them stay where they are.
+fn moves_fit(plan: &Plan, moves: &[RefMove]) -> bool {
+    let known = |step: &RefMove| {
+        let same = |other: &&RefMove| other.resource == step.resource;
+        plan.resources.iter().any(|one| one.name == step.resource)
+            && moves.iter().filter(same).count() == 1
+    };
+    let partly = plan
+        .approval
+        .as_ref()
+        .is_some_and(|approval| !approval.how.paths.is_empty());
+    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let all = trees
+        .filter(|tree| tree.changes != Some(0))
+        .all(|tree| moves.iter().any(|step| step.resource == tree.resource));
+    moves.iter().all(known) && (all || partly)
 }
 
 /// Every target was looked up and has the change, is left to another plan, or a person vouched.

@@ -93,6 +93,7 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
         Command::Renew { epoch, lease } => claim::renew(draft()?, *epoch, *lease),
         Command::Release { epoch } => claim::release(draft()?, *epoch),
         Command::Reclaim { grounds } => claim::reclaim(draft()?, *grounds),
+        Command::RecordBases { epoch, bases } => advance::record_bases(draft()?, *epoch, bases),
         Command::CompleteStrategize { epoch, decisions } => {
             advance::complete_strategize(draft()?, *epoch, decisions)
         }
@@ -100,9 +101,18 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
         Command::CompleteExecute {
             epoch,
             result,
+            captured,
+            allow_empty,
             judgement,
-        } => advance::complete_execute(draft()?, *epoch, result, judgement),
-        Command::Approve => advance::approve(draft()?),
+        } => {
+            let handed_in = advance::HandedIn {
+                result,
+                captured,
+                allow_empty: *allow_empty,
+            };
+            advance::complete_execute(draft()?, *epoch, &handed_in, judgement)
+        }
+        Command::Approve { how } => advance::approve(draft()?, how),
         Command::ApplyPlan { judgement } => advance::apply_plan(draft()?, judgement),
         Command::OpenChangeset { epoch, id, node } => changeset::open(draft()?, *epoch, *id, node),
         Command::RecordChange { epoch, into, entry } => {

@@ -7,7 +7,7 @@ use plan::command::{Grounds, Into, LinkedPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::plan::Limits;
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, ResultTree};
-use plan::{ChangesetId, Command, Phase, PlanId, Verb};
+use plan::{Base, ChangesetId, Command, Phase, PlanId, Verb};
 
 use crate::world::{How, PATIENCE, World};
 
@@ -74,9 +74,17 @@ impl World {
             Verb::CompleteExecute => Command::CompleteExecute {
                 epoch,
                 result: pick(how, [self.result(targets), self.result(!targets)]),
+                captured: Vec::new(),
+                allow_empty: false,
                 judgement,
             },
-            Verb::Approve => Command::Approve,
+            Verb::Approve => Command::Approve {
+                how: plan::How::default(),
+            },
+            Verb::RecordBases => Command::RecordBases {
+                epoch,
+                bases: pick(how, [self.bases(), Vec::new()]),
+            },
             Verb::ApplyPlan => Command::ApplyPlan { judgement },
             Verb::PrepareApply => Command::PrepareApply {
                 epoch,
@@ -159,6 +167,15 @@ impl World {
         })
     }
 
+    /// What work on the plan's resources starts from.
+    fn bases(&self) -> Vec<Base> {
+        let base = |resource| Base {
+            resource,
+            commit: format!("b{}", self.plan().epoch),
+        };
+        self.names().into_iter().map(base).collect()
+    }
+
     /// What an execute of this epoch leaves: other trees with every epoch.
     pub fn result(&self, with_trees: bool) -> ResultContent {
         let tree = |resource: String| ResultTree {
@@ -166,6 +183,7 @@ impl World {
             target: "refs/heads/main".into(),
             base: "b0".into(),
             tree: format!("t{}", self.plan().epoch),
+            changes: None,
         };
         let trees = self.names().into_iter().map(tree).collect();
         ResultContent {
@@ -198,8 +216,18 @@ impl World {
         LinkedPlan {
             id: PlanId::from_parts(self.commits, u128::from(self.commits)),
             resources: resources.iter().map(|one| (*one).to_owned()).collect(),
-            result: self.result(true),
+            result: self.result_on(resources),
         }
+    }
+
+    /// The result on some of the resources; on all if none is named.
+    fn result_on(&self, resources: &[&str]) -> ResultContent {
+        let mut result = self.result(true);
+        let wanted = |tree: &ResultTree| resources.contains(&tree.resource.as_str());
+        result
+            .trees
+            .retain(|tree| resources.is_empty() || wanted(tree));
+        result
     }
 
     fn some_changeset(&self) -> ChangesetId {

@@ -42,6 +42,7 @@ kinds!(
     Created,
     GateHeld,
     Claimed,
+    BasesRecorded,
     DecisionsRecorded,
     StrategizeCompleted,
     ExecuteEntered,
@@ -213,6 +214,7 @@ fn strategize_with_detours(world: &mut World) {
             .done_by(&worker(), Verb::StartStrategize);
     };
     again(world);
+    world.done_by(&worker(), Verb::RecordBases);
     again(world.done_by(&worker(), Verb::Release));
     again(world.done_by(&worker(), Verb::Ask).person(Verb::Answer));
     let transient = world.variant(Verb::Fail, 1);
@@ -321,6 +323,7 @@ fn odd_values() -> Vec<Recorded> {
             kind: ResourceKind::Git,
             target: Some("refs/heads/main".into()),
         }],
+        bases: Vec::new(),
         limits: Limits { attempts: u32::MAX },
         origin: Origin::Use,
         result: None,
@@ -336,6 +339,7 @@ fn odd_values() -> Vec<Recorded> {
         target: "refs/heads/main".into(),
         base: "b0".into(),
         tree: "t1".into(),
+        changes: Some(1),
     };
     let events = vec![
         Event::Created(Box::new(created)),

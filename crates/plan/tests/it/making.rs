@@ -45,6 +45,7 @@ fn new_plan() -> NewPlan {
         profile: None,
         fallback_profile: None,
         limits: Limits::default(),
+        bases: Vec::new(),
         projects: vec!["shop".parse().unwrap()],
     }
 }

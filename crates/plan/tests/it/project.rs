@@ -114,6 +114,7 @@ fn delete(force: bool) -> Command {
 
 fn new_plan(projects: &[&str]) -> NewPlan {
     NewPlan {
+        bases: Vec::new(),
         id: PlanId::from_parts(1, 1),
         action: None,
         goal: Some("tidy up".into()),

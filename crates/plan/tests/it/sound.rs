@@ -140,6 +140,7 @@ fn log(world: &World) {
             Event::Waived { .. } => waivers += 1,
             Event::GateHeld { .. }
             | Event::Claimed { .. }
+            | Event::BasesRecorded { .. }
             | Event::StrategizeCompleted { .. }
             | Event::ChangesetSealed { .. }
             | Event::ExecuteCompleted { .. }

@@ -62,6 +62,7 @@ fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
         | Verb::DeleteProject
         | Verb::Use
         | Verb::StartStrategize
+        | Verb::RecordBases
         | Verb::CompleteStrategize
         | Verb::ExecutePlan
         | Verb::StartExecute

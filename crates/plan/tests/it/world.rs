@@ -115,6 +115,7 @@ impl World {
             commits: 0,
         };
         let new = NewPlan {
+            bases: Vec::new(),
             id: PlanId::from_parts(START.milliseconds(), number),
             action: Some("tidy".parse().unwrap()),
             goal: Some("tidy up".into()),
