@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plan::changeset::{Changeset, Entry};
 use plan::invariant::{RuleBook, Scope};
-use plan::{Action, Name, Phase, PlanId, Timestamp, Version};
+use plan::{Action, Name, Phase, PlanId, Project, Timestamp, Version};
 use store::{
     Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow, Read,
     Snapshot, Store, StoreError, StoreInfo, StoredEvent, Submission, Tail,
@@ -86,6 +86,14 @@ impl<D: Doors> Read for Wrapped<D> {
 
     fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError> {
         self.store.actions(after, limit)
+    }
+
+    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
+        self.store.project(name)
+    }
+
+    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        self.store.projects(after, limit)
     }
 
     fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {

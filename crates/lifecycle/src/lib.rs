@@ -17,6 +17,7 @@ mod ids;
 mod in_a_row;
 mod judge;
 mod operations;
+mod projects;
 mod reading;
 mod submit;
 mod why;

@@ -45,6 +45,8 @@ pub struct UseRequest {
     pub fallback_profile: Option<Profile>,
     /// What it may use.
     pub limits: Limits,
+    /// The projects it works on.
+    pub projects: Vec<Name>,
 }
 
 impl Lifecycle {
@@ -475,7 +477,7 @@ impl Lifecycle {
                 .map(|profile| (profile, ProfileSource::Flag)),
             fallback_profile: request.fallback_profile,
             limits: request.limits,
-            resources: Vec::new(),
+            projects: request.projects,
         }
     }
 

@@ -1,9 +1,11 @@
 //! The only write path of the product: a command becomes a submission, its decision a commit.
 
+use std::collections::BTreeSet;
+
 use plan::invariant::{Scope, scopes_of};
 use plan::{Command, Digest, Name, Outcome, Phase, PlanId, Refusal, Request, decide};
 use serde_json::{Value, json};
-use store::{Access, ChangesetReads, Committed, Key, Reads, Submission};
+use store::{Access, ChangesetReads, Committed, Key, ProjectReads, Reads, Submission};
 
 use crate::{Call, Error, Lifecycle};
 
@@ -92,15 +94,29 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
         Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => {
             rule_reads(scope, action)
         }
+        Command::CreateProject { name, .. }
+        | Command::PauseProject(name)
+        | Command::ResumeProject(name)
+        | Command::DeleteProject { name, .. }
+        | Command::LinkResource { project: name, .. }
+        | Command::UnlinkResource { project: name, .. }
+        | Command::RelinkResource { project: name, .. } => Reads {
+            projects: ProjectReads::Named(vec![(name.clone(), Access::Exclusive)]),
+            ..Reads::default()
+        },
         Command::Use(new) => Reads {
             action: new.action.clone().map(|name| (name, Access::Exclusive)),
+            projects: used_projects(&new.projects),
             ..Reads::default()
         },
         Command::Start {
             phase: Phase::Strategize,
             ..
-        }
-        | Command::ExecutePlan { .. }
+        } => Reads {
+            projects: ProjectReads::OfPlan,
+            ..gated(ChangesetReads::None)
+        },
+        Command::ExecutePlan { .. }
         | Command::ApplyPlan { .. }
         | Command::PrepareApply { .. }
         | Command::Waive { .. } => gated(ChangesetReads::None),
@@ -108,9 +124,22 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
         Command::Start {
             phase: Phase::Execute,
             ..
-        }
-        | Command::SealChangeset { .. } => Reads {
+        } => Reads {
+            projects: ProjectReads::OfPlan,
             changesets: ChangesetReads::All,
+            ..exclusive
+        },
+        Command::SealChangeset { .. } => Reads {
+            changesets: ChangesetReads::All,
+            ..exclusive
+        },
+        // Neither a claim nor a new plan comes of a project that is being paused or deleted.
+        Command::Start {
+            phase: Phase::Apply,
+            ..
+        }
+        | Command::Undo(_) => Reads {
+            projects: ProjectReads::OfPlan,
             ..exclusive
         },
         Command::OpenChangeset { .. } => Reads {
@@ -124,11 +153,7 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
             changesets: ChangesetReads::EntriesAt(vec![entry.path.clone()]),
             ..Reads::default()
         },
-        Command::Start {
-            phase: Phase::Apply,
-            ..
-        }
-        | Command::CompleteStrategize { .. }
+        Command::CompleteStrategize { .. }
         | Command::Approve
         | Command::WithdrawApply { .. }
         | Command::CompleteApply { .. }
@@ -143,9 +168,22 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
         | Command::Retry { .. }
         | Command::Revise { .. }
         | Command::Revert { .. }
-        | Command::Cancel { .. }
-        | Command::Undo(_) => exclusive,
+        | Command::Cancel { .. } => exclusive,
     }
+}
+
+/// The projects of a new plan, each once; none is changed by being used.
+fn used_projects(names: &[Name]) -> ProjectReads {
+    if names.is_empty() {
+        return ProjectReads::None;
+    }
+    let names: BTreeSet<&Name> = names.iter().collect();
+    ProjectReads::Named(
+        names
+            .into_iter()
+            .map(|name| (name.clone(), Access::Shared))
+            .collect(),
+    )
 }
 
 /// Whoever changes the rules of a scope holds what the scope belongs to, and sees wider rules.
@@ -190,6 +228,21 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         Command::ArchiveAction(name) => json!(name),
         Command::AddRule { scope, draft } => json!([scope, draft]),
         Command::RemoveRule { scope, name } => json!([scope, name]),
+        Command::CreateProject { name, resources } => json!([name, resources]),
+        Command::LinkResource { project, resource } => json!([project, resource]),
+        Command::UnlinkResource {
+            project,
+            name,
+            force,
+        } => json!([project, name, force]),
+        Command::RelinkResource {
+            project,
+            name,
+            host,
+            place,
+        } => json!([project, name, host, place]),
+        Command::PauseProject(name) | Command::ResumeProject(name) => json!(name),
+        Command::DeleteProject { name, force } => json!([name, force]),
         Command::Use(new) => json!([
             new.action,
             new.goal,
@@ -198,7 +251,7 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             new.profile,
             new.fallback_profile,
             new.limits,
-            new.resources
+            new.projects
         ]),
         Command::Start {
             phase,

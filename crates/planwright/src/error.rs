@@ -195,9 +195,17 @@ pub fn command_for(verb: Verb, id: &str) -> String {
         Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
         Verb::Use | Verb::Undo | Verb::ExpireQuestion => format!("planwright status {id}"),
-        Verb::CreateAction | Verb::ArchiveAction | Verb::AddRule | Verb::RemoveRule => {
-            "planwright help".to_owned()
-        }
+        Verb::CreateAction
+        | Verb::ArchiveAction
+        | Verb::AddRule
+        | Verb::RemoveRule
+        | Verb::CreateProject
+        | Verb::LinkResource
+        | Verb::UnlinkResource
+        | Verb::RelinkResource
+        | Verb::PauseProject
+        | Verb::ResumeProject
+        | Verb::DeleteProject => "planwright help".to_owned(),
     }
 }
 
@@ -243,6 +251,9 @@ fn refused(refusal: &Refusal) -> CommandError {
     match refusal {
         Refusal::NoSuchPlan(_) => new(Exit::NotFound, "no_such_plan").hint("planwright list"),
         Refusal::NoSuchAction(_) => new(Exit::NotFound, "no_such_action").hint("planwright action list"),
+        Refusal::NoSuchProject(_) => new(Exit::NotFound, "no_such_project").hint("planwright project list"),
+        Refusal::NoSuchResource { project, .. } => new(Exit::NotFound, "no_such_resource")
+            .hint(format!("planwright project show {project}")),
         Refusal::NoSuchRule { .. } => new(Exit::NotFound, "no_such_rule").hint("planwright invariant list"),
         Refusal::NoRuleOnPlan { plan, .. } => new(Exit::NotFound, "no_such_rule")
             .hint(format!("planwright invariant list --effective {plan}")),
@@ -302,6 +313,29 @@ fn refused(refusal: &Refusal) -> CommandError {
         Refusal::ActionUsedUp { plan, .. } => {
             new(Exit::Conflict, "action_used_up").hint(format!("planwright status {plan}"))
         }
+        Refusal::ProjectExists { name, .. } => new(Exit::Conflict, "project_exists")
+            .hint(format!("Look at it: planwright project show {name}"))
+            .hint("Change it with project link, unlink or relink, or choose another name."),
+        Refusal::ProjectEmpty(name) => new(Exit::Conflict, "project_empty").hint(format!(
+            "Add what it works on: planwright project link {name} --git PATH"
+        )),
+        Refusal::ProjectPaused { project, .. } => new(Exit::Conflict, "project_paused")
+            .hint(format!("planwright project resume {project}")),
+        Refusal::ProjectInUse { count, plans, .. } => {
+            let mut error = new(Exit::Conflict, "project_in_use")
+                .hint("Let them end or cancel them; with --force they will not find what they work on.");
+            error.data = serde_json::json!({ "kind": "project_in_use", "count": count, "plans": plans });
+            error
+        }
+        Refusal::ResourceExists { project, name } => new(Exit::Conflict, "resource_exists").hint(format!(
+            "If it has moved, say so: planwright project relink {project} {name}"
+        )),
+        Refusal::PlaceTaken { .. } => new(Exit::Conflict, "place_taken"),
+        Refusal::ResourceKind { project, name, .. } => new(Exit::Conflict, "resource_kind").hint(format!(
+            "Unlink it first: planwright project unlink {project} {name}"
+        )),
+        Refusal::BadResource { .. } => new(Exit::Usage, "bad_resource"),
+        Refusal::NotOfThePlan(_) => new(Exit::NotFound, "no_such_resource"),
         Refusal::NoActor => new(Exit::Usage, "no_actor").hint("planwright config set actor NAME"),
         Refusal::NoGoal => new(Exit::Usage, "no_goal"),
         Refusal::BadText { .. } => new(Exit::Usage, "bad_text"),

@@ -24,6 +24,10 @@ pub struct PlanColumns {
     pub due_at: Option<Timestamp>,
     /// The whole plan, encoded.
     pub body: String,
+    /// The full names of its projects, each once. Frozen when the plan is made.
+    pub projects: Vec<String>,
+    /// It has not ended.
+    pub live: bool,
 }
 
 impl PlanColumns {
@@ -40,6 +44,12 @@ impl PlanColumns {
             needs_person: plan.needs_person(),
             due_at: due_at(plan),
             body: serde_json::to_string(plan).expect("BUG: a plan always encodes"),
+            projects: plan
+                .projects()
+                .into_iter()
+                .map(|name| name.full().to_owned())
+                .collect(),
+            live: !plan.stage.is_final(),
         }
     }
 }

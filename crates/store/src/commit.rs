@@ -63,6 +63,8 @@ pub struct Reads {
     pub rules: Vec<(Scope, Access)>,
     /// The plan's open changesets.
     pub changesets: ChangesetReads,
+    /// Projects.
+    pub projects: ProjectReads,
 }
 
 impl Reads {
@@ -85,6 +87,7 @@ impl Reads {
             }
             (ChangesetReads::All, _) | (_, ChangesetReads::All) => ChangesetReads::All,
         };
+        self.projects = self.projects.and(other.projects);
         self
     }
 }
@@ -117,6 +120,44 @@ pub enum ChangesetReads {
     /// The changesets and all their entries.
     All,
 }
+
+/// Which projects are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ProjectReads {
+    /// None.
+    #[default]
+    None,
+    /// Those of these names. With one that may be changed come the plans that use it and have not
+    /// ended.
+    Named(Vec<(Name, Access)>),
+    /// Those of the plan's resources, so that nobody changes them. Which these are is frozen.
+    OfPlan,
+}
+
+impl ProjectReads {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, reads) | (reads, Self::None) => reads,
+            (Self::OfPlan, Self::OfPlan) => Self::OfPlan,
+            // A plan that is made and claimed at once has no projects but those it is made with.
+            (Self::Named(named), Self::OfPlan) | (Self::OfPlan, Self::Named(named)) => {
+                Self::Named(named)
+            }
+            (Self::Named(mut named), Self::Named(more)) => {
+                for (name, access) in more {
+                    match named.iter_mut().find(|(own, _)| *own == name) {
+                        Some((_, own)) => *own = (*own).max(access),
+                        None => named.push((name, access)),
+                    }
+                }
+                Self::Named(named)
+            }
+        }
+    }
+}
+
+/// How many of the plans that use a project are named; all of them are counted.
+pub(crate) const LIVE_PLANS_NAMED: usize = 5;
 
 /// What was committed.
 #[derive(Debug, Clone, PartialEq)]

@@ -24,7 +24,8 @@ mod sync;
 
 pub use clock::Clock;
 pub use commit::{
-    Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, Reads, Submission,
+    Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, ProjectReads, Reads,
+    Submission,
 };
 pub use error::StoreError;
 pub use maintain::{Maintain, StoreInfo};

@@ -5,7 +5,7 @@ use plan::facts::Lease;
 use plan::invariant::{RuleBook, Scope};
 use plan::judgement::{Evidence, Verdict};
 use plan::stage::StateName;
-use plan::{Action, Digest, Name, Phase, Plan, PlanId, Timestamp};
+use plan::{Action, Digest, Name, Phase, Plan, PlanId, Project, Timestamp};
 
 use crate::StoreError;
 
@@ -42,6 +42,12 @@ pub trait Read {
 
     /// A page of actions by name, after `after`.
     fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError>;
+
+    /// One project.
+    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError>;
+
+    /// A page of projects by name, after `after`.
+    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError>;
 
     /// The rules of these scopes with their revisions; of all scopes if none is named.
     fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError>;
@@ -101,6 +107,8 @@ pub struct PlanFilter {
     pub action: Option<Name>,
     /// Waiting for a person.
     pub needs_person: bool,
+    /// Working on a resource of this project.
+    pub project: Option<Name>,
 }
 
 impl PlanFilter {
@@ -114,6 +122,10 @@ impl PlanFilter {
                 .as_ref()
                 .is_none_or(|action| plan.action.as_ref() == Some(action))
             && (!self.needs_person || row.needs_person())
+            && self
+                .project
+                .as_ref()
+                .is_none_or(|project| plan.projects().contains(project))
     }
 }
 

@@ -11,7 +11,8 @@ use plan::command::NewPlan;
 use plan::invariant::{Gate, RuleDraft, Scope};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict};
 use plan::{
-    Caller, Command, Digest, Epoch, Name, Outcome, Phase, Plan, PlanId, Request, Span, Timestamp,
+    Caller, Command, Digest, Epoch, Facts, Name, Outcome, Phase, Plan, PlanId, Request, Span,
+    Timestamp,
 };
 use store::{CommitError, Committed, Key, Store, Submission};
 
@@ -136,7 +137,12 @@ impl Client {
             key: None,
             reads,
             decide: Box::new(move |facts, now| {
-                plan::decide(facts, &request, moment.unwrap_or(now))
+                let now = moment.unwrap_or(now);
+                if relies_on_projects(&request.command) {
+                    plan::decide(&with_sample_project(facts), &request, now)
+                } else {
+                    plan::decide(facts, &request, now)
+                }
             }),
         }
     }
@@ -310,6 +316,25 @@ impl Client {
         );
         plan
     }
+}
+
+/// Does what is decided depend on the plan's projects being there?
+fn relies_on_projects(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Use(_) | Command::Start { .. } | Command::Undo(_)
+    )
+}
+
+/// The facts with the project of sample plans, which is there without being stored: most tests are
+/// about plans, and begin with an empty store.
+fn with_sample_project(facts: &Facts) -> Facts {
+    let mut facts = facts.clone();
+    let sample = samples::project();
+    if facts.projects.iter().all(|known| known.name != sample.name) {
+        facts.projects.push(sample);
+    }
+    facts
 }
 
 /// Insists that something was done.

@@ -3,7 +3,7 @@
 use plan::changeset::{Changeset, Entry};
 use plan::invariant::RuleBook;
 use plan::judgement::Evidence;
-use plan::{Action, PlanId, Version};
+use plan::{Action, PlanId, Project, Version};
 use store::{PlanFilter, PlanRow, Store, StoredEvent};
 
 /// Read in pages, so that what is read in pages is also tested in pages.
@@ -16,6 +16,8 @@ pub struct Dump {
     pub plans: Vec<DumpedPlan>,
     /// The actions by name.
     pub actions: Vec<Action>,
+    /// The projects by name.
+    pub projects: Vec<Project>,
     /// The rules by scope and name.
     pub rules: RuleBook,
 }
@@ -53,6 +55,7 @@ impl Dump {
         Self {
             plans,
             actions: all_actions(store),
+            projects: all_projects(store),
             rules: sorted(store.rules(&[]).unwrap()),
         }
     }
@@ -134,6 +137,18 @@ fn all_actions(store: &dyn Store) -> Vec<Action> {
             return actions;
         }
         actions.extend(page);
+    }
+}
+
+fn all_projects(store: &dyn Store) -> Vec<Project> {
+    let mut projects: Vec<Project> = Vec::new();
+    loop {
+        let after = projects.last().map(|project| &project.name);
+        let page = store.projects(after, PAGE).unwrap();
+        if page.is_empty() {
+            return projects;
+        }
+        projects.extend(page);
     }
 }
 

@@ -6,11 +6,16 @@ use plan::changeset::{Entry, Operation, TreePath};
 use plan::command::NewPlan;
 use plan::invariant::{Check, Gate, RuleDraft};
 use plan::plan::Limits;
+use plan::project::{Place, Resource};
 use plan::stage::{RefMove, ResultContent, ResultTree};
-use plan::{Actors, Name, PlanId};
+use plan::{Actors, Name, PlanId, Project, Timestamp};
 
-/// The one resource of sample plans that have any.
-pub const RESOURCE: &str = "main";
+/// The project of sample plans, with what it is called in them.
+pub const PROJECT: &str = "sample";
+/// The resource on which sample results are.
+pub const RESOURCE: &str = "sample/main";
+/// Another one.
+pub const OTHER_RESOURCE: &str = "sample/docs";
 
 /// A name, checked.
 pub fn name(text: &str) -> Name {
@@ -46,7 +51,29 @@ pub fn argument(name: &str, kind: ArgumentType) -> ArgumentSpec {
     }
 }
 
-/// A plan for a goal, with one resource to land on.
+/// The project of sample plans.
+pub fn project() -> Project {
+    Project {
+        name: name(PROJECT),
+        resources: vec![git("docs"), git("main")],
+        paused: None,
+        created_at: Timestamp(0),
+    }
+}
+
+/// A checkout on some host.
+pub fn git(text: &str) -> Resource {
+    Resource {
+        name: text.parse().unwrap(),
+        host: "somewhere".parse().unwrap(),
+        place: Place::Git {
+            path: format!("/src/{text}"),
+            branch: "refs/heads/main".to_owned(),
+        },
+    }
+}
+
+/// A plan for a goal, with something to land on.
 pub fn goal(id: PlanId, text: &str) -> NewPlan {
     NewPlan {
         id,
@@ -57,11 +84,11 @@ pub fn goal(id: PlanId, text: &str) -> NewPlan {
         profile: None,
         fallback_profile: None,
         limits: Limits::default(),
-        resources: vec![RESOURCE.to_owned()],
+        projects: vec![name(PROJECT)],
     }
 }
 
-/// A plan of an action, with one resource to land on.
+/// A plan of an action, with something to land on.
 pub fn use_of(id: PlanId, action: &Name) -> NewPlan {
     NewPlan {
         action: Some(action.clone()),

@@ -64,6 +64,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         state: args.state,
         action: args.action.clone(),
         needs_person: args.needs_me,
+        project: None,
     };
     let limit = usize::from(args.limit);
     let mut rows = app

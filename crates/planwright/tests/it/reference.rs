@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
+use plan::project::{PlanResource, ResourceKind};
 use plan::stage::{
     Category, Constraint, ConstraintKind, Ending, Failure, Holder, Intent, Landing, Question,
     Queued, Work,
@@ -165,15 +166,22 @@ fn the_table_of_states_is_what_the_core_says() {
 
 /// Can this be done to every plan that stands there, to some, or to none?
 fn mark(sample: &Plan, stage: &Stage, verb: Verb) -> &'static str {
-    let possible = |resources: &[&str]| {
+    let repository = PlanResource {
+        name: "shop/code".to_owned(),
+        project: "shop".parse().unwrap(),
+        resource: "code".parse().unwrap(),
+        kind: ResourceKind::Git,
+        target: Some("refs/heads/main".to_owned()),
+    };
+    let possible = |resources: &[PlanResource]| {
         let plan = Plan {
             stage: stage.clone(),
-            resources: resources.iter().map(ToString::to_string).collect(),
+            resources: resources.to_vec(),
             ..sample.clone()
         };
         plan::decide::options(&plan).contains(&verb)
     };
-    match (possible(&[]), possible(&["repository"])) {
+    match (possible(&[]), possible(&[repository])) {
         (true, true) => "✓",
         (true, false) | (false, true) => "○",
         (false, false) => "",

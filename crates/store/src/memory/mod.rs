@@ -13,7 +13,7 @@ use std::time::Duration;
 use plan::changeset::{Changeset, Entry};
 use plan::facts::Outcome;
 use plan::invariant::{RuleBook, Scope};
-use plan::{Action, Decision, Facts, Name, Phase, PlanId, Timestamp, Version};
+use plan::{Action, Decision, Facts, Name, Phase, PlanId, Project, Timestamp, Version};
 
 use crate::columns::due_at;
 use crate::fault::{Fault, FaultPoint, Faults};
@@ -23,6 +23,9 @@ use crate::{
     Read, Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission, Tail,
 };
 use tables::Tables;
+
+/// The schema of the databases of this program.
+const SCHEMA: u32 = 2;
 
 /// A store in this process's memory.
 #[derive(Default)]
@@ -217,6 +220,22 @@ impl Read for MemoryStore {
             .collect())
     }
 
+    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
+        Ok(lock(&self.tables).projects.get(name).cloned())
+    }
+
+    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        let tables = lock(&self.tables);
+        let later = tables
+            .projects
+            .iter()
+            .filter(|(name, _)| after.is_none_or(|after| *name > after));
+        Ok(later
+            .take(page(limit))
+            .map(|(_, project)| project.clone())
+            .collect())
+    }
+
     fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {
         Ok(lock(&self.tables).rules(scopes))
     }
@@ -297,13 +316,13 @@ impl Maintain for MemoryStore {
         Ok(StoreInfo {
             kind: "memory",
             place: "memory".to_owned(),
-            schema: Some(1),
-            known_schema: 1,
+            schema: Some(SCHEMA),
+            known_schema: SCHEMA,
         })
     }
 
     fn migrate(&self) -> Result<(u32, u32), StoreError> {
-        Ok((1, 1))
+        Ok((SCHEMA, SCHEMA))
     }
 
     fn backup(&self, _to: &Path) -> Result<(), StoreError> {
@@ -339,11 +358,16 @@ impl Tables {
     }
 
     fn facts(&self, reads: &Reads) -> Facts {
+        let held = reads
+            .plan
+            .as_ref()
+            .and_then(|(id, _)| Some(&self.plans.get(id)?.0));
+        let (projects, live_plans) = self.projects(held, &reads.projects);
         let plan = reads.plan.as_ref().map(|(id, _)| *id);
         let scopes: Vec<Scope> = reads.rules.iter().map(|(scope, _)| scope.clone()).collect();
         let (changesets, entries) = self.open_changesets(plan, &reads.changesets);
         Facts {
-            plan: plan.and_then(|id| Some(self.plans.get(&id)?.0.clone())),
+            plan: held.cloned(),
             lease: plan.and_then(|id| self.leases.get(&id).cloned()),
             action: reads
                 .action
@@ -356,6 +380,8 @@ impl Tables {
             },
             changesets,
             entries,
+            projects,
+            live_plans,
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The tables of the memory store, as the databases have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plan::changeset::{Changeset, Entry, TreePath};
-use plan::facts::{Lease, PlanChange};
+use plan::facts::{Lease, LivePlans, PlanChange};
 use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, Scope};
 use plan::judgement::{Evidence, Verdict};
-use plan::{Action, ChangesetId, Decision, Digest, Name, Plan, PlanId, Receipt, Row, Version};
+use plan::{
+    Action, ChangesetId, Decision, Digest, Name, Plan, PlanId, Project, Receipt, Row, Version,
+};
 
+use crate::commit::LIVE_PLANS_NAMED;
 use crate::record::encode;
-use crate::{ChangesetReads, Cursor, PlanRow, StoredEvent};
+use crate::{Access, ChangesetReads, Cursor, PlanRow, ProjectReads, StoredEvent};
 
 /// Everything that is stored.
 #[derive(Default)]
@@ -24,6 +27,7 @@ pub(super) struct Tables {
     pub verdicts: BTreeMap<PlanId, Verdict>,
     pub evidence: BTreeMap<(PlanId, u32, RuleRef), Evidence>,
     pub actions: BTreeMap<Name, Action>,
+    pub projects: BTreeMap<Name, Project>,
     pub revisions: BTreeMap<Scope, u64>,
     pub rules: BTreeMap<(Scope, RuleName), Rule>,
     pub changesets: BTreeMap<ChangesetId, Changeset>,
@@ -67,6 +71,38 @@ impl Tables {
                 .cloned()
                 .collect(),
         }
+    }
+
+    /// The projects that are asked for, by name, and the living plans of those that may be changed.
+    pub fn projects(&self, plan: Option<&Plan>, reads: &ProjectReads) -> (Vec<Project>, LivePlans) {
+        let (names, changed): (BTreeSet<&Name>, BTreeSet<&Name>) = match reads {
+            ProjectReads::None => return Default::default(),
+            ProjectReads::OfPlan => {
+                let names = plan.map(Plan::projects).unwrap_or_default();
+                (names, BTreeSet::new())
+            }
+            ProjectReads::Named(named) => {
+                let names = named.iter().map(|(name, _)| name).collect();
+                let exclusive = named
+                    .iter()
+                    .filter(|(_, access)| *access == Access::Exclusive);
+                (names, exclusive.map(|(name, _)| name).collect())
+            }
+        };
+        let projects = names
+            .into_iter()
+            .filter_map(|name| self.projects.get(name).cloned())
+            .collect();
+        let mut live = LivePlans::default();
+        for (plan, _) in self.plans.values().rev() {
+            if !plan.stage.is_final() && !changed.is_disjoint(&plan.projects()) {
+                live.count += 1;
+                if live.newest.len() < LIVE_PLANS_NAMED {
+                    live.newest.push(plan.id);
+                }
+            }
+        }
+        (projects, live)
     }
 
     pub fn entries_of(&self, changeset: ChangesetId) -> Vec<Entry> {
@@ -142,6 +178,12 @@ impl Tables {
         match row {
             Row::PutAction(action) => {
                 self.actions.insert(action.name().clone(), action);
+            }
+            Row::PutProject(project) => {
+                self.projects.insert(project.name.clone(), project);
+            }
+            Row::DropProject(name) => {
+                self.projects.remove(&name);
             }
             Row::PutRule(rule) => {
                 self.revisions.insert(rule.scope.clone(), rule.revision);

@@ -3,18 +3,21 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Digest, Facts, Receipt, Timestamp};
+use plan::{Digest, Facts, Project, Receipt, Timestamp};
 
 use super::Shared;
 use super::connection::{Call, Connection};
 use super::pipeline::values;
-use super::rows::{Columns, entry, rule_book};
+use super::rows::{Columns, entry, number, rule_book};
 use super::statements::{
-    FACTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
-    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, TAKE_TURNS,
+    FACTS, LIVE_PLANS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
+    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE, LOCK_PROJECTS_OF_PLAN,
+    LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, TAKE_PROJECT_TURNS, TAKE_TURNS,
+    TAKE_TURNS_OF_PLAN,
 };
 use super::trouble::{Trouble, corrupt};
-use crate::{Access, ChangesetReads, Key, Reads, StoreError};
+use crate::commit::LIVE_PLANS_NAMED;
+use crate::{Access, ChangesetReads, Key, ProjectReads, Reads, StoreError};
 
 /// What was read and is held.
 pub(super) struct Held {
@@ -66,6 +69,7 @@ pub(super) fn read(
     let first_scope = calls.len() + 1;
     lock_scopes(reads, &mut calls);
     let scopes = first_scope..calls.len() + 1;
+    let projects = lock_projects(reads, &mut calls);
     let entries = lock_entries(reads, &mut calls);
     let scopes_wanted: Vec<String> = reads
         .rules
@@ -85,6 +89,7 @@ pub(super) fn read(
     ));
     // Answer 0 is the one to BEGIN.
     let last = calls.len();
+    let live_plans = read_live_plans(reads, &mut calls);
     let answers = connection.rows(Some("BEGIN"), calls, None)?;
     let columns = |answer: usize| answers[answer].iter().map(|row| Columns::of(row, place));
     let decode = || -> Result<Held, StoreError> {
@@ -96,6 +101,16 @@ pub(super) fn read(
         }
         if let Some(row) = action.and_then(|answer| columns(answer).next()) {
             facts.action = Some(row.json(0)?);
+        }
+        for row in projects.clone().flat_map(columns) {
+            facts.projects.push(row.json(0)?);
+        }
+        facts
+            .projects
+            .sort_by(|one: &Project, other| one.name.cmp(&other.name));
+        for row in live_plans.clone().flat_map(columns) {
+            facts.live_plans.count += row.count(0)?;
+            facts.live_plans.newest.extend(row.ids(1)?);
         }
         if let Some(entries) = entries {
             facts.entries = columns(entries).map(entry).collect::<Result<_, _>>()?;
@@ -148,6 +163,74 @@ fn take_turns(schema: &str, reads: &Reads, calls: &mut Vec<Call<'_>>) {
     if !turns.is_empty() {
         calls.push((TAKE_TURNS, values![turns, alone]));
     }
+    match &reads.projects {
+        ProjectReads::None => {}
+        ProjectReads::Named(_) => {
+            let (names, alone): (Vec<String>, Vec<bool>) = sorted_projects(reads)
+                .into_iter()
+                .map(|(name, access)| (name, access == Access::Exclusive))
+                .unzip();
+            let schema = schema.to_owned();
+            calls.push((TAKE_PROJECT_TURNS, values![schema, names, alone]));
+        }
+        ProjectReads::OfPlan => {
+            let plan = reads.plan.as_ref().map(|(id, _)| id.to_string());
+            calls.push((TAKE_TURNS_OF_PLAN, values![schema.to_owned(), plan]));
+        }
+    }
+}
+
+/// Locks the projects, by name; the numbers of the answers. No command changes one project and
+/// relies on another, so that those to be changed may come first.
+fn lock_projects(reads: &Reads, calls: &mut Vec<Call<'_>>) -> std::ops::Range<usize> {
+    let first = calls.len() + 1;
+    match &reads.projects {
+        ProjectReads::None => {}
+        ProjectReads::Named(_) => {
+            for (access, sql) in [
+                (Access::Exclusive, LOCK_PROJECTS_EXCLUSIVE),
+                (Access::Shared, LOCK_PROJECTS_SHARED),
+            ] {
+                let names: Vec<String> = sorted_projects(reads)
+                    .into_iter()
+                    .filter(|(_, wanted)| *wanted == access)
+                    .map(|(name, _)| name)
+                    .collect();
+                if !names.is_empty() {
+                    calls.push((sql, values![names]));
+                }
+            }
+        }
+        ProjectReads::OfPlan => {
+            let plan = reads.plan.as_ref().map(|(id, _)| id.to_string());
+            calls.push((LOCK_PROJECTS_OF_PLAN, values![plan]));
+        }
+    }
+    first..calls.len() + 1
+}
+
+/// Reads who uses the projects that may be changed; the numbers of the answers.
+fn read_live_plans(reads: &Reads, calls: &mut Vec<Call<'_>>) -> std::ops::Range<usize> {
+    let first = calls.len() + 1;
+    for (name, access) in sorted_projects(reads) {
+        if access == Access::Exclusive {
+            let most = number(LIVE_PLANS_NAMED as u64);
+            calls.push((LIVE_PLANS, values![name, most]));
+        }
+    }
+    first..calls.len() + 1
+}
+
+/// The named projects in the order of their names. Of one that is asked for twice the stronger wish
+/// holds.
+fn sorted_projects(reads: &Reads) -> Vec<(String, Access)> {
+    let ProjectReads::Named(named) = &reads.projects else {
+        return Vec::new();
+    };
+    let named = named
+        .iter()
+        .map(|(name, access)| (name.full().to_owned(), *access));
+    sorted(named.collect())
 }
 
 /// The number under which turns at something of a schema are taken. Turns are the database's, so the
@@ -180,14 +263,18 @@ fn lock_scopes(reads: &Reads, calls: &mut Vec<Call<'_>>) {
 
 /// The scopes in the order of their texts. Of one that is asked for twice the stronger wish holds.
 fn sorted_scopes(reads: &Reads) -> Vec<(String, Access)> {
-    let mut sorted: Vec<(String, Access)> = reads
-        .rules
-        .iter()
-        .map(|(scope, access)| (scope.to_string(), *access))
-        .collect();
-    sorted.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
-    sorted.dedup_by(|later, earlier| later.0 == earlier.0);
-    sorted
+    let scopes = reads.rules.iter();
+    sorted(
+        scopes
+            .map(|(scope, access)| (scope.to_string(), *access))
+            .collect(),
+    )
+}
+
+fn sorted(mut wanted: Vec<(String, Access)>) -> Vec<(String, Access)> {
+    wanted.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+    wanted.dedup_by(|later, earlier| later.0 == earlier.0);
+    wanted
 }
 
 /// Locks entries of open changesets; the number of the answer.

@@ -9,7 +9,9 @@ use super::migrate::{self, KNOWN, UNHURRIED, look};
 use super::pipeline::values;
 use super::read::begin;
 use super::rows::Columns;
-use super::statements::{ALL, CHECK_ORPHANS, CHECK_REVERSED, CHECK_VALIDITY, CHECK_VERSIONS};
+use super::statements::{
+    ALL, CHECK_ORPHANS, CHECK_PROJECTS, CHECK_REVERSED, CHECK_VALIDITY, CHECK_VERSIONS,
+};
 use super::trouble::Trouble;
 use crate::{Maintain, StoreError, StoreInfo};
 
@@ -54,6 +56,7 @@ impl Maintain for PostgresStore {
             let calls = vec![
                 (CHECK_VERSIONS, values![MOST_PROBLEMS]),
                 (CHECK_REVERSED, values![MOST_PROBLEMS]),
+                (CHECK_PROJECTS, values![MOST_PROBLEMS]),
                 (CHECK_ORPHANS, values![MOST_PROBLEMS]),
                 (CHECK_VALIDITY, values![self.shared.schema()]),
             ];
@@ -61,7 +64,7 @@ impl Maintain for PostgresStore {
             connection.set_limit(None);
             Ok(rows)
         })?;
-        let Some([versions, reversed, orphans, validity, _]) = found.as_deref() else {
+        let Some([versions, reversed, projects, orphans, validity, _]) = found.as_deref() else {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
@@ -83,6 +86,12 @@ impl Maintain for PostgresStore {
         tell(reversed, |row| {
             Ok(format!(
                 "plan {} cannot be found by the end of its id",
+                row.get::<&str>(0)?
+            ))
+        })?;
+        tell(projects, |row| {
+            Ok(format!(
+                "plan {} cannot be found by its projects",
                 row.get::<&str>(0)?
             ))
         })?;

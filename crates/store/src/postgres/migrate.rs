@@ -19,7 +19,10 @@ use super::trouble::{Trouble, corrupt};
 use crate::StoreError;
 
 /// Every migration: its title and its statements. The number is its place, from 1.
-const MIGRATIONS: &[(&str, &str)] = &[("plans", include_str!("migrations/0001_plans.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("plans", include_str!("migrations/0001_plans.sql")),
+    ("projects", include_str!("migrations/0002_projects.sql")),
+];
 
 /// The schema of this program.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]

@@ -8,7 +8,7 @@ use plan::invariant::{RuleBook, Scope, scopes_of};
 use plan::judgement::Evidence;
 use plan::phase::Phase;
 use plan::stage::StateName;
-use plan::{Action, ChangesetId, Name, PlanId, Timestamp};
+use plan::{Action, ChangesetId, Name, PlanId, Project, Timestamp};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
@@ -18,8 +18,8 @@ use super::pipeline::values;
 use super::rows::{Columns, entry, plan_row, rule_book};
 use super::statements::{
     ACTION, ACTIONS, CHANGESETS, DUE, ENTRIES, EVIDENCE, EXPIRED, NOW, PLAN, PLANS,
-    PLANS_BY_ACTION, PLANS_BY_STATE, PLANS_LIKE, PLANS_NEEDING_A_PERSON, RULES, RULES_OF, SCHEMA,
-    SCOPES, SCOPES_OF,
+    PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE, PLANS_NEEDING_A_PERSON, PROJECT,
+    PROJECTS, RULES, RULES_OF, SCHEMA, SCOPES, SCOPES_OF,
 };
 use super::tail::page;
 use super::trouble::{Trouble, corrupt};
@@ -128,6 +128,21 @@ impl Read for PostgresStore {
         let rows = self
             .shared
             .read(|_| vec![(ACTIONS, values![after, page(limit)])])?;
+        self.all(rows, |row| row.json(0))
+    }
+
+    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
+        let rows = self
+            .shared
+            .read(|_| vec![(PROJECT, values![name.full()])])?;
+        self.first(rows, |row| row.json(0))
+    }
+
+    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        let after = after.map_or("", Name::full);
+        let rows = self
+            .shared
+            .read(|_| vec![(PROJECTS, values![after, page(limit)])])?;
         self.all(rows, |row| row.json(0))
     }
 
@@ -322,6 +337,11 @@ fn page_of_plans<'a>(filter: &'a PlanFilter, after: Option<PlanId>, limit: usize
     let phase = filter.phase.map(Phase::as_str);
     let state = filter.state.map(StateName::as_str);
     let limit = page(limit);
+    if let Some(project) = &filter.project {
+        let (project, needs) = (project.full(), filter.needs_person);
+        let values = values![after, limit, project, action, phase, state, needs];
+        return (PLANS_BY_PROJECT, values);
+    }
     if filter.needs_person {
         return (
             PLANS_NEEDING_A_PERSON,

@@ -56,6 +56,15 @@ impl<'a> Columns<'a> {
         text.parse().map_err(|error| corrupt(self.place, error))
     }
 
+    /// A column that is the ids of plans.
+    pub fn ids(self, index: usize) -> Result<Vec<PlanId>, StoreError> {
+        let texts: Vec<&str> = self.get(index)?;
+        texts
+            .into_iter()
+            .map(|text| text.parse().map_err(|error| corrupt(self.place, error)))
+            .collect()
+    }
+
     /// A column that counts.
     pub fn count(self, index: usize) -> Result<u64, StoreError> {
         let number: i64 = self.get(index)?;

@@ -26,6 +26,37 @@ statements! {
         SELECT CASE WHEN alone THEN pg_advisory_xact_lock(turn) ELSE pg_advisory_xact_lock_shared(turn) END \
         FROM unnest($1::bigint[], $2::boolean[]) AS told (turn, alone)";
 
+    /// The same for projects, by name, in the order of $2. Their numbers are made by the server, because
+    /// those of a plan's projects are taken before anybody here knows their names.
+    TAKE_PROJECT_TURNS = "\
+        SELECT CASE WHEN alone THEN pg_advisory_xact_lock(turn) ELSE pg_advisory_xact_lock_shared(turn) END \
+        FROM (SELECT hashtextextended('planwright ' || $1::text || ' project ' || name, 0) AS turn, alone \
+              FROM unnest($2::text[], $3::boolean[]) WITH ORDINALITY AS told (name, alone, number) \
+              ORDER BY number) turns";
+
+    /// The same for the projects of plan $2, shared with others. Which these are never changes.
+    TAKE_TURNS_OF_PLAN = "\
+        SELECT pg_advisory_xact_lock_shared(turn) \
+        FROM (SELECT hashtextextended('planwright ' || $1::text || ' project ' || project, 0) AS turn \
+              FROM plan_projects WHERE plan_id = $2 ORDER BY project) turns";
+
+    /// Takes projects, in the order of their names, for a change.
+    LOCK_PROJECTS_EXCLUSIVE = "SELECT body FROM projects WHERE name = ANY($1) ORDER BY name FOR UPDATE";
+
+    /// Takes projects, in the order of their names, so that nobody changes them.
+    LOCK_PROJECTS_SHARED = "SELECT body FROM projects WHERE name = ANY($1) ORDER BY name FOR SHARE";
+
+    /// Takes the projects of a plan so that nobody changes them.
+    LOCK_PROJECTS_OF_PLAN = "\
+        SELECT p.body FROM plan_projects u JOIN projects p ON p.name = u.project \
+        WHERE u.plan_id = $1 ORDER BY u.project FOR SHARE OF p";
+
+    /// How many plans use a project and have not ended, and the newest of them. Behind the locks of the
+    /// project, as FACTS is: who used it before has committed.
+    LIVE_PLANS = "\
+        SELECT (SELECT count(*) FROM plan_projects WHERE project = $1 AND live), \
+               ARRAY(SELECT plan_id FROM plan_projects WHERE project = $1 AND live ORDER BY plan_id DESC LIMIT $2)";
+
     /// Takes the plan for a change.
     LOCK_PLAN_EXCLUSIVE = "SELECT head, body FROM plans WHERE plan_id = $1 FOR UPDATE";
 
@@ -92,6 +123,22 @@ statements! {
         INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
         SELECT $10 + pg_current_xact_id()::text::bigint, $11 + number, $1, $9 + number, body, texts, hash \
         FROM unnest($12::text[], $13::text[], $14::bytea[]) WITH ORDINALITY AS told (body, texts, hash, number)";
+
+    /// That a new plan uses projects.
+    INSERT_PLAN_PROJECTS = "\
+        INSERT INTO plan_projects (project, plan_id, live) SELECT project, $1, $2 FROM unnest($3::text[]) AS told (project)";
+
+    /// That a plan has ended.
+    END_PLAN_PROJECTS = "UPDATE plan_projects SET live = false WHERE plan_id = $1";
+
+    /// A project nobody had when this was decided. Fails if somebody was faster.
+    INSERT_PROJECT = "INSERT INTO projects (name, body) VALUES ($1, $2)";
+
+    /// A project that was read.
+    UPDATE_PROJECT = "UPDATE projects SET body = $2 WHERE name = $1";
+
+    /// The end of a project.
+    DROP_PROJECT = "DELETE FROM projects WHERE name = $1";
 
     /// A lease, new or extended.
     PUT_LEASE = "\
@@ -236,6 +283,24 @@ statements! {
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
         ORDER BY p.plan_id DESC";
 
+    /// A page of the plans of a project, of this action, phase and state and waiting for a person where
+    /// that is given. Bounds as above. Each plan is looked up by its id, in the order of the index.
+    PLANS_BY_PROJECT = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        FROM ( \
+            SELECT found.* FROM ( \
+                SELECT plan_id FROM plan_projects WHERE project >= $3 AND (project, plan_id) < ($3, $1) \
+                ORDER BY project DESC, plan_id DESC \
+            ) used CROSS JOIN LATERAL ( \
+                SELECT plan_id, head, body FROM plans WHERE plan_id = used.plan_id \
+                  AND ($4::text IS NULL OR action = $4) AND ($5::text IS NULL OR phase = $5) \
+                  AND ($6::text IS NULL OR state = $6) AND (NOT $7::boolean OR needs_person) LIMIT 1 \
+            ) found LIMIT $2 \
+        ) p \
+        LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
+        LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
+        ORDER BY p.plan_id DESC";
+
     /// Ids that start with $1 or, backwards, with $2. `~` sorts behind every character of an id.
     PLANS_LIKE = "\
         SELECT plan_id FROM ( \
@@ -266,6 +331,12 @@ statements! {
 
     /// A page of actions.
     ACTIONS = "SELECT body FROM actions WHERE name > $1 ORDER BY name LIMIT $2";
+
+    /// A project.
+    PROJECT = "SELECT body FROM projects WHERE name = $1";
+
+    /// A page of projects.
+    PROJECTS = "SELECT body FROM projects WHERE name > $1 ORDER BY name LIMIT $2";
 
     /// The revisions of scopes.
     SCOPES_OF = "SELECT scope, revision FROM rule_scopes WHERE scope = ANY($1)";
@@ -335,6 +406,15 @@ statements! {
     /// Plans that cannot be found by the end of their id.
     CHECK_REVERSED = "SELECT plan_id FROM plans WHERE id_reversed <> reverse(plan_id) LIMIT $1";
 
+    /// Plans that cannot be found by their projects: the rows are not those of the encoded plan.
+    CHECK_PROJECTS = "\
+        SELECT plan_id FROM plans p \
+        WHERE ARRAY(SELECT project FROM plan_projects u WHERE u.plan_id = p.plan_id ORDER BY project) \
+           <> ARRAY(SELECT DISTINCT (r ->> 'project') COLLATE \"C\" \
+                    FROM jsonb_array_elements(p.body::jsonb -> 'resources') r ORDER BY 1) \
+           OR EXISTS (SELECT FROM plan_projects u \
+                      WHERE u.plan_id = p.plan_id AND u.live = (p.state IN ('applied', 'cancelled'))) LIMIT $1";
+
     /// Rows that hang in the air. The foreign keys forbid it, unless somebody switched them off.
     CHECK_ORPHANS = "\
         SELECT kind, id FROM ( \
@@ -343,6 +423,8 @@ statements! {
             SELECT 'lease', plan_id FROM leases WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = leases.plan_id) \
             UNION ALL \
             SELECT 'verdict', plan_id FROM verdicts WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = verdicts.plan_id) \
+            UNION ALL \
+            SELECT 'use', plan_id FROM plan_projects WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_projects.plan_id) \
             UNION ALL \
             SELECT 'evidence', plan_id FROM evidence WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = evidence.plan_id) \
             UNION ALL \

@@ -14,9 +14,10 @@ use super::facts::Held;
 use super::pipeline::values;
 use super::rows::{json, number};
 use super::statements::{
-    DROP_ENTRY, DROP_LEASE, DROP_RULE, INSERT_ACTION, INSERT_CHANGESET, INSERT_COMMAND,
-    INSERT_ENTRY, INSERT_PLAN, PUT_EVIDENCE, PUT_LEASE, PUT_RULE, PUT_SCOPE, PUT_VERDICT,
-    UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN,
+    DROP_ENTRY, DROP_LEASE, DROP_PROJECT, DROP_RULE, END_PLAN_PROJECTS, INSERT_ACTION,
+    INSERT_CHANGESET, INSERT_COMMAND, INSERT_ENTRY, INSERT_PLAN, INSERT_PLAN_PROJECTS,
+    INSERT_PROJECT, PUT_EVIDENCE, PUT_LEASE, PUT_RULE, PUT_SCOPE, PUT_VERDICT, UPDATE_ACTION,
+    UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN, UPDATE_PROJECT,
 };
 use crate::columns::PlanColumns;
 use crate::record::encode;
@@ -111,6 +112,15 @@ impl<'a> Writes<'a, '_> {
         ]);
         self.calls.push((sql, values));
         self.position += count;
+        let id = change.plan.id.to_string();
+        match (columns.projects.is_empty(), is_new, columns.live) {
+            (true, _, _) | (false, false, true) => {}
+            (false, true, live) => {
+                let values = values![id, live, columns.projects];
+                self.calls.push((INSERT_PLAN_PROJECTS, values));
+            }
+            (false, false, false) => self.calls.push((END_PLAN_PROJECTS, values![id])),
+        }
         Ok(())
     }
 
@@ -140,6 +150,20 @@ impl<'a> Writes<'a, '_> {
                 let sql = if known { UPDATE_ACTION } else { INSERT_ACTION };
                 self.calls.push((sql, values![name, json(action)]));
             }
+            Row::PutProject(project) => {
+                let known = facts
+                    .projects
+                    .iter()
+                    .any(|known| known.name == project.name);
+                let sql = if known {
+                    UPDATE_PROJECT
+                } else {
+                    INSERT_PROJECT
+                };
+                let values = values![project.name.full(), json(project)];
+                self.calls.push((sql, values));
+            }
+            Row::DropProject(name) => self.calls.push((DROP_PROJECT, values![name.full()])),
             Row::PutRule(rule) => {
                 self.scope(&rule.scope, rule.revision);
                 let values = values![rule.scope.to_string(), rule.draft.name.as_str(), json(rule)];

@@ -9,6 +9,9 @@ use super::wrong::Wrong;
 use super::{SqliteStore, connection, copy, migrate, statements as sql};
 use crate::{Maintain, StoreError, StoreInfo};
 
+/// The schema that brought projects.
+const PROJECTS: u32 = 2;
+
 impl Maintain for SqliteStore {
     fn info(&self) -> Result<StoreInfo, StoreError> {
         Ok(StoreInfo {
@@ -58,6 +61,14 @@ fn problems(connection: &Connection) -> Result<Vec<String>, Wrong> {
             "a row of {table} refers to a row of {parent} that is not there"
         ))
     })?);
+    // What an older program wrote has no such table yet.
+    let schema: u32 = migrate::number(connection, sql::SCHEMA_VERSION)?;
+    if schema >= PROJECTS {
+        found.extend(all(connection, sql::MISPLACED, [], |row| {
+            let plan: String = row.get(0)?;
+            Ok(format!("plan {plan} cannot be found by its projects"))
+        })?);
+    }
     Ok(found)
 }
 

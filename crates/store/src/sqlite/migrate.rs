@@ -26,11 +26,18 @@ pub(super) struct Migration {
 }
 
 /// All of them, in order.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    title: "plans",
-    sql: include_str!("migrations/0001_plans.sql"),
-}];
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        number: 1,
+        title: "plans",
+        sql: include_str!("migrations/0001_plans.sql"),
+    },
+    Migration {
+        number: 2,
+        title: "projects",
+        sql: include_str!("migrations/0002_projects.sql"),
+    },
+];
 
 /// The schema these migrations lead to.
 pub(super) fn known(migrations: &[Migration]) -> u32 {
@@ -102,7 +109,8 @@ mod tests {
             .map(|migration| migration.number)
             .collect();
         assert_eq!(numbers, (1..=known(MIGRATIONS)).collect::<Vec<_>>());
-        assert_eq!(MIGRATIONS[0].title, "plans");
+        let titles = MIGRATIONS.iter().map(|migration| migration.title);
+        assert!(titles.eq(["plans", "projects"]));
     }
 
     #[test]
@@ -116,7 +124,7 @@ mod tests {
         assert!(run(&mut connection, &broken).is_err());
         assert_eq!(schema_of(&connection), Ok(None));
         assert_eq!(run(&mut connection, MIGRATIONS), Ok(0));
-        assert_eq!(run(&mut connection, MIGRATIONS), Ok(1));
+        assert_eq!(run(&mut connection, MIGRATIONS), Ok(2));
     }
 
     #[test]

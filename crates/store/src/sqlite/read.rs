@@ -5,7 +5,7 @@ use plan::id::NotAnId;
 use plan::invariant::{RuleBook, Scope, scopes_of};
 use plan::judgement::Evidence;
 use plan::stage::StateName;
-use plan::{Action, Name, Phase, PlanId, Timestamp};
+use plan::{Action, Name, Phase, PlanId, Project, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
@@ -123,6 +123,22 @@ impl Read for SqliteStore {
         })
     }
 
+    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
+        self.read(None, |connection| rows::project(connection, name))
+    }
+
+    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        let after = after.map_or("", Name::full);
+        self.read(Vec::new(), |connection| {
+            all(
+                connection,
+                sql::PROJECTS,
+                params![after, page(limit)],
+                |row| json(row.get_ref(0)?),
+            )
+        })
+    }
+
     fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {
         self.read(RuleBook::default(), |connection| {
             if scopes.is_empty() {
@@ -215,6 +231,11 @@ fn plan_ids(
     let phase = filter.phase.map(Phase::as_str);
     let state = filter.state.map(StateName::as_str);
     let action = filter.action.as_ref().map(Name::full);
+    if let Some(project) = &filter.project {
+        let needs = filter.needs_person;
+        let values = params![project.full(), before, action, phase, state, needs, limit];
+        return ids(connection, sql::PLAN_IDS_BY_PROJECT, values);
+    }
     if filter.needs_person {
         let values = params![before, action, phase, state, limit];
         return ids(connection, sql::PLAN_IDS_NEEDING_A_PERSON, values);

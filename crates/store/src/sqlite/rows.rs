@@ -1,11 +1,14 @@
 //! Rows ↔ domain: what is read for a decision, what a decision writes.
 
+use std::collections::BTreeSet;
+
 use plan::changeset::{Changeset, Entry, TreePath};
-use plan::facts::{Lease, Outcome, PlanChange};
+use plan::facts::{Lease, LivePlans, Outcome, PlanChange};
+use plan::id::NotAnId;
 use plan::invariant::{Rule, RuleBook, Scope};
 use plan::{
-    Action, ChangesetId, CommandId, Decision, Digest, Epoch, Facts, Name, Plan, PlanId, Receipt,
-    Row, Timestamp,
+    Action, ChangesetId, CommandId, Decision, Digest, Epoch, Facts, Name, Plan, PlanId, Project,
+    Receipt, Row, Timestamp,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, params};
@@ -14,8 +17,9 @@ use serde::de::DeserializeOwned;
 use super::statements as sql;
 use super::wrong::Wrong;
 use crate::columns::PlanColumns;
+use crate::commit::LIVE_PLANS_NAMED;
 use crate::record::encode;
-use crate::{ChangesetReads, Key, Reads};
+use crate::{Access, ChangesetReads, Key, ProjectReads, Reads};
 
 /// The answer that was committed under a key, with the digest of the arguments it was given.
 pub(super) fn remembered(
@@ -47,6 +51,7 @@ pub(super) fn facts(
     if let Some((name, _)) = &reads.action {
         facts.action = action(connection, name)?;
     }
+    read_projects(connection, &reads.projects, &mut facts)?;
     for (scope, _) in &reads.rules {
         add_rules_of(connection, scope, &mut facts.rules)?;
     }
@@ -92,6 +97,56 @@ pub(super) fn action(connection: &Connection, name: &Name) -> Result<Option<Acti
     one(connection, sql::ACTION, [name.full()], |row| {
         json(row.get_ref(0)?)
     })
+}
+
+/// A project.
+pub(super) fn project(connection: &Connection, name: &Name) -> Result<Option<Project>, Wrong> {
+    one(connection, sql::PROJECT, [name.full()], |row| {
+        json(row.get_ref(0)?)
+    })
+}
+
+/// Adds the projects that are asked for, by name, and the living plans of those that may be changed.
+fn read_projects(
+    connection: &Connection,
+    reads: &ProjectReads,
+    facts: &mut Facts,
+) -> Result<(), Wrong> {
+    let mut names: BTreeSet<&Name> = BTreeSet::new();
+    match reads {
+        ProjectReads::None => {}
+        ProjectReads::OfPlan => names.extend(facts.plan.iter().flat_map(Plan::projects)),
+        ProjectReads::Named(named) => {
+            names.extend(named.iter().map(|(name, _)| name));
+            for (name, access) in named {
+                if *access == Access::Exclusive {
+                    add_live_plans(connection, name, &mut facts.live_plans)?;
+                }
+            }
+        }
+    }
+    for name in names {
+        facts.projects.extend(project(connection, name)?);
+    }
+    Ok(())
+}
+
+fn add_live_plans(
+    connection: &Connection,
+    project: &Name,
+    live: &mut LivePlans,
+) -> Result<(), Wrong> {
+    let count: Option<u64> = one(connection, sql::LIVE_PLANS_COUNT, [project.full()], |row| {
+        Ok(row.get(0)?)
+    })?;
+    live.count += count.unwrap_or(0);
+    let values = params![project.full(), LIVE_PLANS_NAMED];
+    let newest = all(connection, sql::LIVE_PLANS, values, |row| {
+        let id = row.get_ref(0)?.as_str()?.parse();
+        id.map_err(|error: NotAnId| Wrong::Corrupt(error.to_string()))
+    })?;
+    live.newest.extend::<Vec<PlanId>>(newest);
+    Ok(())
 }
 
 /// Adds the rules of a scope and its revision; nothing if nobody wrote to it.
@@ -262,6 +317,10 @@ fn write_plan_row(
                 head.as_bytes(),
                 columns.body,
             ])?;
+        let mut insert = connection.prepare_cached(sql::INSERT_PLAN_PROJECT)?;
+        for project in &columns.projects {
+            insert.execute(params![project, columns.plan_id, columns.live])?;
+        }
         return Ok(());
     }
     let changed = connection
@@ -278,6 +337,12 @@ fn write_plan_row(
             columns.body,
         ])?;
     if changed == 1 {
+        // The projects of a plan never change; that it ends does, once.
+        if !columns.live && !columns.projects.is_empty() {
+            connection
+                .prepare_cached(sql::END_PLAN_PROJECTS)?
+                .execute([columns.plan_id])?;
+        }
         return Ok(());
     }
     // The decision was made on this very row, in this transaction.
@@ -296,6 +361,11 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
         Row::PutAction(action) => {
             execute(sql::PUT_ACTION, params![action.name().full(), text(action)])
         }
+        Row::PutProject(project) => execute(
+            sql::PUT_PROJECT,
+            params![project.name.full(), text(project)],
+        ),
+        Row::DropProject(name) => execute(sql::DROP_PROJECT, params![name.full()]),
         Row::PutRule(rule) => {
             let scope = rule.scope.to_string();
             execute(sql::PUT_SCOPE_REVISION, params![scope, rule.revision])?;

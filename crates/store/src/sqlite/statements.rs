@@ -33,6 +33,13 @@ statements! {
          WHERE p.plan_id = ?1";
     PLAN_HEAD = "SELECT head FROM plans WHERE plan_id = ?1";
     ACTION = "SELECT body FROM actions WHERE name = ?1";
+    PROJECT = "SELECT body FROM projects WHERE name = ?1";
+    LIVE_PLANS_COUNT =
+        "SELECT count(*) FROM plan_projects INDEXED BY plan_projects_live
+         WHERE project = ?1 AND live = 1";
+    LIVE_PLANS =
+        "SELECT plan_id FROM plan_projects INDEXED BY plan_projects_live
+         WHERE project = ?1 AND live = 1 ORDER BY plan_id DESC LIMIT ?2";
     SCOPE_REVISION = "SELECT revision FROM rule_scopes WHERE scope = ?1";
     RULES_OF_SCOPE = "SELECT body FROM rules WHERE scope = ?1 ORDER BY name";
     OPEN_CHANGESETS =
@@ -50,6 +57,14 @@ statements! {
     UPDATE_PLAN =
         "UPDATE plans SET version = ?3, phase = ?4, state = ?5, needs_person = ?6, due_at = ?7,
          head = ?8, body = ?9 WHERE plan_id = ?1 AND version = ?2";
+    INSERT_PLAN_PROJECT =
+        "INSERT INTO plan_projects (project, plan_id, live) VALUES (?1, ?2, ?3)";
+    END_PLAN_PROJECTS =
+        "UPDATE plan_projects INDEXED BY plan_projects_of_plan SET live = 0 WHERE plan_id = ?1";
+    PUT_PROJECT =
+        "INSERT INTO projects (name, body) VALUES (?1, ?2)
+         ON CONFLICT (name) DO UPDATE SET body = excluded.body";
+    DROP_PROJECT = "DELETE FROM projects WHERE name = ?1";
     INSERT_EVENT =
         "INSERT INTO events (plan_id, version, body, texts, hash) VALUES (?1, ?2, ?3, ?4, ?5)";
     PUT_LEASE =
@@ -114,6 +129,13 @@ statements! {
          AND (?2 IS NULL OR action = ?2) AND (?3 IS NULL OR phase = ?3)
          AND (?4 IS NULL OR state = ?4)
          ORDER BY plan_id DESC LIMIT ?5";
+    /// The cross join keeps the order in which the tables are looked at.
+    PLAN_IDS_BY_PROJECT =
+        "SELECT u.plan_id FROM plan_projects u CROSS JOIN plans p ON p.plan_id = u.plan_id
+         WHERE u.project = ?1 AND u.plan_id < ?2
+         AND (?3 IS NULL OR p.action = ?3) AND (?4 IS NULL OR p.phase = ?4)
+         AND (?5 IS NULL OR p.state = ?5) AND (?6 = 0 OR p.needs_person = 1)
+         ORDER BY u.plan_id DESC LIMIT ?7";
     PLAN_IDS_BY_START =
         "SELECT plan_id FROM plans WHERE plan_id >= ?1 AND plan_id < ?2 ORDER BY plan_id LIMIT ?3";
     PLAN_IDS_BY_END =
@@ -128,6 +150,7 @@ statements! {
          WHERE expires_at <= ?1 ORDER BY expires_at, plan_id LIMIT ?2";
     EVIDENCE = "SELECT body FROM evidence WHERE plan_id = ?1 AND entry = ?2";
     ACTIONS = "SELECT body FROM actions WHERE name > ?1 ORDER BY name LIMIT ?2";
+    PROJECTS = "SELECT body FROM projects WHERE name > ?1 ORDER BY name LIMIT ?2";
     ALL_SCOPE_REVISIONS = "SELECT scope, revision FROM rule_scopes";
     ALL_RULES = "SELECT body FROM rules";
     CHANGESETS =
@@ -146,6 +169,17 @@ statements! {
     // Upkeep.
     TRUNCATE_WAL = "PRAGMA wal_checkpoint(TRUNCATE)";
     INTEGRITY = "PRAGMA integrity_check(100)";
+    /// Plans that cannot be found by their projects: the rows are not those of the encoded plan.
+    MISPLACED =
+        "SELECT p.plan_id FROM plans p
+         WHERE json_valid(p.body) AND ((SELECT count(*) FROM plan_projects u WHERE u.plan_id = p.plan_id)
+            <> (SELECT count(DISTINCT value ->> 'project') FROM json_each(p.body, '$.resources'))
+            OR EXISTS (
+                SELECT 1 FROM plan_projects u WHERE u.plan_id = p.plan_id
+                AND (u.live <> (p.state NOT IN ('applied', 'cancelled'))
+                     OR u.project NOT IN
+                        (SELECT value ->> 'project' FROM json_each(p.body, '$.resources')))))
+         LIMIT 100";
     DANGLING = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 100";
 }
 
@@ -183,6 +217,7 @@ mod tests {
             "ALL_RULES",
             "LATEST_POSITION",
             "DANGLING",
+            "MISPLACED",
         ];
         for (name, sql) in ALL {
             if everything.contains(name) || sql.starts_with("PRAGMA") {

@@ -21,6 +21,11 @@ const NEXT: &[Migration] = &[
     },
     Migration {
         number: 2,
+        title: MIGRATIONS[1].title,
+        sql: MIGRATIONS[1].sql,
+    },
+    Migration {
+        number: 3,
         title: "next",
         sql: "CREATE TABLE next (x INTEGER) STRICT; INSERT INTO next VALUES (1);",
     },
@@ -34,6 +39,11 @@ const BROKEN: &[Migration] = &[
     },
     Migration {
         number: 2,
+        title: MIGRATIONS[1].title,
+        sql: MIGRATIONS[1].sql,
+    },
+    Migration {
+        number: 3,
         title: "broken",
         sql: "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
     },
@@ -108,19 +118,19 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         matches!(
             told,
             StoreError::OlderSchema {
-                found: 1,
-                known: 2,
+                found: 2,
+                known: 3,
                 ..
             }
         ),
         "{told:?}"
     );
-    assert_eq!(new.info().unwrap().schema, Some(1));
+    assert_eq!(new.info().unwrap().schema, Some(2));
     add_rule(&new, 2).unwrap();
-    assert_eq!((rules(&new), new.info().unwrap().schema), (2, Some(2)));
+    assert_eq!((rules(&new), new.info().unwrap().schema), (2, Some(3)));
 
     // The copy is what it was before, and can be read by the old program.
-    let copy = directory.path().join("planwright.db.before-schema-2");
+    let copy = directory.path().join("planwright.db.before-schema-3");
     assert_eq!(rules(&store(&copy, MIGRATIONS)), 1);
 
     // An old worker that has the file open stops.
@@ -129,8 +139,8 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         matches!(
             told,
             CommitError::Failed(StoreError::NewerSchema {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: 2,
                 ..
             })
         ),
@@ -140,15 +150,32 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         old.rules(&[]),
         Err(StoreError::NewerSchema { .. })
     ));
-    assert_eq!(new.migrate().unwrap(), (2, 2));
+    assert_eq!(new.migrate().unwrap(), (3, 3));
+}
+
+#[test]
+fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
+    const FIRST: &[Migration] = MIGRATIONS.split_at(1).0;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let old = store(&path, FIRST);
+    add_rule(&old, 1).unwrap();
+    assert_eq!(old.check().unwrap(), Vec::<String>::new());
+    let new = store(&path, MIGRATIONS);
+    assert_eq!(new.migrate().unwrap(), (1, 2));
+    assert_eq!(
+        (rules(&new), new.projects(None, 10).unwrap()),
+        (1, Vec::new())
+    );
+    assert_eq!(new.check().unwrap(), Vec::<String>::new());
 }
 
 #[test]
 fn migrating_on_demand_says_from_where_to_where() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, 1));
-    assert_eq!(store(&path, NEXT).migrate().unwrap(), (1, 2));
+    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, 2));
+    assert_eq!(store(&path, NEXT).migrate().unwrap(), (2, 3));
 }
 
 #[test]
@@ -163,7 +190,7 @@ fn a_migration_that_fails_leaves_the_store_as_it_was() {
         "{failed:?}"
     );
     add_rule(&old, 3).unwrap();
-    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(1)));
+    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(2)));
 }
 
 #[test]

@@ -8,19 +8,19 @@ use plan::action::ActionDefinition;
 use plan::changeset::{Changeset, Entry, Node, Operation, TreePath};
 use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope};
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Digest, Epoch, Name, Outcome,
+    Action, ActionState, Caller, ChangesetId, Decision, Digest, Epoch, Facts, Name, Outcome,
     ReconciliationBlocked, Refusal, Row, Timestamp, Version,
 };
 use store::verify::verify;
 use store::{
-    Access, ChangesetReads, Commit, CommitError, Committed, Key, Maintain, PostgresOptions, Read,
-    Reads, StoreError, Submission, Tail,
+    Access, ChangesetReads, Commit, CommitError, Committed, Key, Maintain, PostgresOptions,
+    ProjectReads, Read, Reads, StoreError, Submission, Tail,
 };
 
 use crate::database::Database;
 use crate::decisions::{
-    append, append_once, appended, create, created, decision, plan_id, put_lease, reads, receipt,
-    submission,
+    append, append_once, appended, create, created, decision, house, plan_id, put_lease, reads,
+    receipt, submission,
 };
 
 /// Guards the plan's lock (`LOCK_PLAN_EXCLUSIVE`): without it two decide on the same version.
@@ -401,7 +401,9 @@ fn now_is_not_before_the_last_lock_was_got() {
     store.commit(open_changeset(plan, changeset)).unwrap();
     let path = TreePath::new(b"a".to_vec()).unwrap();
     store.commit(count_up(plan, changeset, path)).unwrap();
-    for (table, access) in ["plans", "actions", "rule_scopes", "entries"]
+    let put = move |_: &Facts, now| Ok(rows_only(vec![Row::PutProject(house())], now));
+    store.commit(submission(Reads::default(), put)).unwrap();
+    for (table, access) in ["plans", "actions", "rule_scopes", "projects", "entries"]
         .iter()
         .flat_map(|table| [(table, Access::Shared), (table, Access::Exclusive)])
     {
@@ -410,6 +412,10 @@ fn now_is_not_before_the_last_lock_was_got() {
             action: Some((name.clone(), access)),
             rules: vec![(Scope::Global, access)],
             changesets: ChangesetReads::All,
+            projects: match access {
+                Access::Shared => ProjectReads::OfPlan,
+                Access::Exclusive => ProjectReads::Named(vec![(house().name, access)]),
+            },
         };
         let look = submission(reads, |_, now| Ok(rows_only(Vec::new(), now)));
         let mut sql = database.sql();
@@ -482,7 +488,24 @@ fn who_shares_a_row_waits_behind_who_is_to_change_it() {
         rules: vec![(Scope::Global, access)],
         ..Reads::default()
     };
-    let held: [&dyn Fn(Access) -> Reads; 3] = [&of_the_plan, &of_the_action, &of_the_rules];
+    let named = |access| Reads {
+        projects: ProjectReads::Named(vec![(house().name, access)]),
+        ..Reads::default()
+    };
+    let of_a_plan = |access| match access {
+        Access::Exclusive => named(access),
+        Access::Shared => Reads {
+            projects: ProjectReads::OfPlan,
+            ..reads(plan, access)
+        },
+    };
+    let held: [&dyn Fn(Access) -> Reads; 5] = [
+        &of_the_plan,
+        &of_the_action,
+        &of_the_rules,
+        &named,
+        &of_a_plan,
+    ];
     for reads in held {
         let decided = Arc::new(Mutex::new(Vec::new()));
         let (release, released) = mpsc::channel::<()>();

@@ -9,11 +9,12 @@ use plan::facts::{Lease, PlanChange};
 use plan::invariant::Gate;
 use plan::judgement::Counts;
 use plan::plan::{Limits, Origin, ProfileSource};
+use plan::project::{PlanResource, Project, ResourceKind};
 use plan::{
     Actors, Caller, CommandId, Decision, Epoch, Event, Facts, Outcome, Plan, PlanId, Profile,
     Receipt, Recorded, Refusal, Row, Timestamp, Verb, Version, evolve,
 };
-use store::{Access, ChangesetReads, DecideFn, Key, Reads, Submission};
+use store::{Access, ChangesetReads, DecideFn, Key, ProjectReads, Reads, Submission};
 
 /// An id no other test has.
 pub fn plan_id() -> PlanId {
@@ -53,6 +54,17 @@ pub fn reads(plan: PlanId, access: Access) -> Reads {
         action: None,
         rules: Vec::new(),
         changesets: ChangesetReads::None,
+        projects: ProjectReads::None,
+    }
+}
+
+/// The project of the plans that are made here.
+pub fn house() -> Project {
+    Project {
+        name: "house".parse().unwrap(),
+        resources: Vec::new(),
+        paused: None,
+        created_at: Timestamp(0),
     }
 }
 
@@ -119,7 +131,13 @@ pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
         profile: Profile::Auto,
         profile_source: ProfileSource::Default,
         read_only: false,
-        resources: vec!["home".to_owned()],
+        resources: vec![PlanResource {
+            name: "house/kitchen".to_owned(),
+            project: "house".parse().unwrap(),
+            resource: "kitchen".parse().unwrap(),
+            kind: ResourceKind::Dir,
+            target: None,
+        }],
         limits: Limits::default(),
         origin: Origin::Use,
         result: None,

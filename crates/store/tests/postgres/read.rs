@@ -7,16 +7,16 @@ use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope, scopes_of};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Verdict};
 use plan::stage::{Category, Failure, Queued, StateName};
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, PlanId,
+    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, PlanId, Project,
     Recorded, Row, Timestamp, Version, evolve,
 };
 use store::{
-    Access, ChangesetReads, Commit, MemoryStore, PlanFilter, PostgresStore, Read, Reads, Store,
-    Submission, Tail,
+    Access, ChangesetReads, Commit, MemoryStore, PlanFilter, PostgresStore, ProjectReads, Read,
+    Reads, Store, Submission, Tail,
 };
 
 use crate::database::Database;
-use crate::decisions::{created, plan_id, receipt, submission};
+use crate::decisions::{created, house, plan_id, receipt, submission};
 
 /// Guards every read against the memory store's, which has no SQL to get wrong.
 #[test]
@@ -59,9 +59,16 @@ fn every_read_answers_as_the_memory_store_does() {
                         state,
                         action: action.clone(),
                         needs_person,
+                        project: None,
                     };
-                    same.check(|store| store.plans(&filter, None, 100));
-                    same.check(|store| store.plans(&filter, Some(plans[5]), 2));
+                    for project in [None, Some(house().name), Some("never".parse().unwrap())] {
+                        let filter = PlanFilter {
+                            project,
+                            ..filter.clone()
+                        };
+                        same.check(|store| store.plans(&filter, None, 100));
+                        same.check(|store| store.plans(&filter, Some(plans[5]), 2));
+                    }
                 }
             }
         }
@@ -76,6 +83,9 @@ fn every_read_answers_as_the_memory_store_does() {
     same.check(|store| store.action(&tidy));
     same.check(|store| store.actions(None, 2));
     same.check(|store| store.actions(Some(&tidy), 100));
+    same.check(|store| store.project(&house().name));
+    same.check(|store| store.projects(None, 1));
+    same.check(|store| store.projects(Some(&tidy), 100));
     same.check(|store| store.rules(&[]));
     same.check(|store| store.rules(&[Scope::Global]));
     same.check(|store| store.rules(&scopes_of(plans[0], Some(&tidy))));
@@ -111,12 +121,30 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
                         None => Vec::new(),
                     },
                     changesets: changesets.clone(),
+                    projects: ProjectReads::None,
                 };
-                assert_eq!(
-                    facts(&postgres, &reads),
-                    facts(&memory, &reads),
-                    "{reads:?}"
-                );
+                let named = ["zoo/house", "never", "house"].map(|name| {
+                    let access = match name {
+                        "house" => access,
+                        _ => Access::Shared,
+                    };
+                    (name.parse().unwrap(), access)
+                });
+                for projects in [
+                    ProjectReads::None,
+                    ProjectReads::Named(named.to_vec()),
+                    ProjectReads::OfPlan,
+                ] {
+                    let reads = Reads {
+                        projects,
+                        ..reads.clone()
+                    };
+                    assert_eq!(
+                        facts(&postgres, &reads),
+                        facts(&memory, &reads),
+                        "{reads:?}"
+                    );
+                }
             }
         }
     }
@@ -134,13 +162,15 @@ fn pages_come_from_indexes() {
              CASE n WHEN 3 THEN 'local/rare' ELSE 'local/tidy' END, n % 100 = 0, NULL, head, body FROM plans, generate_series(1, 20000) n; \
          INSERT INTO events SELECT n, 2, lpad(n::text, 26, '0'), 1, body, NULL, hash FROM events, generate_series(1, 20000) n; \
          INSERT INTO leases SELECT lpad(n::text, 26, '0'), 'x', 1, 9000000000000000000 FROM generate_series(1, 20000) n; \
+         INSERT INTO plan_projects SELECT CASE n WHEN 3 THEN 'local/shed' ELSE 'local/house' END, lpad(n::text, 26, '0'), true \
+             FROM generate_series(1, 20000) n; \
          ANALYZE",
     );
     let scanned = |sql: &mut crate::database::Sql| -> u64 {
         sql.run("SELECT pg_stat_force_next_flush()");
         sql.value(
             "SELECT sum(seq_tup_read) + sum(coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables \
-             WHERE schemaname = 'planwright' AND relname IN ('plans', 'events', 'leases')",
+             WHERE schemaname = 'planwright' AND relname IN ('plans', 'events', 'leases', 'plan_projects')",
         )
         .parse()
         .unwrap()
@@ -150,6 +180,16 @@ fn pages_come_from_indexes() {
         state,
         action: None,
         needs_person: false,
+        project: None,
+    };
+    let of_project = |name: &str| PlanFilter {
+        project: Some(name.parse().unwrap()),
+        ..PlanFilter::default()
+    };
+    let (house, shed) = (of_project("house"), of_project("shed"));
+    let house_needed = PlanFilter {
+        needs_person: true,
+        ..of_project("house")
     };
     let tidy = PlanFilter {
         action: Some("tidy".parse().unwrap()),
@@ -167,6 +207,18 @@ fn pages_come_from_indexes() {
         (
             "by rare action",
             Box::new(move |store| drop(store.plans(&rare, None, 10).unwrap())),
+        ),
+        (
+            "by project",
+            Box::new(move |store| drop(store.plans(&house, None, 10).unwrap())),
+        ),
+        (
+            "by rare project",
+            Box::new(move |store| drop(store.plans(&shed, None, 10).unwrap())),
+        ),
+        (
+            "by project, needing a person",
+            Box::new(move |store| drop(store.plans(&house_needed, None, 1).unwrap())),
         ),
         (
             "plans",
@@ -288,6 +340,13 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
     let tidy: Name = "tidy".parse().unwrap();
     for name in ["wash", "tidy", "acme/cook"] {
         commit(&|| rows(vec![Row::PutAction(action(name))]));
+    }
+    for name in ["zoo/house", "house", "acme/shed"] {
+        let project = Project {
+            name: name.parse().unwrap(),
+            ..house()
+        };
+        commit(&|| rows(vec![Row::PutProject(project.clone())]));
     }
     let plans: Vec<PlanId> = (0..12).map(|_| plan_id()).collect();
     for (number, plan) in plans.iter().enumerate() {

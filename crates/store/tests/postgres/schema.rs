@@ -44,7 +44,7 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     let info = store.info().unwrap();
     assert_eq!(
         (info.kind, info.schema, info.known_schema),
-        ("postgres", None, 1)
+        ("postgres", None, 2)
     );
     let schemas = database
         .sql()
@@ -57,9 +57,9 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
 fn every_statement_can_be_prepared() {
     let database = Database::new();
     let store = database.store();
-    assert_eq!(store.migrate().unwrap(), (0, 1));
+    assert_eq!(store.migrate().unwrap(), (0, 2));
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.migrate().unwrap(), (1, 1));
+    assert_eq!(store.migrate().unwrap(), (2, 2));
     // And that `check` would tell.
     database
         .sql()
@@ -95,7 +95,7 @@ fn ten_stores_set_up_an_empty_database_at_once() {
             .len(),
         10
     );
-    assert_eq!(store.info().unwrap().schema, Some(1));
+    assert_eq!(store.info().unwrap().schema, Some(2));
 }
 
 /// Guards the refusal of an older schema, for reads and writes, until somebody migrates.
@@ -118,7 +118,7 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
             read,
             Err(StoreError::OlderSchema {
                 found: 0,
-                known: 1,
+                known: 2,
                 ..
             })
         ),
@@ -128,14 +128,14 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     let older = CommitError::Failed(StoreError::OlderSchema {
         place: String::new(),
         found: 0,
-        known: 1,
+        known: 2,
     });
     assert_eq!(
         std::mem::discriminant(&written.unwrap_err()),
         std::mem::discriminant(&older)
     );
     assert_eq!(store.info().unwrap().schema, Some(0));
-    assert_eq!(store.migrate().unwrap(), (0, 1));
+    assert_eq!(store.migrate().unwrap(), (0, 2));
     store.commit(create(plan)).unwrap();
     assert!(store.plan(plan).unwrap().is_some());
 }
@@ -148,13 +148,13 @@ fn a_newer_schema_stops_a_running_store() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
-    sql.run("UPDATE schema_version SET version = 2");
+    sql.run("UPDATE schema_version SET version = 3");
     let newer = |error: &StoreError| {
         matches!(
             error,
             StoreError::NewerSchema {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: 2,
                 ..
             }
         )

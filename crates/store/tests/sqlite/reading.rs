@@ -94,6 +94,7 @@ fn plans_are_listed_alike_by_every_filter_and_page() {
                         state,
                         action: action.clone(),
                         needs_person,
+                        project: None,
                     };
                     for (after, limit) in [(None, 3), (Some(plan_id(17)), 5), (None, 100)] {
                         let page = sqlite.plans(&filter, after, limit).unwrap();
@@ -181,6 +182,7 @@ fn decisions_are_made_on_the_same_facts() {
                 (Scope::Plan(plan_id(39)), Access::Shared),
             ],
             changesets: ChangesetReads::None,
+            ..Reads::default()
         },
         Reads {
             plan: Some((plan_id(4), Access::Exclusive)),

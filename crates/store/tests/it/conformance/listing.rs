@@ -52,6 +52,7 @@ fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
                         state,
                         action,
                         needs_person,
+                        project: None,
                     };
                     let expected: Vec<&PlanRow> =
                         all.iter().filter(|row| filter.matches(row)).collect();

@@ -9,6 +9,7 @@ mod leases;
 mod listing;
 mod log;
 mod once;
+mod projects;
 mod rules;
 mod sequences;
 mod tampering;

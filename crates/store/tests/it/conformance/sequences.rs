@@ -9,7 +9,7 @@ use plan::decision::{DecisionKind, ReportedDecision};
 use plan::invariant::{Gate, RuleDraft, RuleRef, Scope};
 use plan::plan::ProfileSource;
 use plan::stage::{Category, ConstraintKind, Landing, StateName, Work};
-use plan::{Command, Epoch, Phase, Plan, PlanId, Profile, Span, Stage, Timestamp};
+use plan::{Command, Epoch, Name, Phase, Plan, PlanId, Profile, Span, Stage, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -87,7 +87,8 @@ enum Act {
     ArchiveAction(u8),
     AddRule(ScopeChoice, u8, RuleChoice),
     RemoveRule(ScopeChoice, u8),
-    Use(Option<u8>, Profile),
+    Project(u8, ProjectChoice),
+    Use(Option<u8>, Option<u8>, Profile),
     Start(Phase, bool),
     Open(u8, Authority),
     Record(IntoChoice, u8, Operation, Authority),
@@ -115,6 +116,18 @@ enum ScopeChoice {
     Global,
     Action(u8),
     Plan,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ProjectChoice {
+    Create,
+    Link,
+    Unlink,
+    Relink,
+    Pause,
+    Resume,
+    Delete,
+    DeleteByForce,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -182,6 +195,17 @@ fn act() -> impl Strategy<Value = Act> {
         Just(IntoChoice::OnlyOpen),
         few.clone().prop_map(IntoChoice::Some),
     ];
+    let project = select(vec![
+        ProjectChoice::Create,
+        ProjectChoice::Link,
+        ProjectChoice::Unlink,
+        ProjectChoice::Relink,
+        ProjectChoice::Pause,
+        ProjectChoice::Resume,
+        ProjectChoice::Resume,
+        ProjectChoice::Delete,
+        ProjectChoice::DeleteByForce,
+    ]);
     let operation = select(vec![
         Operation::Create,
         Operation::Modify,
@@ -193,8 +217,13 @@ fn act() -> impl Strategy<Value = Act> {
         few.clone().prop_map(Act::ArchiveAction),
         (scope.clone(), few.clone(), rule).prop_map(|(s, n, r)| Act::AddRule(s, n, r)),
         (scope, few.clone()).prop_map(|(s, n)| Act::RemoveRule(s, n)),
-        (prop::option::of(few.clone()), select(Profile::ALL.to_vec()))
-            .prop_map(|(action, profile)| Act::Use(action, profile)),
+        (few.clone(), project).prop_map(|(n, p)| Act::Project(n, p)),
+        (
+            prop::option::of(few.clone()),
+            prop::option::of(few.clone()),
+            select(Profile::ALL.to_vec())
+        )
+            .prop_map(|(action, project, profile)| Act::Use(action, project, profile)),
     ];
     let changing = prop_oneof![
         (few.clone(), authority.clone()).prop_map(|(n, a)| Act::Open(n, a)),
@@ -225,7 +254,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         10 => Just(Act::Forward),
         1 => Just(Act::Again),
-        2 => making,
+        3 => making,
         3 => changing,
         4 => moving,
     ]
@@ -339,6 +368,11 @@ impl From<Result<Committed, CommitError>> for Answer {
 fn command(act: &Act, plan: Option<PlanId>, client: &Client) -> Option<(Option<PlanId>, Command)> {
     let id = plan;
     let action = |number: &u8| samples::name(&format!("action-{number}"));
+    // One of them is the project of all plans.
+    let project = |number: &u8| match number {
+        0 => samples::name(samples::PROJECT),
+        _ => samples::name(&format!("project-{number}")),
+    };
     let rule = |number: &u8| format!("rule-{number}");
     let scope = |choice: &ScopeChoice| {
         Some(match choice {
@@ -363,8 +397,12 @@ fn command(act: &Act, plan: Option<PlanId>, client: &Client) -> Option<(Option<P
             scope: scope(choice)?,
             name: rule(number).parse().unwrap(),
         },
-        Act::Use(used, profile) => Command::Use(NewPlan {
+        Act::Project(number, choice) => about_project(&project(number), *choice),
+        Act::Use(used, worked_on, profile) => Command::Use(NewPlan {
             action: used.as_ref().map(action),
+            projects: std::iter::once(samples::name(samples::PROJECT))
+                .chain(worked_on.as_ref().map(project))
+                .collect(),
             profile: Some((*profile, ProfileSource::Flag)),
             ..samples::goal(client.ids().plan(), "go through much")
         }),
@@ -377,6 +415,41 @@ fn command(act: &Act, plan: Option<PlanId>, client: &Client) -> Option<(Option<P
         },
     };
     Some((None, made))
+}
+
+fn about_project(project: &Name, choice: ProjectChoice) -> Command {
+    let (project, extra) = (project.clone(), samples::git("extra"));
+    match choice {
+        ProjectChoice::Create => Command::CreateProject {
+            name: project,
+            resources: samples::project().resources,
+        },
+        ProjectChoice::Link => Command::LinkResource {
+            project,
+            resource: extra,
+        },
+        ProjectChoice::Unlink => Command::UnlinkResource {
+            project,
+            name: extra.name,
+            force: false,
+        },
+        ProjectChoice::Relink => Command::RelinkResource {
+            project,
+            name: extra.name,
+            host: "elsewhere".parse().unwrap(),
+            place: extra.place,
+        },
+        ProjectChoice::Pause => Command::PauseProject(project),
+        ProjectChoice::Resume => Command::ResumeProject(project),
+        ProjectChoice::Delete => Command::DeleteProject {
+            name: project,
+            force: false,
+        },
+        ProjectChoice::DeleteByForce => Command::DeleteProject {
+            name: project,
+            force: true,
+        },
+    }
 }
 
 fn draft(name: &str, choice: RuleChoice) -> RuleDraft {
@@ -481,7 +554,7 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         Act::Cancel => Command::Cancel { reason: None },
         Act::Undo => Command::Undo(LinkedPlan {
             id: client.ids().plan(),
-            resources: plan.resources.clone(),
+            resources: names(plan),
             result: samples::result("undo"),
         }),
         Act::Forward
@@ -490,6 +563,7 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         | Act::ArchiveAction(_)
         | Act::AddRule(..)
         | Act::RemoveRule(..)
+        | Act::Project(..)
         | Act::Use(..) => forward(plan, client),
     }
 }
@@ -542,10 +616,16 @@ fn forward(plan: &Plan, client: &Client) -> Command {
         }
         (Stage::Apply(_), _) => Command::CompleteApply {
             epoch,
-            landed: plan.resources.clone(),
+            landed: names(plan),
             rest: None,
         },
     }
+}
+
+/// What the plan's resources are called.
+fn names(plan: &Plan) -> Vec<String> {
+    let resources = plan.resources.iter();
+    resources.map(|resource| resource.name.clone()).collect()
 }
 
 /// A rule that blocked the plan where it stands and is still there.

@@ -8,6 +8,7 @@ use crate::bench::Bench;
 
 super::on_every_database! {
     tampering_is_found,
+    a_plan_that_cannot_be_found_by_its_project_is_told,
 }
 
 fn tampering_is_found(bench: &Bench) {
@@ -47,6 +48,39 @@ fn tampering_is_found(bench: &Bench) {
     ] {
         bench.sql(&change);
         assert_found(bench, plan, other, &change);
+    }
+}
+
+fn a_plan_that_cannot_be_found_by_its_project_is_told(bench: &Bench) {
+    let client = bench.client();
+    let plan = client.queued("be looked for");
+    let other = client.landed("be found");
+    assert_eq!(problems(bench), Vec::<String>::new());
+    let one = format!("plan_id = '{plan}'");
+    let set = |what: &str| format!("UPDATE plan_projects SET {what} WHERE {one}");
+    for (change, back) in [
+        (set("live = NOT live"), Some(set("live = NOT live"))),
+        (
+            set("project = 'local/other'"),
+            Some(set("project = 'local/sample'")),
+        ),
+        (
+            format!(
+                "INSERT INTO plan_projects (project, plan_id, live)
+                 SELECT 'local/other', plan_id, live FROM plan_projects WHERE {one}"
+            ),
+            Some(format!(
+                "DELETE FROM plan_projects WHERE {one} AND project = 'local/other'"
+            )),
+        ),
+        (format!("DELETE FROM plan_projects WHERE {one}"), None),
+    ] {
+        bench.sql(&change);
+        assert_found(bench, plan, other, &change);
+        if let Some(back) = back {
+            bench.sql(&back);
+            assert_eq!(problems(bench), Vec::<String>::new());
+        }
     }
 }
 

@@ -295,7 +295,7 @@ fn land_in_part(client: &Client, goal: &str) {
     let (plan, epoch) = client.landing(goal);
     let mut moves = samples::landing();
     moves.push(plan::stage::RefMove {
-        resource: "docs".to_owned(),
+        resource: samples::OTHER_RESOURCE.to_owned(),
         ..moves[0].clone()
     });
     let judgement = client.judge(plan, Gate::Apply);
@@ -309,7 +309,7 @@ fn land_in_part(client: &Client, goal: &str) {
     );
     let rest = LinkedPlan {
         id: client.ids().plan(),
-        resources: vec!["docs".to_owned()],
+        resources: vec![samples::OTHER_RESOURCE.to_owned()],
         result: samples::result("rest"),
     };
     let landed = vec![samples::RESOURCE.to_owned()];

@@ -1,0 +1,433 @@
+//! Projects: one of a name, changed only while nobody relies on it, and found by the plans that use
+//! it.
+
+use plan::command::{LinkedPlan, NewPlan};
+use plan::project::{Project, Resource};
+use plan::{Command, Name, Outcome, Phase, PlanId, Refusal};
+use store::verify::verify;
+use store::{CommitError, PlanFilter};
+use testkit::client::{LONG, done};
+use testkit::{Client, samples};
+
+use crate::bench::{Bench, commit_while};
+
+super::on_every_store! {
+    of_sixteen_who_create_the_same_project_one_does_and_none_is_refused,
+    of_sixteen_different_projects_of_one_name_one_is_created,
+    projects_are_listed_by_name_in_pages,
+    a_project_is_changed_and_read_back,
+    a_project_is_deleted_or_used_but_not_both,
+    a_project_is_not_deleted_while_it_is_being_used,
+    a_project_is_not_deleted_while_a_plan_of_it_is_undone,
+    no_plan_starts_once_its_project_is_paused,
+    a_project_is_not_paused_while_a_plan_of_it_starts,
+    resources_linked_at_once_are_all_kept,
+    the_living_plans_of_a_project_are_counted_and_the_newest_named,
+    a_plan_that_ended_holds_no_project,
+    plans_are_listed_by_project,
+    a_key_remembers_how_a_project_was_created,
+}
+
+fn shop() -> Name {
+    samples::name("shop")
+}
+
+fn creates(name: &Name, resources: &[Resource]) -> Command {
+    Command::CreateProject {
+        name: name.clone(),
+        resources: resources.to_vec(),
+    }
+}
+
+fn deletes(name: &Name, force: bool) -> Command {
+    Command::DeleteProject {
+        name: name.clone(),
+        force,
+    }
+}
+
+fn add_project(client: &Client, name: &Name) {
+    done(client.submit(creates(name, &[samples::git("code")])));
+}
+
+fn uses(client: &Client, projects: &[&Name]) -> NewPlan {
+    NewPlan {
+        projects: projects.iter().map(|name| (*name).clone()).collect(),
+        ..samples::goal(client.ids().plan(), "work on it")
+    }
+}
+
+fn add_plan(client: &Client, project: &Name) -> PlanId {
+    client.add_plan(uses(client, &[project]))
+}
+
+fn cancel(client: &Client, plan: PlanId) {
+    client.must(plan, Command::Cancel { reason: None });
+}
+
+fn project(client: &Client, name: &Name) -> Option<Project> {
+    client.store().project(name).unwrap()
+}
+
+fn of_sixteen_who_create_the_same_project_one_does_and_none_is_refused(bench: &Bench) {
+    let answers = bench.race(16, |_, client| {
+        client.submit(creates(&shop(), &[samples::git("code")]))
+    });
+    let outcomes: Vec<Outcome> = answers
+        .into_iter()
+        .map(|answer| answer.unwrap().receipt.outcome)
+        .collect();
+    let created = outcomes.iter().filter(|one| **one == Outcome::Done);
+    assert_eq!(created.count(), 1, "{outcomes:?}");
+    assert_eq!(bench.open().projects(None, 100).unwrap().len(), 1);
+}
+
+fn of_sixteen_different_projects_of_one_name_one_is_created(bench: &Bench) {
+    let answers = bench.race(16, |number, client| {
+        client.submit(creates(&shop(), &[samples::git(&format!("from-{number}"))]))
+    });
+    let winners: Vec<usize> = (0..16).filter(|&number| answers[number].is_ok()).collect();
+    let [winner] = winners[..] else {
+        panic!("{answers:?}");
+    };
+    for answer in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        assert!(
+            matches!(answer, CommitError::Refused(Refusal::ProjectExists { .. })),
+            "{answer:?}"
+        );
+    }
+    let stored = project(&bench.client(), &shop()).unwrap();
+    let expected = vec![samples::git(&format!("from-{winner}"))];
+    assert_eq!(stored.resources, expected);
+}
+
+fn projects_are_listed_by_name_in_pages(bench: &Bench) {
+    let client = bench.client();
+    assert_eq!(client.store().projects(None, 10).unwrap(), Vec::new());
+    assert_eq!(project(&client, &shop()), None);
+    let names = ["acme/b", "acme/a", "local/z", "zoo/a", "b"].map(samples::name);
+    for name in &names {
+        add_project(&client, name);
+    }
+    let mut listed: Vec<Name> = Vec::new();
+    loop {
+        let page = client.store().projects(listed.last(), 2).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page.into_iter().map(|project| project.name));
+    }
+    let mut sorted = names.to_vec();
+    sorted.sort();
+    assert_eq!(listed, sorted);
+}
+
+fn a_project_is_changed_and_read_back(bench: &Bench) {
+    let client = bench.client();
+    add_project(&client, &shop());
+    let submit = |command| done(client.submit(command));
+    let docs = samples::git("docs");
+    submit(Command::LinkResource {
+        project: shop(),
+        resource: docs.clone(),
+    });
+    let moved = Resource {
+        host: "elsewhere".parse().unwrap(),
+        ..docs.clone()
+    };
+    submit(Command::RelinkResource {
+        project: shop(),
+        name: moved.name.clone(),
+        host: moved.host.clone(),
+        place: moved.place.clone(),
+    });
+    submit(Command::UnlinkResource {
+        project: shop(),
+        name: "code".parse().unwrap(),
+        force: false,
+    });
+    submit(Command::PauseProject(shop()));
+    let stored = project(&bench.client(), &shop()).unwrap();
+    assert_eq!(stored.resources, [moved]);
+    assert!(stored.paused.is_some());
+    submit(Command::ResumeProject(shop()));
+    assert_eq!(project(&client, &shop()).unwrap().paused, None);
+    submit(deletes(&shop(), false));
+    assert_eq!(project(&client, &shop()), None);
+    add_project(&client, &shop());
+}
+
+/// Whoever comes first: a use that was answered keeps the project, a delete that was answered
+/// refuses the use.
+fn a_project_is_deleted_or_used_but_not_both(bench: &Bench) {
+    let client = bench.client();
+    for round in 0..12 {
+        let name = samples::name(&format!("shop-{round}"));
+        add_project(&client, &name);
+        let answers = bench.race(8, |number, client| {
+            if number == 3 {
+                client.submit(deletes(&name, false))
+            } else {
+                client.submit(Command::Use(uses(client, &[&name])))
+            }
+        });
+        let deleted = answers[3].is_ok();
+        let uses = answers.iter().enumerate().filter(|(one, _)| *one != 3);
+        let used = uses.clone().filter(|(_, answer)| answer.is_ok()).count();
+        assert!(deleted != (used > 0), "deleted: {deleted}, used: {used}");
+        for (_, answer) in uses {
+            match answer {
+                Ok(_) | Err(CommitError::Refused(Refusal::NoSuchProject(_))) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        if let Err(refused) = &answers[3] {
+            assert!(
+                matches!(refused, CommitError::Refused(Refusal::ProjectInUse { .. })),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(project(&client, &name).is_none(), deleted);
+    }
+}
+
+fn a_project_is_not_deleted_while_it_is_being_used(bench: &Bench) {
+    let client = bench.client();
+    add_project(&client, &shop());
+    let submission = client.submission(None, Command::Use(uses(&client, &[&shop()])));
+    let other = bench.client();
+    let delete = move || {
+        let told = other.submit(deletes(&shop(), false));
+        assert!(
+            matches!(
+                told,
+                Err(CommitError::Refused(Refusal::ProjectInUse { count: 1, .. }))
+            ),
+            "{told:?}"
+        );
+    };
+    let (answer, in_time) = commit_while(&client, submission, delete);
+    done(answer);
+    assert!(!in_time, "it did not wait");
+    assert!(project(&client, &shop()).is_some());
+}
+
+fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(bench: &Bench) {
+    let client = bench.client();
+    let name = samples::name(samples::PROJECT);
+    done(client.submit(creates(&name, &samples::project().resources)));
+    let landed = client.landed("done");
+    let undo = Command::Undo(LinkedPlan {
+        id: client.ids().plan(),
+        resources: vec![samples::RESOURCE.to_owned()],
+        result: samples::result("undo"),
+    });
+    let submission = client.submission(Some(landed), undo);
+    let (other, deleted) = (bench.client(), name.clone());
+    let delete = move || {
+        let told = other.submit(deletes(&deleted, false));
+        assert!(
+            matches!(
+                told,
+                Err(CommitError::Refused(Refusal::ProjectInUse { count: 1, .. }))
+            ),
+            "{told:?}"
+        );
+    };
+    let (answer, in_time) = commit_while(&client, submission, delete);
+    done(answer);
+    assert!(!in_time, "it did not wait");
+}
+
+fn no_plan_starts_once_its_project_is_paused(bench: &Bench) {
+    let client = bench.client();
+    add_project(&client, &shop());
+    for phase in [Phase::Strategize, Phase::Execute] {
+        let plan = add_plan(&client, &shop());
+        if phase == Phase::Execute {
+            let epoch = client.claim(plan, LONG);
+            let decisions = Vec::new();
+            client.must(plan, Command::CompleteStrategize { epoch, decisions });
+            let judgement = client.judge(plan, plan::invariant::Gate::Execute);
+            client.must(plan, Command::ExecutePlan { judgement });
+        }
+        done(client.submit(Command::PauseProject(shop())));
+        let told = client.on(plan, client.start(plan, phase, LONG));
+        let Err(CommitError::Refused(Refusal::ProjectPaused { project, .. })) = told else {
+            panic!("{told:?}");
+        };
+        assert_eq!(project, shop());
+        done(client.submit(Command::ResumeProject(shop())));
+        client.claim(plan, LONG);
+        done(client.submit(deletes(&shop(), true)));
+        let told = client.on(plan, client.start(plan, phase, LONG));
+        assert!(
+            matches!(told, Err(CommitError::Refused(Refusal::Held { .. }))),
+            "{told:?}"
+        );
+        let epoch = client.plan(plan).epoch;
+        client.must(plan, Command::Release { epoch });
+        let told = client.on(plan, client.start(plan, phase, LONG));
+        assert!(
+            matches!(told, Err(CommitError::Refused(Refusal::NoSuchProject(_)))),
+            "{told:?}"
+        );
+        add_project(&client, &shop());
+    }
+}
+
+fn a_project_is_not_paused_while_a_plan_of_it_starts(bench: &Bench) {
+    let client = bench.client();
+    add_project(&client, &shop());
+    let plan = add_plan(&client, &shop());
+    let start = client.start(plan, Phase::Strategize, LONG);
+    let submission = client.submission(Some(plan), start);
+    let other = bench.client();
+    let pause = move || drop(done(other.submit(Command::PauseProject(shop()))));
+    let (answer, in_time) = commit_while(&client, submission, pause);
+    done(answer);
+    assert!(!in_time, "it did not wait");
+    assert!(project(&client, &shop()).unwrap().paused.is_some());
+}
+
+fn resources_linked_at_once_are_all_kept(bench: &Bench) {
+    add_project(&bench.client(), &shop());
+    bench.race(16, |number, client| {
+        done(client.submit(Command::LinkResource {
+            project: shop(),
+            resource: samples::git(&format!("part-{number}")),
+        }));
+    });
+    let stored = project(&bench.client(), &shop()).unwrap();
+    assert_eq!(stored.resources.len(), 17);
+}
+
+fn the_living_plans_of_a_project_are_counted_and_the_newest_named(bench: &Bench) {
+    let client = bench.client();
+    let other = samples::name("other");
+    add_project(&client, &shop());
+    add_project(&client, &other);
+    let mut plans: Vec<PlanId> = (0..7).map(|_| add_plan(&client, &shop())).collect();
+    add_plan(&client, &other);
+    plans.push(client.add_plan(uses(&client, &[&other, &shop(), &other])));
+    cancel(&client, plans.remove(3));
+    plans.sort();
+    plans.reverse();
+    for command in [
+        deletes(&shop(), false),
+        Command::UnlinkResource {
+            project: shop(),
+            name: "code".parse().unwrap(),
+            force: false,
+        },
+    ] {
+        let told = client.submit(command);
+        let Err(CommitError::Refused(Refusal::ProjectInUse {
+            count,
+            plans: named,
+            ..
+        })) = told
+        else {
+            panic!("{told:?}");
+        };
+        assert_eq!((count, named.as_slice()), (7, &plans[..5]));
+    }
+    done(client.submit(deletes(&shop(), true)));
+}
+
+fn a_plan_that_ended_holds_no_project(bench: &Bench) {
+    let client = bench.client();
+    let name = samples::name(samples::PROJECT);
+    done(client.submit(creates(&name, &samples::project().resources)));
+    client.landed("done");
+    let cancelled = client.queued("not needed");
+    assert!(client.submit(deletes(&name, false)).is_err());
+    cancel(&client, cancelled);
+    done(client.submit(deletes(&name, false)));
+    assert_eq!(
+        verify(bench.open().as_ref()).unwrap().problems,
+        Vec::<String>::new()
+    );
+}
+
+fn plans_are_listed_by_project(bench: &Bench) {
+    let client = bench.client();
+    let other = samples::name("acme/shop");
+    add_project(&client, &shop());
+    add_project(&client, &other);
+    let mut own = Vec::new();
+    for number in 0..9 {
+        let both = uses(&client, &[&shop(), &other]);
+        own.push(match number % 3 {
+            0 => client.add_plan(both),
+            _ => add_plan(&client, &shop()),
+        });
+        add_plan(&client, &other);
+    }
+    cancel(&client, own[4]);
+    client.claim(own[5], LONG);
+    let listed = |filter: PlanFilter, limit: usize| {
+        let filter = PlanFilter {
+            project: Some(shop()),
+            ..filter
+        };
+        let mut found: Vec<PlanId> = Vec::new();
+        loop {
+            let after = found.last().copied();
+            let page = client.store().plans(&filter, after, limit).unwrap();
+            if page.is_empty() {
+                return found;
+            }
+            assert!(page.iter().all(|row| filter.matches(row)));
+            found.extend(page.iter().map(|row| row.plan.id));
+        }
+    };
+    own.sort();
+    let newest_first: Vec<PlanId> = own.iter().rev().copied().collect();
+    for limit in [1, 2, 100] {
+        assert_eq!(listed(PlanFilter::default(), limit), newest_first);
+    }
+    for filter in [
+        PlanFilter {
+            state: Some(plan::stage::StateName::Cancelled),
+            ..PlanFilter::default()
+        },
+        PlanFilter {
+            phase: Some(Phase::Execute),
+            ..PlanFilter::default()
+        },
+        PlanFilter {
+            needs_person: true,
+            ..PlanFilter::default()
+        },
+        PlanFilter {
+            action: Some(samples::name("tidy")),
+            ..PlanFilter::default()
+        },
+    ] {
+        let all = client.store().plans(&filter, None, 100).unwrap();
+        let expected: Vec<PlanId> = all
+            .iter()
+            .map(|row| row.plan.id)
+            .filter(|id| own.contains(id))
+            .collect();
+        assert_eq!(listed(filter, 2), expected);
+    }
+}
+
+fn a_key_remembers_how_a_project_was_created(bench: &Bench) {
+    let client = bench.client();
+    let create = || creates(&shop(), &[samples::git("code")]);
+    let first = client.with_key("k", "code", None, create()).unwrap();
+    done(client.submit(deletes(&shop(), false)));
+    let again = client.with_key("k", "code", None, create()).unwrap();
+    assert!(again.remembered);
+    assert_eq!(again.receipt, first.receipt);
+    assert_eq!(project(&client, &shop()), None);
+    // An answer that changed nothing is remembered, too.
+    add_project(&client, &shop());
+    let same = client.with_key("l", "code", None, create()).unwrap();
+    assert_eq!(same.receipt.outcome, Outcome::AlreadyDone);
+    let again = client.with_key("l", "code", None, create()).unwrap();
+    assert_eq!((again.remembered, again.receipt), (true, same.receipt));
+}
