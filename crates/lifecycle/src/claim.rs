@@ -4,7 +4,7 @@ use plan::decision::ReportedDecision;
 use plan::stage::{Category, ResultContent};
 use plan::{Caller, Epoch, Phase, Plan, Span};
 
-use crate::{Call, Done, Error, ExecutionContext, Lifecycle};
+use crate::{Call, Done, EnteredSandbox, Error, ExecutionContext, Lifecycle};
 
 /// The right to work on a phase. Handing in a result, failing, asking or releasing consumes it.
 ///
@@ -17,6 +17,7 @@ pub struct Claim {
     phase: Phase,
     epoch: Epoch,
     caller: Caller,
+    pub(crate) sandboxes: Vec<EnteredSandbox>,
 }
 
 impl Claim {
@@ -30,6 +31,7 @@ impl Claim {
             phase: done.plan.phase(),
             epoch,
             caller: call.caller.clone(),
+            sandboxes: Vec::new(),
             done,
         }
     }
@@ -42,6 +44,11 @@ impl Claim {
     /// What was answered.
     pub fn done(&self) -> &Done {
         &self.done
+    }
+
+    /// Where to work, resource by resource; nowhere for a plan without any.
+    pub fn sandboxes(&self) -> &[EnteredSandbox] {
+        &self.sandboxes
     }
 
     /// The authority.

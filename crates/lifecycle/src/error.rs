@@ -1,6 +1,8 @@
 //! What an operation can fail with.
 
+use plan::project::HostId;
 use plan::{ReconciliationBlocked, Refusal};
+use sandbox::SandboxError;
 use store::{CommitError, StoreError};
 
 /// Why an operation was not carried out, or why that is not known.
@@ -17,6 +19,32 @@ pub enum Error {
     KeyReused {
         /// The key.
         key: String,
+    },
+    /// A repository or a directory could not be handled.
+    #[error(transparent)]
+    Sandbox(SandboxError),
+    /// The plan works on resources, and this engine was given nothing to reach them with.
+    #[error("the plan works on resources, and nothing here can reach them")]
+    NoHands,
+    /// A resource lies on another host.
+    #[error("waiting for host {host}: {resource} lies there")]
+    WaitingForHost {
+        /// Which resource.
+        resource: String,
+        /// Where.
+        host: HostId,
+    },
+    /// A resource is no longer part of its project.
+    #[error("{resource} is no longer part of its project")]
+    ResourceGone {
+        /// Which.
+        resource: String,
+    },
+    /// What landed on a branch of its own is taken back by removing that branch.
+    #[error("it landed on a branch of its own, `{branch}`; there is nothing to merge it out of")]
+    LandedOnBranch {
+        /// Which.
+        branch: String,
     },
     /// An expression is no rule.
     #[error(transparent)]

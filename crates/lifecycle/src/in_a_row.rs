@@ -122,7 +122,7 @@ impl Claim {
         result: &ResultContent,
         lease: Span,
     ) -> Result<WentOn, Error> {
-        if self.done.plan.has_targets() {
+        if !self.done.plan.resources.is_empty() {
             return self.complete_execute(result).map(WentOn::Waits);
         }
         let (lifecycle, call, plan) = (self.lifecycle.clone(), self.call(), self.done.plan.id);
@@ -131,6 +131,8 @@ impl Claim {
             Command::CompleteExecute {
                 epoch: self.epoch(),
                 result: result.clone(),
+                captured: Vec::new(),
+                allow_empty: false,
                 judgement: nothing(),
             },
             Command::ApplyPlan {

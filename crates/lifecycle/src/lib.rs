@@ -13,10 +13,12 @@ mod context;
 mod error;
 mod events;
 mod handle;
+mod hands;
 mod ids;
 mod in_a_row;
 mod judge;
 mod operations;
+mod perform;
 mod projects;
 mod reading;
 mod submit;
@@ -28,9 +30,11 @@ pub use context::{ChangesetHandle, ExecutionContext};
 pub use error::{Error, ExprProblem};
 pub use events::Events;
 pub use handle::HandleError;
+pub use hands::Hands;
 pub use in_a_row::WentOn;
 pub use judge::expr::check as check_expr;
 pub use operations::{Done, UseRequest};
+pub use perform::{Driven, EnteredSandbox, Kept, Looked, Tidied, Undone};
 pub use submit::reads_for;
 pub use why::Why;
 
@@ -44,6 +48,7 @@ use store::{Clock, Store};
 pub struct Lifecycle {
     store: Arc<dyn Store>,
     ids: Ids,
+    hands: Option<Arc<Hands>>,
 }
 
 impl Lifecycle {
@@ -57,6 +62,7 @@ impl Lifecycle {
         Self {
             store,
             ids: Ids::system(),
+            hands: None,
         }
     }
 

@@ -8,7 +8,7 @@ use plan::invariant::{Check, Gate, RuleDraft, RuleName, Scope};
 use plan::plan::{Limits, ProfileSource};
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent};
 use plan::{
-    Action, Actors, ChangesetId, Command, Epoch, Name, Outcome, Phase, Plan, PlanId, Profile,
+    Action, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan, PlanId, Profile,
     Receipt, Refusal, Span,
 };
 use store::Committed;
@@ -47,6 +47,8 @@ pub struct UseRequest {
     pub limits: Limits,
     /// The projects it works on.
     pub projects: Vec<Name>,
+    /// Start from what is not committed yet, too.
+    pub with_changes: bool,
 }
 
 impl Lifecycle {
@@ -91,7 +93,12 @@ impl Lifecycle {
 
     /// Makes a plan.
     pub fn use_action(&self, request: UseRequest, call: &Call) -> Result<Done, Error> {
-        let new = Command::Use(self.new_plan(request));
+        let with_changes = request.with_changes;
+        let mut new = self.new_plan(request);
+        if with_changes {
+            new.bases = self.bases_with_changes(new.id, &new.projects)?;
+        }
+        let new = Command::Use(new);
         let committed = self.submit(new, &Subject::default(), call)?;
         self.done(committed)
     }
@@ -104,6 +111,7 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<Claim, Error> {
+        self.check_reach_of(plan)?;
         let owner = owner.to_owned();
         let committed =
             self.submit_judged(plan, Gate::Strategize, call, |judgement| Command::Start {
@@ -195,19 +203,23 @@ impl Lifecycle {
         result: &ResultContent,
         call: &Call,
     ) -> Result<Done, Error> {
-        let committed = self.submit_judged(plan, Gate::Result, call, |judgement| {
-            Command::CompleteExecute {
-                epoch,
-                result: result.clone(),
-                judgement,
-            }
-        })?;
-        self.done(committed)
+        self.hand_in(plan, epoch, result, false, call)
     }
 
-    /// Signs the result; lands nothing by itself.
-    pub fn approve(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        self.run(plan, Command::Approve, call)
+    /// Hands in the result, even if nothing changed.
+    pub fn complete_execute_even_if_empty(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        result: &ResultContent,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.hand_in(plan, epoch, result, true, call)
+    }
+
+    /// Signs the result as it shall arrive; lands nothing by itself.
+    pub fn approve(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
+        self.run(plan, Command::Approve { how: how.clone() }, call)
     }
 
     /// Moves a finished result into apply.
@@ -465,6 +477,27 @@ impl Lifecycle {
         )
     }
 
+    fn hand_in(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        result: &ResultContent,
+        allow_empty: bool,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let (result, captured) = self.captured(plan, epoch, result)?;
+        let committed = self.submit_judged(plan, Gate::Result, call, |judgement| {
+            Command::CompleteExecute {
+                epoch,
+                result: result.clone(),
+                captured: captured.clone(),
+                allow_empty,
+                judgement,
+            }
+        })?;
+        self.done(committed)
+    }
+
     pub(crate) fn new_plan(&self, request: UseRequest) -> NewPlan {
         NewPlan {
             id: self.ids.plan(),
@@ -478,6 +511,7 @@ impl Lifecycle {
             fallback_profile: request.fallback_profile,
             limits: request.limits,
             projects: request.projects,
+            bases: Vec::new(),
         }
     }
 
@@ -489,6 +523,7 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<Claim, Error> {
+        self.check_reach_of(plan)?;
         let command = Command::Start {
             phase,
             owner: owner.to_owned(),
@@ -499,7 +534,7 @@ impl Lifecycle {
         self.claimed(committed, call)
     }
 
-    fn run(&self, plan: PlanId, command: Command, call: &Call) -> Result<Done, Error> {
+    pub(crate) fn run(&self, plan: PlanId, command: Command, call: &Call) -> Result<Done, Error> {
         let committed = self.submit(command, &about(plan), call)?;
         self.done(committed)
     }
@@ -524,7 +559,8 @@ impl Lifecycle {
     }
 
     pub(crate) fn claimed(&self, committed: Committed, call: &Call) -> Result<Claim, Error> {
-        Ok(Claim::new(self.clone(), self.done(committed)?, call))
+        let claim = Claim::new(self.clone(), self.done(committed)?, call);
+        self.ready(claim, call)
     }
 
     fn subject_of_scope(&self, scope: &Scope) -> Result<Subject, Error> {

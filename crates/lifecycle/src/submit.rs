@@ -154,7 +154,8 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
             ..Reads::default()
         },
         Command::CompleteStrategize { .. }
-        | Command::Approve
+        | Command::RecordBases { .. }
+        | Command::Approve { .. }
         | Command::WithdrawApply { .. }
         | Command::CompleteApply { .. }
         | Command::Constrain { .. }
@@ -259,15 +260,19 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             lease,
             judgement: _,
         } => json!([phase, owner, lease]),
+        Command::RecordBases { epoch, bases } => json!([epoch, bases]),
         Command::CompleteStrategize { epoch, decisions } => json!([epoch, decisions]),
+        Command::Approve { how } => json!(how),
         Command::OpenChangeset { epoch, id: _, node } => json!([epoch, node]),
         Command::RecordChange { epoch, into, entry } => json!([epoch, format!("{into:?}"), entry]),
         Command::SealChangeset { epoch, changeset } => json!([epoch, changeset]),
         Command::CompleteExecute {
             epoch,
             result,
+            captured: _,
+            allow_empty,
             judgement: _,
-        } => json!([epoch, result]),
+        } => json!([epoch, result.report, allow_empty]),
         Command::PrepareApply {
             epoch,
             moves,
@@ -315,7 +320,6 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         Command::Undo(linked) => json!([linked.resources, linked.result]),
         Command::ExecutePlan { judgement: _ }
         | Command::ApplyPlan { judgement: _ }
-        | Command::Approve
         | Command::ExpireQuestion => Value::Null,
     };
     Digest::of(

@@ -276,7 +276,7 @@ impl Project {
     }
 
     /// What a plan that uses the project works on.
-    pub(crate) fn frozen(&self) -> impl Iterator<Item = PlanResource> {
+    pub fn frozen(&self) -> impl Iterator<Item = PlanResource> {
         self.resources.iter().map(|resource| PlanResource {
             name: format!("{}/{}", self.name, resource.name),
             project: self.name.clone(),

@@ -72,7 +72,8 @@ impl App {
         if let Some(lifecycle) = self.lifecycle.get() {
             return Ok(lifecycle);
         }
-        let lifecycle = open(&self.settings.store()?)?;
+        let hands = crate::host::hands(&self.settings.home)?;
+        let lifecycle = open(&self.settings.store()?)?.with_hands(hands);
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 

@@ -4,6 +4,7 @@
 use lifecycle::{Error, HandleError};
 use plan::invariant::{RuleName, Scope};
 use plan::{ReconciliationBlocked, Refusal, Verb};
+use sandbox::SandboxError;
 use store::StoreError;
 
 use crate::exit::Exit;
@@ -60,6 +61,22 @@ impl From<Error> for CommandError {
             Error::KeyReused { .. } => Self::new(Exit::Conflict, sentence(&error.to_string()))
                 .kind("key_reused")
                 .hint("Use a new --idempotency-key, or repeat exactly what it was used for."),
+            Error::Sandbox(error) => of_sandbox(&error),
+            Error::NoHands => {
+                Self::new(Exit::Conflict, sentence(&error.to_string())).kind("no_hands")
+            }
+            Error::WaitingForHost { .. } => Self::new(Exit::Conflict, sentence(&error.to_string()))
+                .kind("waiting_for_host")
+                .hint("Work on it from there, or say that it lies here: planwright project relink"),
+            Error::ResourceGone { .. } => Self::new(Exit::NotFound, sentence(&error.to_string()))
+                .kind("resource_gone")
+                .hint("Link it again: planwright project link"),
+            Error::LandedOnBranch { ref branch } => {
+                let branch = branch.clone();
+                Self::new(Exit::Conflict, sentence(&error.to_string()))
+                    .kind("landed_on_branch")
+                    .hint(format!("git branch -D {branch}"))
+            }
             Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
                 .kind("bad_expression")
                 .hint(
@@ -71,6 +88,45 @@ impl From<Error> for CommandError {
                 .hint("Repeat the command with the same --idempotency-key: nothing is done twice.")
                 .hint("Without a key, look first: planwright list"),
         }
+    }
+}
+
+/// What went wrong with a repository or a directory.
+fn of_sandbox(error: &SandboxError) -> CommandError {
+    let new = |exit, kind: &str| CommandError::new(exit, error.to_string()).kind(kind);
+    match error {
+        SandboxError::NoGit { .. } => {
+            new(Exit::Error, "no_git").hint("Install git, or put it on the PATH.")
+        }
+        SandboxError::OldGit { .. } => new(Exit::Error, "old_git"),
+        SandboxError::Git { .. } => new(Exit::Error, "git"),
+        SandboxError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            new(Exit::NotFound, "not_found")
+        }
+        SandboxError::File { .. } => new(Exit::Error, "file"),
+        SandboxError::BadPlace { hint, .. } => new(Exit::Conflict, "bad_place").hint(hint.clone()),
+        SandboxError::NotTrusted { path } => new(Exit::Error, "not_trusted").hint(format!(
+            "If you trust it: git config --global --add safe.directory {}",
+            path.display()
+        )),
+        SandboxError::NoBranch { .. } => new(Exit::NotFound, "no_branch"),
+        SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
+        SandboxError::SandboxGone { .. } => new(Exit::NotFound, "sandbox_gone").hint(
+            "Start over: planwright retry ID --fresh, after failing or reclaiming the phase.",
+        ),
+        SandboxError::Uncapturable { .. } | SandboxError::Path(_) => {
+            new(Exit::Conflict, "uncapturable")
+        }
+        SandboxError::Fenced { .. } => new(Exit::Conflict, "fenced"),
+        SandboxError::TargetMoved { .. } => {
+            new(Exit::Conflict, "target_moved").hint("Repeat the command.")
+        }
+        SandboxError::Locked { lock } => new(Exit::Conflict, "locked").hint(format!(
+            "Repeat the command; if no git is running, remove {}",
+            lock.display()
+        )),
+        SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
+        SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),
     }
 }
 
@@ -168,10 +224,11 @@ pub fn command_for(verb: Verb, id: &str) -> String {
         Verb::Approve => format!("planwright approve {id}"),
         Verb::Cancel => format!("planwright cancel {id}"),
         Verb::Waive => format!("planwright waive {id} RULE --reason \"TEXT\""),
-        Verb::StartStrategize | Verb::StartExecute | Verb::StartApply => {
+        Verb::StartStrategize | Verb::StartExecute => {
             format!("planwright plumbing {verb} {id} --owner NAME")
         }
-        Verb::ExecutePlan | Verb::ApplyPlan => format!("planwright plumbing {verb} {id}"),
+        Verb::ExecutePlan => format!("planwright plumbing {verb} {id}"),
+        Verb::ApplyPlan | Verb::StartApply => format!("planwright apply {id}"),
         Verb::Fail => {
             format!("planwright plumbing fail {id} --epoch E --category actor --message \"TEXT\"")
         }
@@ -194,7 +251,8 @@ pub fn command_for(verb: Verb, id: &str) -> String {
         }
         Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
-        Verb::Use | Verb::Undo | Verb::ExpireQuestion => format!("planwright status {id}"),
+        Verb::Undo => format!("planwright undo {id}"),
+        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion => format!("planwright status {id}"),
         Verb::CreateAction
         | Verb::ArchiveAction
         | Verb::AddRule
@@ -301,7 +359,10 @@ fn refused(refusal: &Refusal) -> CommandError {
             new(Exit::Conflict, "judgement_stale").hint("Repeat the command; plan or rules kept changing.")
         }
         Refusal::ReversionLimit(_) => new(Exit::Conflict, "reversion_limit"),
-        Refusal::EmptyResult => new(Exit::Conflict, "empty_result"),
+        Refusal::EmptyResult => new(Exit::Conflict, "empty_result")
+            .hint("If that is what was wanted, say so: --allow-empty"),
+        Refusal::BasesDoNotFit => new(Exit::Usage, "bases_do_not_fit"),
+        Refusal::MovesDoNotFit => new(Exit::Usage, "moves_do_not_fit"),
         Refusal::NotLanded { .. } => new(Exit::Conflict, "not_landed"),
         Refusal::NothingToUndo => new(Exit::Conflict, "nothing_to_undo"),
         Refusal::ActionExists { name, .. } => {

@@ -7,6 +7,46 @@ use store::fault::Faults;
 
 use crate::error::CommandError;
 
+/// The faults of work on repositories this process runs with: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
+#[cfg(not(debug_assertions))]
+pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
+    Ok(sandbox::Faults::default())
+}
+
+/// The faults of work on repositories this process runs with: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
+#[cfg(debug_assertions)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only for tests, and only in debug builds"
+)]
+pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
+    let Ok(wanted) = std::env::var("PLANWRIGHT_FAULT") else {
+        return Ok(sandbox::Faults::default());
+    };
+    let Some((step, action)) = wanted
+        .strip_prefix("step:")
+        .and_then(|rest| rest.split_once(':'))
+    else {
+        return Ok(sandbox::Faults::default());
+    };
+    let step = sandbox::Step::ALL.iter().find(|one| one.as_str() == step);
+    let (Some(step), kill) = (step.copied(), action == "kill") else {
+        return Err(CommandError::usage(format!(
+            "PLANWRIGHT_FAULT=`{wanted}` names no step"
+        )));
+    };
+    Ok(sandbox::Faults::new(move |at| {
+        if at != step {
+            return Ok(());
+        }
+        if kill {
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+        }
+        Err(std::io::ErrorKind::StorageFull.into())
+    }))
+}
+
 /// The faults this process runs with.
 #[cfg(not(debug_assertions))]
 pub fn from_environment() -> Result<Faults, CommandError> {
@@ -25,6 +65,9 @@ pub fn from_environment() -> Result<Faults, CommandError> {
     let Ok(wanted) = std::env::var("PLANWRIGHT_FAULT") else {
         return Ok(Faults::default());
     };
+    if wanted.starts_with("step:") {
+        return Ok(Faults::default());
+    }
     let refuse = || CommandError::usage(format!("PLANWRIGHT_FAULT=`{wanted}` is not POINT:ACTION"));
     let (point, action) = wanted.split_once(':').ok_or_else(refuse)?;
     let point = match point {

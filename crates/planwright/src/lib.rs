@@ -33,6 +33,7 @@ mod error;
 mod exit;
 mod faults;
 mod home;
+mod host;
 mod settings;
 mod typed;
 mod ui;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use plan::{Actors, Name, Profile};
+use sandbox::Surroundings;
 use store::PostgresStore;
 
 use crate::error::CommandError;
@@ -215,6 +216,20 @@ impl Settings {
         let new = path.with_extension("yaml.new");
         std::fs::write(&new, text).map_err(failed)?;
         std::fs::rename(&new, &path).map_err(failed)
+    }
+}
+
+/// What child processes get of the environment.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+pub fn surroundings() -> Surroundings {
+    Surroundings {
+        git: "git".into(),
+        path: std::env::var_os("PATH"),
+        home: std::env::var_os("HOME"),
+        config_home: std::env::var_os("XDG_CONFIG_HOME"),
     }
 }
 

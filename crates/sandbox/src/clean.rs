@@ -1,10 +1,10 @@
 //! Tidying up: sandboxes that are no longer needed go, work that did not land is kept.
 
-use plan::PlanId;
+use plan::{Epoch, PlanId};
 
 use crate::error::Doing;
 use crate::fault::Step;
-use crate::room::{Room, Workshop};
+use crate::room::{Room, Sandbox, Start, Workshop};
 use crate::{ObjectId, SandboxError, files, refs};
 
 /// A plan's sandbox, as it is found.
@@ -101,6 +101,26 @@ impl Workshop {
             name,
             commit,
         }))
+    }
+
+    /// Brings back the sandbox of work that is kept under a rescue ref.
+    pub fn restore(&self, room: &Room<'_>, epoch: Epoch) -> Result<Option<Sandbox>, SandboxError> {
+        if let Some(sandbox) = self.current(room)? {
+            return Ok(Some(sandbox));
+        }
+        let Some(kept) = self.rescued(room)? else {
+            return Ok(None);
+        };
+        let repository = self.repository(room.site)?;
+        let git = repository.git();
+        let gone = || SandboxError::ObjectGone {
+            path: repository.path().to_owned(),
+            object: kept.commit.to_string(),
+        };
+        let base = refs::read(&git, &format!("{}^1", kept.commit))?.ok_or_else(gone)?;
+        let tree = refs::read(&git, &format!("{}^{{tree}}", kept.commit))?.ok_or_else(gone)?;
+        self.seed(room, epoch, &base, &tree)?;
+        self.enter(room, epoch, &base, Start::Continue).map(Some)
     }
 
     /// Removes everything of a plan. The caller has seen to it that nothing is lost; whoever is in

@@ -1,11 +1,12 @@
 //! What differs between two trees: for landing path by path, for people as a diff.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use plan::changeset::TreePath;
 
 use crate::git::{self, Git};
-use crate::{ObjectId, SandboxError};
+use crate::{ObjectId, SandboxError, files};
 
 /// One path that differs; renames are a path that went and one that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +126,18 @@ pub struct Look {
     pub(crate) git: Git,
     pub(crate) old: String,
     pub(crate) new: String,
+    /// Objects that exist for this look only; gone with it.
+    pub(crate) _scratch: Option<Scratch>,
+}
+
+/// A directory that is removed when nobody looks any more.
+pub(crate) struct Scratch(pub PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind, it is found and removed with the plan's other things.
+        let _ = files::remove_tree(&self.0);
+    }
 }
 
 /// How a difference is shown.
@@ -160,6 +173,25 @@ impl Look {
     ) -> Result<(), SandboxError> {
         let arguments = self.arguments(shape, colour, paths);
         self.git.show(&arguments, to)
+    }
+
+    /// Shows it in the person's pager.
+    pub fn show_in_pager(
+        &self,
+        shape: Shape,
+        colour: bool,
+        paths: &[String],
+    ) -> Result<(), SandboxError> {
+        match self.git.pager() {
+            Some(mut pager) => {
+                let input = pager.stdin.take().map_or_else(Stdio::inherit, Stdio::from);
+                let shown = self.show(shape, colour, paths, input);
+                // How a person leaves a pager is their business.
+                let _ = pager.wait();
+                shown
+            }
+            None => self.show(shape, colour, paths, Stdio::inherit()),
+        }
     }
 
     /// The same as text.

@@ -245,6 +245,21 @@ impl Git {
         Err(failed(arguments, &answered.stderr))
     }
 
+    /// `less`, if it is there: the one pager whose way with colours and short texts is known.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door everybody else is sent to"
+    )]
+    pub fn pager(&self) -> Option<Child> {
+        let mut command = Command::new("less");
+        command.env_clear().args(["-R", "-F", "-X"]);
+        command.env("TERM", "xterm-256color");
+        if let Some(path) = &self.surroundings.path {
+            command.env("PATH", path);
+        }
+        command.stdin(Stdio::piped()).spawn().ok()
+    }
+
     fn start<A: AsRef<OsStr>>(&self, arguments: &[A], fed: bool) -> Result<Child, SandboxError> {
         let stdin = if fed { Stdio::piped() } else { Stdio::null() };
         self.command(arguments)

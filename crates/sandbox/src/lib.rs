@@ -20,6 +20,7 @@ mod error;
 mod fault;
 mod files;
 mod git;
+mod inside;
 mod object;
 mod place;
 mod refs;

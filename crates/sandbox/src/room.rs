@@ -247,6 +247,23 @@ impl Workshop {
         self.make(room, &repository, epoch, base, &tree)
     }
 
+    /// Remembers a result as the state of the work, for a plan that began with one. What was
+    /// remembered before stays.
+    pub fn seed(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<(), SandboxError> {
+        let vault = self.vault(room);
+        vault.make(&self.repository(room.site)?, &self.faults)?;
+        if vault.checkpoint_commit()?.is_some() {
+            return Ok(());
+        }
+        vault.checkpoint(room.plan, epoch, base, tree)
+    }
+
     /// Puts paths of a sandbox back to what they are in its base.
     pub fn drop_paths(&self, room: &Room<'_>, paths: &[TreePath]) -> Result<(), SandboxError> {
         let Some(sandbox) = self.current(room)? else {

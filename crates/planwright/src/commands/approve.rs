@@ -1,6 +1,7 @@
 //! `planwright approve`.
 
 use crate::cli::App;
+use crate::commands::apply::Arrival;
 use crate::commands::{Answer, Conditions, moved};
 use crate::error::CommandError;
 
@@ -10,12 +11,15 @@ pub struct Args {
     /// The plan.
     id: String,
     #[command(flatten)]
+    arrival: Arrival,
+    #[command(flatten)]
     conditions: Conditions,
 }
 
 /// Signs the result.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
-    let done = app.lifecycle()?.approve(app.plan(&args.id)?, &call)?;
+    let how = args.arrival.how()?;
+    let done = app.lifecycle()?.approve(app.plan(&args.id)?, &how, &call)?;
     moved(app, &done)
 }

@@ -4,26 +4,32 @@ pub mod overview;
 
 mod action;
 mod answer;
+mod apply;
 mod approve;
 mod cancel;
 mod completions;
 mod conditions;
 mod config;
 mod demo;
+mod diff;
 mod doctor;
 mod help;
 mod init;
 mod invariant;
 mod list;
 mod log;
+mod path;
 mod plan;
 mod plumbing;
 mod profile;
+mod project;
 mod retry;
 mod revert;
 mod revise;
+mod sandbox;
 mod status;
 mod store;
+mod undo;
 mod use_action;
 mod waive;
 mod why;
@@ -83,6 +89,7 @@ pub enum Command {
     Use(use_action::Args),
     List(list::Args),
     Status(status::Args),
+    Diff(diff::Args),
     Log(log::Args),
     Why(why::Args),
     Answer(answer::Args),
@@ -90,8 +97,15 @@ pub enum Command {
     Revise(revise::Args),
     Revert(revert::Args),
     Approve(approve::Args),
+    Apply(apply::Args),
+    Undo(undo::Args),
+    Path(path::Args),
     Waive(waive::Args),
     Cancel(cancel::Args),
+    #[command(subcommand)]
+    Project(project::Command),
+    #[command(subcommand)]
+    Sandbox(sandbox::Command),
     #[command(subcommand)]
     Action(action::Command),
     #[command(subcommand)]
@@ -120,6 +134,7 @@ impl Command {
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),
             Self::Status(args) => status::run(&args, app),
+            Self::Diff(args) => diff::run(&args, app),
             Self::Log(args) => log::run(&args, app),
             Self::Why(args) => why::run(&args, app),
             Self::Answer(args) => answer::run(&args, app),
@@ -127,8 +142,13 @@ impl Command {
             Self::Revise(args) => revise::run(&args, app),
             Self::Revert(args) => revert::run(&args, app),
             Self::Approve(args) => approve::run(&args, app),
+            Self::Apply(args) => apply::run(&args, app),
+            Self::Undo(args) => undo::run(&args, app),
+            Self::Path(args) => path::run(&args, app),
             Self::Waive(args) => waive::run(&args, app),
             Self::Cancel(args) => cancel::run(&args, app),
+            Self::Project(command) => command.run(app),
+            Self::Sandbox(command) => command.run(app),
             Self::Action(command) => command.run(app),
             Self::Invariant(command) => command.run(app),
             Self::Profile(command) => command.run(app),

@@ -13,8 +13,11 @@ use crate::ui;
 pub struct Args {
     /// The action.
     action: Name,
-    /// Projects to work on; not supported yet.
-    projects: Vec<String>,
+    /// The projects to work on.
+    projects: Vec<Name>,
+    /// Start from what is not committed yet, too.
+    #[arg(long)]
+    with_changes: bool,
     /// An argument of the action; repeat it for more, or for the items of a list.
     #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
@@ -31,13 +34,6 @@ pub struct Args {
 
 /// Makes a plan.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    if let Some(project) = args.projects.first() {
-        let project = project.chars().take(60).collect::<String>();
-        return Err(CommandError::usage(format!(
-            "There is no project `{project}`: projects are not supported yet."
-        ))
-        .hint(format!("planwright use {}", args.action)));
-    }
     let request = UseRequest {
         action: Some(args.action.clone()),
         goal: args.goal.clone(),
@@ -45,6 +41,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         fallback_actors: app.settings.actors(),
         profile: args.profile,
         fallback_profile: app.settings.profile(),
+        projects: args.projects.clone(),
+        with_changes: args.with_changes,
         ..UseRequest::default()
     };
     let mut call = app.call();
@@ -53,7 +51,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
-    described(&done, describe(app, &done))
+    let described = described(&done, describe(app, &done));
+    described.map(|answer| with_what_is_not_committed(answer, args, app))
 }
 
 fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
@@ -72,6 +71,38 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
         });
     }
     Ok(answer.hint(format!("planwright status {handle}")))
+}
+
+/// Says at once what the work will not see.
+fn with_what_is_not_committed(mut answer: Answer, args: &Args, app: &App) -> Answer {
+    if args.with_changes {
+        return answer;
+    }
+    let Ok(lifecycle) = app.lifecycle() else {
+        return answer;
+    };
+    for site in lifecycle
+        .sites_of_projects(&args.projects)
+        .unwrap_or_default()
+    {
+        let uncommitted = lifecycle
+            .hands()
+            .ok()
+            .and_then(|hands| hands.workshop.repository(&site).ok())
+            .and_then(|repository| repository.uncommitted().ok())
+            .unwrap_or_default();
+        if !uncommitted.is_empty() {
+            answer.messages.push(crate::wire::Message {
+                level: "info",
+                text: format!(
+                    "{}: {}, not visible to the agent; --with-changes starts from them.",
+                    site.name,
+                    ui::count(uncommitted.len() as u64, "uncommitted file")
+                ),
+            });
+        }
+    }
+    answer
 }
 
 fn argument(text: &str) -> Result<(String, String), String> {

@@ -4,10 +4,12 @@ mod action;
 mod envelope;
 mod event;
 mod plan;
+mod project;
 mod rule;
 
 pub use action::ActionView;
 pub use envelope::{Envelope, Message, Status, Timing};
 pub use event::{DecisionView, EventView};
 pub use plan::{ChangesetView, PlanSummary, PlanView};
+pub use project::ProjectView;
 pub use rule::RuleView;

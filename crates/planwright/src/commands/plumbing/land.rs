@@ -1,13 +1,16 @@
-//! Landing, as far as a plan without resources can: the intent is empty.
+//! Landing step by step, for scripts; `planwright apply` takes them all.
 
 use std::ffi::OsString;
 
+use lifecycle::Driven;
+use plan::PlanId;
 use plan::stage::ConstraintKind;
 
 use crate::cli::App;
-use crate::commands::plumbing::{HolderArgs, answered};
+use crate::commands::plumbing::{HolderArgs, answered, viewed};
 use crate::commands::{Answer, revise};
 use crate::error::CommandError;
+use crate::exit::Exit;
 
 /// An obstacle.
 #[derive(Debug, clap::Args)]
@@ -27,11 +30,11 @@ pub struct ConstrainArgs {
 
 pub fn prepare(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
-    answered(
-        app,
-        &app.lifecycle()?
-            .prepare_apply(app.plan(&args.id)?, args.epoch(), &[], &call)?,
-    )
+    let plan = app.plan(&args.id)?;
+    let driven = app
+        .lifecycle()?
+        .prepare_landing(plan, args.epoch(), &call)?;
+    ended(app, plan, driven)
 }
 
 pub fn withdraw(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
@@ -39,18 +42,35 @@ pub fn withdraw(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
     answered(
         app,
         &app.lifecycle()?
-            .withdraw_apply(app.plan(&args.id)?, args.epoch(), &call)?,
+            .withdraw_landing(app.plan(&args.id)?, args.epoch(), &call)?,
     )
 }
 
 pub fn complete(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
     let plan = app.plan(&args.id)?;
-    answered(
-        app,
-        &app.lifecycle()?
-            .complete_apply(plan, args.epoch(), Vec::new(), None, &call)?,
-    )
+    let driven = app
+        .lifecycle()?
+        .complete_landing(plan, args.epoch(), &call)?;
+    ended(app, plan, driven)
+}
+
+/// The plan as it stands after a step; what could not land is no success.
+fn ended(app: &App, plan: PlanId, driven: Option<Driven>) -> Result<Answer, CommandError> {
+    match driven {
+        None => viewed(app, plan),
+        Some(Driven::Landed { done, .. }) => answered(app, &done),
+        Some(Driven::Constrained(done)) => {
+            let mut answer = answered(app, &done)?;
+            answer.exit = Exit::Conflict;
+            Ok(answer)
+        }
+        Some(Driven::Asks(done)) => {
+            let mut answer = answered(app, &done)?;
+            answer.exit = Exit::NeedsPerson;
+            Ok(answer)
+        }
+    }
 }
 
 pub fn constrain(args: &ConstrainArgs, app: &App) -> Result<Answer, CommandError> {

@@ -46,6 +46,9 @@ pub struct CompleteExecuteArgs {
     /// The report; - reads it from standard input.
     #[arg(long, value_name = "TEXT")]
     report: Option<String>,
+    /// Hand it in even if nothing changed.
+    #[arg(long)]
+    allow_empty: bool,
 }
 
 /// A renewal.
@@ -103,7 +106,14 @@ pub fn start(phase: Phase, args: &StartArgs, app: &App) -> Result<Answer, Comman
         Phase::Execute => lifecycle.start_execute(plan, &args.owner, lease, &call)?,
         Phase::Apply => lifecycle.start_apply(plan, &args.owner, lease, &call)?,
     };
-    answered(app, claim.done())
+    let mut answer = answered(app, claim.done())?;
+    let sandboxes: Vec<_> = claim
+        .sandboxes()
+        .iter()
+        .map(|sandbox| json!({ "resource": sandbox.resource, "path": sandbox.path }))
+        .collect();
+    answer.data["sandboxes"] = json!(sandboxes);
+    Ok(answer)
 }
 
 pub fn complete_strategize(
@@ -130,9 +140,12 @@ pub fn complete_execute(args: &CompleteExecuteArgs, app: &App) -> Result<Answer,
     };
     let call = args.holder.conditions.apply(app.call());
     let plan = app.plan(&args.holder.id)?;
-    let done = app
-        .lifecycle()?
-        .complete_execute(plan, args.holder.epoch(), &result, &call)?;
+    let (lifecycle, epoch) = (app.lifecycle()?, args.holder.epoch());
+    let done = if args.allow_empty {
+        lifecycle.complete_execute_even_if_empty(plan, epoch, &result, &call)?
+    } else {
+        lifecycle.complete_execute(plan, epoch, &result, &call)?
+    };
     answered(app, &done)
 }
 

@@ -1,0 +1,81 @@
+//! Capturing the sandboxes of an execute that ends.
+//!
+//! May be repeated: a checkpoint of the same files is the same commit, and the entries are stored by
+//! the commit that hands the result in.
+
+use plan::changeset::Node;
+use plan::command::Captured;
+use plan::stage::{ResultContent, ResultTree, Work};
+use plan::{Epoch, Plan, PlanId, Stage};
+use sandbox::Room;
+
+use super::enter::object;
+use crate::{Error, Lifecycle};
+
+impl Lifecycle {
+    /// What the sandboxes hold, where this holder has any; the result gets their trees.
+    pub(crate) fn captured(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        result: &ResultContent,
+    ) -> Result<(ResultContent, Vec<Captured>), Error> {
+        let nothing = || (result.clone(), Vec::new());
+        if self.hands.is_none() {
+            return Ok(nothing());
+        }
+        let plan = self.get_plan(plan)?.plan;
+        // Whoever may not hand in a result is told so by the decision.
+        let holds = matches!(&plan.stage, Stage::Execute(Work::Processing(holder)) if holder.epoch == epoch);
+        if !holds || plan.resources.is_empty() {
+            return Ok(nothing());
+        }
+        self.capture_all(&plan, epoch, result)
+    }
+
+    fn capture_all(
+        &self,
+        plan: &Plan,
+        epoch: Epoch,
+        result: &ResultContent,
+    ) -> Result<(ResultContent, Vec<Captured>), Error> {
+        let workshop = &self.hands()?.workshop;
+        let mut trees = Vec::new();
+        let mut captured = Vec::new();
+        let sites = self.sites(plan)?;
+        for (site, resource) in sites.iter().zip(&plan.resources) {
+            let room = Room {
+                plan: plan.id,
+                site,
+            };
+            let base = object(plan.base(&site.name).unwrap_or_default())?;
+            let seen = workshop.capture(&room, epoch, &base)?;
+            let node = if sites.len() == 1 {
+                Node::main()
+            } else {
+                Node::of_resource(&site.name)
+            };
+            trees.push(ResultTree {
+                resource: site.name.clone(),
+                target: resource.target.clone().unwrap_or_default(),
+                base: seen.base.to_string(),
+                tree: seen.tree.to_string(),
+                changes: Some(seen.changes.len() as u64),
+            });
+            captured.push(Captured {
+                changeset: self.ids.changeset(),
+                node,
+                entries: seen
+                    .changes
+                    .iter()
+                    .map(|change| change.entry(&site.name))
+                    .collect(),
+            });
+        }
+        let result = ResultContent {
+            report: result.report.clone(),
+            trees,
+        };
+        Ok((result, captured))
+    }
+}

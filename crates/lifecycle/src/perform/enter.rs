@@ -1,0 +1,212 @@
+//! Making the sandboxes of a claim: the first effect of every claim in strategize and execute.
+//!
+//! May be repeated: a holder that has its sandbox gets the same one, and what has to be done in it
+//! first (`Plan::entrance`) is taken back only by the commit that says it was done.
+
+use std::path::PathBuf;
+
+use plan::base::Start;
+use plan::stage::Category;
+use plan::{Base, Command, Epoch, Phase, Plan, Refusal};
+use sandbox::{ObjectId, Room, SandboxError, Site};
+
+use crate::{Call, Claim, Error, Lifecycle};
+
+/// A sandbox of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnteredSandbox {
+    /// The plan's resource.
+    pub resource: String,
+    /// The files to work on.
+    pub path: PathBuf,
+}
+
+impl Lifecycle {
+    /// Makes a claim's sandboxes. If that fails the plan halts with the reason: a claim without a
+    /// sandbox is no place to work.
+    pub(crate) fn ready(&self, mut claim: Claim, call: &Call) -> Result<Claim, Error> {
+        let plan = claim.plan();
+        let epoch = claim.epoch();
+        let holds = plan
+            .stage
+            .holder()
+            .is_some_and(|holder| holder.epoch == epoch);
+        if plan.resources.is_empty() || claim.phase() == Phase::Apply || !holds {
+            return Ok(claim);
+        }
+        match self.enter(plan, epoch, &call.follow_up()) {
+            Ok((plan, sandboxes)) => {
+                claim.done.plan = plan;
+                claim.sandboxes = sandboxes;
+                Ok(claim)
+            }
+            Err(error @ (Error::NoHands | Error::WaitingForHost { .. })) => {
+                // Somebody else can work on it.
+                let _ = self.release(plan.id, epoch, &call.follow_up());
+                Err(error)
+            }
+            Err(error) => {
+                let category = match &error {
+                    Error::Sandbox(error) if error.is_passing() => Category::Transient,
+                    _ => Category::Resource,
+                };
+                // If even this fails, the lease runs out and the plan is reclaimed.
+                let _ = self.fail(
+                    plan.id,
+                    epoch,
+                    category,
+                    &error.to_string(),
+                    &call.follow_up(),
+                );
+                Err(error)
+            }
+        }
+    }
+
+    /// Can a plan be worked on from here? Asked before it is claimed, so that a plan whose resources
+    /// are elsewhere stays claimable there. What is gone is for the claim to say.
+    pub(crate) fn check_reach(&self, plan: &Plan) -> Result<(), Error> {
+        match self.sites(plan) {
+            Err(error @ (Error::WaitingForHost { .. } | Error::NoHands)) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The same of a plan that is not known yet. An engine without hands does not look twice: there
+    /// the claim itself is refused.
+    pub(crate) fn check_reach_of(&self, plan: plan::PlanId) -> Result<(), Error> {
+        if self.hands.is_none() {
+            return Ok(());
+        }
+        match self.store.plan(plan)? {
+            Some(row) if !row.plan.resources.is_empty() => self.check_reach(&row.plan),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn enter(
+        &self,
+        plan: &Plan,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<(Plan, Vec<EnteredSandbox>), Error> {
+        let mut sandboxes = Vec::new();
+        let mut bases = Vec::new();
+        for site in self.sites(plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            let (base, path) = self.enter_one(plan, epoch, &room)?;
+            bases.push(Base {
+                resource: site.name.clone(),
+                commit: base.to_string(),
+            });
+            sandboxes.push(EnteredSandbox {
+                resource: site.name,
+                path,
+            });
+        }
+        if plan.bases == bases && plan.entrance.is_plain() {
+            return Ok((plan.clone(), sandboxes));
+        }
+        let done = self.run(plan.id, Command::RecordBases { epoch, bases }, call)?;
+        Ok((done.plan, sandboxes))
+    }
+
+    fn enter_one(
+        &self,
+        plan: &Plan,
+        epoch: Epoch,
+        room: &Room<'_>,
+    ) -> Result<(ObjectId, PathBuf), Error> {
+        let workshop = &self.hands()?.workshop;
+        let base = match plan.base(&room.site.name) {
+            Some(commit) => object(commit)?,
+            None => workshop.tip(room.site)?,
+        };
+        let start = match plan.entrance.start {
+            Start::Continue => sandbox::Start::Continue,
+            Start::Base => sandbox::Start::Base,
+            Start::Afresh => sandbox::Start::Afresh,
+        };
+        if start == sandbox::Start::Continue {
+            // A plan that began with a result has it in its sandbox.
+            if let Some(tree) = result_tree(plan, &room.site.name) {
+                workshop.seed(room, epoch, &base, &object(tree)?)?;
+            }
+        }
+        let mut sandbox = workshop.enter(room, epoch, &base, start)?;
+        if plan.entrance.catch_up {
+            let tip = workshop.tip(room.site)?;
+            sandbox = workshop.catch_up(room, epoch, &tip)?;
+        }
+        if !plan.entrance.dropped.is_empty() {
+            workshop.drop_paths(room, &plan.entrance.dropped)?;
+        }
+        Ok((sandbox.base, sandbox.path))
+    }
+
+    /// What a person has not committed in the resources of these projects, as bases of a new plan.
+    pub(crate) fn bases_with_changes(
+        &self,
+        plan: plan::PlanId,
+        projects: &[plan::Name],
+    ) -> Result<Vec<Base>, Error> {
+        let workshop = &self.hands()?.workshop;
+        let mut bases = Vec::new();
+        for site in self.sites_of_projects(projects)? {
+            let room = Room { plan, site: &site };
+            let tip = workshop.tip(&site)?;
+            let base = workshop.snapshot_changes(&room, &tip)?;
+            bases.push(Base {
+                resource: site.name.clone(),
+                commit: base.to_string(),
+            });
+        }
+        Ok(bases)
+    }
+
+    /// Where the resources of projects lie, as a plan that uses them now would call them.
+    pub fn sites_of_projects(&self, projects: &[plan::Name]) -> Result<Vec<Site>, Error> {
+        let mut sites = Vec::new();
+        for name in projects {
+            let project = self.get_project(name)?;
+            for resource in project.frozen() {
+                sites.push(self.site(&resource)?);
+            }
+        }
+        Ok(sites)
+    }
+}
+
+/// The hash of an object that a plan remembers.
+pub(super) fn object(text: &str) -> Result<ObjectId, Error> {
+    text.parse().map_err(|_| {
+        Error::Sandbox(SandboxError::Git {
+            command: "rev-parse".to_owned(),
+            said: format!("`{text}` is not the hash of an object"),
+        })
+    })
+}
+
+fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str> {
+    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    trees
+        .filter(|tree| tree.resource == resource)
+        .map(|tree| tree.tree.as_str())
+        .next()
+}
+
+impl From<SandboxError> for Error {
+    fn from(error: SandboxError) -> Self {
+        match error {
+            // What git's fence says is what the store would say.
+            SandboxError::Fenced { given, current } => Self::Refused(Refusal::Fenced {
+                given: Epoch(given),
+                current: Epoch(current),
+            }),
+            other => Self::Sandbox(other),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Effects: what is done in the world after a decision was committed. Each may be repeated, and
+//! each file says why that is safe.
+
+mod capture;
+mod enter;
+mod land;
+mod look;
+mod tidy;
+
+pub use enter::EnteredSandbox;
+pub use land::{Driven, Undone};
+pub use look::Looked;
+pub use tidy::{Kept, Tidied};

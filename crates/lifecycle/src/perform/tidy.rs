@@ -1,0 +1,95 @@
+//! Tidying up after plans. May be repeated: what is gone is gone, what is kept is kept once.
+
+use plan::stage::Landing;
+use plan::{Plan, PlanId, Stage};
+use sandbox::{Leftover, Room};
+
+use super::EnteredSandbox;
+use crate::{Error, Lifecycle};
+
+/// Work that did not land and is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The plan's resource.
+    pub resource: String,
+    /// Where it is kept.
+    pub leftover: Leftover,
+}
+
+/// What tidying up did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tidied {
+    /// The sandboxes were removed.
+    pub removed: bool,
+    /// What is kept under rescue refs.
+    pub kept: Vec<Kept>,
+}
+
+impl Lifecycle {
+    /// Removes the sandboxes of a plan that has ended. What did not land is kept under a rescue ref
+    /// first; somebody in there, or a plan that goes on, keeps them.
+    pub fn tidy(&self, plan: &Plan) -> Result<Tidied, Error> {
+        let workshop = &self.hands()?.workshop;
+        let mut tidied = Tidied::default();
+        let landed = matches!(plan.stage, Stage::Apply(Landing::Applied(_)));
+        if !landed {
+            for site in self.sites(plan)? {
+                let room = Room {
+                    plan: plan.id,
+                    site: &site,
+                };
+                let kept = workshop.rescue(&room)?;
+                tidied.kept.extend(kept.map(|leftover| Kept {
+                    resource: site.name.clone(),
+                    leftover,
+                }));
+            }
+        }
+        tidied.removed = workshop.remove(plan.id)?;
+        Ok(tidied)
+    }
+
+    /// Brings back the sandboxes of work that was kept, as it was when it was cleaned up.
+    pub fn restore(&self, plan: PlanId) -> Result<Vec<EnteredSandbox>, Error> {
+        let plan = self.get_plan(plan)?.plan;
+        let workshop = &self.hands()?.workshop;
+        let mut restored = Vec::new();
+        for site in self.sites(&plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            if let Some(sandbox) = workshop.restore(&room, plan.epoch)? {
+                restored.push(EnteredSandbox {
+                    resource: site.name.clone(),
+                    path: sandbox.path,
+                });
+            }
+        }
+        Ok(restored)
+    }
+
+    /// The sandboxes of a plan that are there.
+    pub fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<EnteredSandbox>, Error> {
+        let plan = self.get_plan(plan)?.plan;
+        let workshop = &self.hands()?.workshop;
+        let mut found = Vec::new();
+        for site in self.sites(&plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            found.extend(workshop.current(&room)?.map(|sandbox| EnteredSandbox {
+                resource: site.name.clone(),
+                path: sandbox.path,
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Plans that have sandboxes here.
+    pub fn sandboxes(&self) -> Result<Vec<PlanId>, Error> {
+        let found = self.hands()?.workshop.sandboxes()?;
+        Ok(found.into_iter().map(|state| state.plan).collect())
+    }
+}

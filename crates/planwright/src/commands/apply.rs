@@ -1,0 +1,264 @@
+//! `planwright apply`.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use lifecycle::Driven;
+use plan::how::Shape;
+use plan::stage::{ConstraintKind, Landing};
+use plan::{How, PlanId, Stage};
+use serde_json::json;
+use store::PlanRow;
+
+use crate::cli::App;
+use crate::commands::{Answer, Conditions, diff, view_with_receipt};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::ui;
+use crate::wire::Message;
+
+/// Sign a result and land it: exactly once, or not at all.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan.
+    id: String,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    arrival: Arrival,
+    #[command(flatten)]
+    conditions: Conditions,
+}
+
+/// How a result arrives.
+#[derive(Debug, clap::Args)]
+pub struct Arrival {
+    /// commit (one commit on the branch; the default), branch NAME (on a new branch), or
+    /// uncommitted (in the working tree alone).
+    #[arg(long = "as", num_args = 1..=2, value_names = ["HOW", "NAME"])]
+    shape: Vec<String>,
+    /// Keep the plan's own commit as a second parent.
+    #[arg(long)]
+    merge: bool,
+    /// Land it even if nothing changes.
+    #[arg(long)]
+    allow_empty: bool,
+}
+
+impl Arrival {
+    /// As the engine knows it.
+    pub fn how(&self) -> Result<How, CommandError> {
+        let words: Vec<&str> = self.shape.iter().map(String::as_str).collect();
+        let shape = match words.as_slice() {
+            [] | ["commit"] => Shape::Commit,
+            ["uncommitted"] => Shape::Uncommitted,
+            ["branch", name] => Shape::Branch((*name).to_owned()),
+            ["branch"] => {
+                return Err(CommandError::usage("Name the new branch: --as branch NAME"));
+            }
+            ["commit" | "uncommitted", other] => {
+                return Err(CommandError::usage(format!(
+                    "`{other}` after --as {}: write the plan before the flags.",
+                    words[0]
+                )));
+            }
+            _ => {
+                return Err(CommandError::usage(format!(
+                    "`{}` is no way to land: use commit, branch NAME or uncommitted.",
+                    words.join(" ")
+                )));
+            }
+        };
+        if self.merge && shape != Shape::Commit {
+            return Err(CommandError::usage("--merge is for landing as a commit."));
+        }
+        Ok(How {
+            shape,
+            merge: self.merge,
+            paths: Vec::new(),
+            allow_empty: self.allow_empty,
+        })
+    }
+}
+
+/// Signs and lands.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let plan = app.plan(&args.id)?;
+    let how = args.arrival.how()?;
+    let call = args.conditions.apply(app.call());
+    let row = app.lifecycle()?.get_plan(plan)?;
+    if !args.yes && to_be_signed(&row) {
+        confirm(app, &row, "apply")?;
+    }
+    land(app, plan, &how, &call)
+}
+
+/// Lands a plan and says what came of it.
+pub fn land(
+    app: &App,
+    plan: PlanId,
+    how: &How,
+    call: &lifecycle::Call,
+) -> Result<Answer, CommandError> {
+    let owner = format!(
+        "{} (apply, process {})",
+        crate::home::person(),
+        std::process::id()
+    );
+    let driven = app.lifecycle()?.apply(plan, how, &owner, call)?;
+    describe(app, driven)
+}
+
+/// Shows what is about to land and asks; without a terminal nobody can be asked.
+pub fn confirm(app: &App, row: &PlanRow, verb: &str) -> Result<(), CommandError> {
+    let handle = app.lifecycle()?.short_name(row.plan.id)?;
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !terminal {
+        return Err(CommandError::new(
+            Exit::NeedsPerson,
+            "A person has to agree to this, and there is no terminal to ask at.",
+        )
+        .hint(format!("Look at it first: planwright diff {handle}"))
+        .hint(format!("planwright {verb} {handle} --yes")));
+    }
+    let summary = diff::summary(&app.lifecycle()?.look(row.plan.id)?)?;
+    let mut stderr = anstream::stderr().lock();
+    let question = format!(
+        "{}{} Land it? [y/N] ",
+        summary,
+        ui::one_line(row.plan.goal.as_str(), 70)
+    );
+    let mut answer = String::new();
+    let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(CommandError::new(
+        Exit::NeedsPerson,
+        "Nothing was landed; the plan is as it was.",
+    )
+    .hint(format!("planwright diff {handle}"))
+    .hint(format!("planwright revise {handle} \"TEXT\"")))
+}
+
+fn to_be_signed(row: &PlanRow) -> bool {
+    let signing = match &row.plan.stage {
+        Stage::Apply(landing) => matches!(landing, Landing::Constrained(_)),
+        Stage::Strategize(_) | Stage::Execute(_) => true,
+    };
+    signing && row.plan.has_targets() && row.plan.result.is_some()
+}
+
+fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
+    match driven {
+        Driven::Landed { done, kept, rest } => {
+            let handle = app.lifecycle()?.short_name(done.plan.id)?;
+            let mut text = format!(
+                "{} {}",
+                ui::styled(ui::BOLD, &handle),
+                landed_words(&done.plan)
+            );
+            text.push('\n');
+            let mut data = view_with_receipt(app, &done)?;
+            data["kept"] = json!(kept);
+            data["rest"] = json!(rest);
+            let mut answer = Answer::new(data, text);
+            for path in &kept {
+                answer.messages.push(Message {
+                    level: "warn",
+                    text: format!(
+                        "You saved {path} while it was being landed; your version was left as it is."
+                    ),
+                });
+            }
+            if let Some(rest) = rest {
+                answer.messages.push(Message {
+                    level: "warn",
+                    text: format!("What could not land any more is now plan {rest}."),
+                });
+            }
+            if done.plan.has_targets() {
+                answer = answer.hint(format!("planwright undo {handle}"));
+            }
+            Ok(answer)
+        }
+        Driven::Constrained(done) => {
+            let handle = app.lifecycle()?.short_name(done.plan.id)?;
+            Err(constrained(app, &done, &handle)?)
+        }
+        Driven::Asks(done) => {
+            let handle = app.lifecycle()?.short_name(done.plan.id)?;
+            let question = done.plan.stage.question();
+            let text = question.map_or_else(String::new, |question| question.text.to_string());
+            let mut error = CommandError::new(Exit::NeedsPerson, text)
+                .hint(format!("planwright answer {handle} landed"))
+                .hint(format!("planwright answer {handle} again"));
+            error.data = view_with_receipt(app, &done)?;
+            Err(error)
+        }
+    }
+}
+
+fn landed_words(plan: &plan::Plan) -> String {
+    if !plan.has_targets() {
+        return "is done".to_owned();
+    }
+    let places: Vec<String> = plan
+        .landed
+        .iter()
+        .map(|step| {
+            let commit = &step.new[..step.new.len().min(10)];
+            match step.target.strip_prefix("refs/heads/") {
+                Some(branch) => format!("landed on {branch} as {commit}"),
+                None => "landed in the working tree, not committed".to_owned(),
+            }
+        })
+        .collect();
+    places.join("; ")
+}
+
+fn constrained(
+    app: &App,
+    done: &lifecycle::Done,
+    handle: &str,
+) -> Result<CommandError, CommandError> {
+    let Stage::Apply(Landing::Constrained(constraint)) = &done.plan.stage else {
+        return Ok(CommandError::new(
+            Exit::Conflict,
+            "It cannot land as it is.",
+        ));
+    };
+    let mut message = format!("Nothing was landed: {}.", constraint.message.as_str());
+    for path in constraint.paths.iter().take(20) {
+        message.push_str(&format!("\n  {path}"));
+    }
+    if constraint.paths.len() > 20 {
+        message.push_str(&format!("\n  and {} more", constraint.paths.len() - 20));
+    }
+    for commit in constraint.commits.iter().take(5) {
+        message.push_str(&format!(
+            "\n  changed by {}",
+            &commit[..commit.len().min(10)]
+        ));
+    }
+    let mut error = CommandError::new(Exit::Conflict, message);
+    error.hints = match constraint.kind {
+        ConstraintKind::Conflict => vec![format!(
+            "Have it solved on top of the target: planwright revise {handle} \"TEXT\""
+        )],
+        ConstraintKind::LocalEdits => vec![
+            "Commit or stash these paths; edits elsewhere are no problem.".to_owned(),
+            format!("planwright apply {handle}"),
+        ],
+        ConstraintKind::OperationInProgress => vec![
+            "Finish or abort it first.".to_owned(),
+            format!("planwright apply {handle}"),
+        ],
+        ConstraintKind::Gate | ConstraintKind::ApprovalVoid => {
+            vec![format!("planwright why {handle}")]
+        }
+    };
+    error.data = view_with_receipt(app, done)?;
+    Ok(error)
+}

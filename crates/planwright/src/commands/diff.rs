@@ -1,0 +1,132 @@
+//! `planwright diff`.
+
+use std::io::{IsTerminal, Write};
+use std::process::Stdio;
+
+use lifecycle::Looked;
+use sandbox::Shape;
+use serde_json::json;
+
+use crate::cli::{App, Format};
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::ui;
+
+/// Show what a plan changed: handed in, landed, or as it stands while somebody works.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan.
+    id: String,
+    /// A histogram of changed lines.
+    #[arg(long, conflicts_with_all = ["name_only", "patch"])]
+    stat: bool,
+    /// The paths alone.
+    #[arg(long, conflicts_with = "patch")]
+    name_only: bool,
+    /// Line by line; the default.
+    #[arg(long)]
+    patch: bool,
+    /// Only these paths.
+    #[arg(last = true, value_name = "PATHSPEC")]
+    paths: Vec<String>,
+}
+
+/// Shows it.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let plan = app.plan(&args.id)?;
+    let lifecycle = app.lifecycle()?;
+    let looked = lifecycle.look(plan)?;
+    if looked.is_empty() {
+        let text = "There is nothing to compare: the plan works on no repository, or nobody has \
+                    begun to work on it.\n";
+        return Ok(Answer::new(
+            json!({ "plan_id": plan, "resources": [] }),
+            text,
+        ));
+    }
+    let shape = if args.stat {
+        Shape::Stat
+    } else if args.name_only {
+        Shape::NameOnly
+    } else {
+        Shape::Patch
+    };
+    if app.format == Format::Json {
+        return told(app, plan, &looked, args);
+    }
+    show(&looked, shape, &args.paths)?;
+    Ok(Answer::new(json!(null), String::new()))
+}
+
+/// Straight to the terminal, through a pager where there is one to read it.
+fn show(looked: &[Looked], shape: Shape, paths: &[String]) -> Result<(), CommandError> {
+    let on_terminal = std::io::stdout().is_terminal();
+    let colour = on_terminal
+        && anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+    for one in looked {
+        if looked.len() > 1 {
+            let mut stdout = anstream::stdout().lock();
+            let heading = ui::styled(ui::BOLD, format!("== {} ==", one.resource));
+            let _ = writeln!(stdout, "{heading}");
+        }
+        let shown = if on_terminal && shape == Shape::Patch {
+            one.look.show_in_pager(shape, colour, paths)
+        } else {
+            one.look.show(shape, colour, paths, Stdio::inherit())
+        };
+        shown.map_err(lifecycle::Error::Sandbox)?;
+    }
+    Ok(())
+}
+
+fn told(
+    app: &App,
+    plan: plan::PlanId,
+    looked: &[Looked],
+    args: &Args,
+) -> Result<Answer, CommandError> {
+    let mut resources = Vec::new();
+    for one in looked {
+        let counted = one
+            .look
+            .counted(&args.paths)
+            .map_err(lifecycle::Error::Sandbox)?;
+        let patch = if args.patch {
+            let text = one
+                .look
+                .text(Shape::Patch, false, &args.paths)
+                .map_err(lifecycle::Error::Sandbox)?;
+            json!(String::from_utf8_lossy(&text))
+        } else {
+            json!(null)
+        };
+        resources.push(json!({
+            "resource": one.resource,
+            "files": counted,
+            "insertions": counted.iter().filter_map(|file| file.insertions).sum::<u64>(),
+            "deletions": counted.iter().filter_map(|file| file.deletions).sum::<u64>(),
+            "patch": patch,
+        }));
+    }
+    let view = app.view(plan)?;
+    Ok(Answer::new(
+        json!({ "plan_id": plan, "resources": resources, "changesets": view.changesets }),
+        String::new(),
+    ))
+}
+
+/// One line on what changed, for people.
+pub fn summary(looked: &[Looked]) -> Result<String, CommandError> {
+    let mut text = String::new();
+    for one in looked {
+        if looked.len() > 1 {
+            text.push_str(&format!("{}\n", ui::styled(ui::BOLD, &one.resource)));
+        }
+        let shown = one
+            .look
+            .text(Shape::Stat, false, &[])
+            .map_err(lifecycle::Error::Sandbox)?;
+        text.push_str(&ui::clean(&String::from_utf8_lossy(&shown)));
+    }
+    Ok(text)
+}

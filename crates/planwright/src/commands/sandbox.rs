@@ -1,0 +1,157 @@
+//! `planwright sandbox`.
+
+use clap::Subcommand;
+use plan::PlanId;
+use serde_json::json;
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::ui;
+
+/// Sandboxes: the private copies that plans are worked on in.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the plans that have sandboxes on this host.
+    List,
+    /// Remove the sandboxes of plans that have ended. Work that did not land is kept under
+    /// refs/planwright/rescue.
+    Clean {
+        /// Only this plan; it must have ended.
+        id: Option<String>,
+    },
+    /// Bring back the sandbox of work that was kept when it was cleaned up, and say where it is.
+    Restore {
+        /// The plan.
+        id: String,
+    },
+}
+
+impl Command {
+    /// Carries it out.
+    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+        match self {
+            Self::List => list(app),
+            Self::Clean { id } => clean(id.as_deref(), app),
+            Self::Restore { id } => restore(&id, app),
+        }
+    }
+}
+
+fn list(app: &App) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let mut table = ui::Table::new(["PLAN", "STANDING", "SANDBOX"]);
+    let mut views = Vec::new();
+    for plan in lifecycle.sandboxes()? {
+        let row = match lifecycle.get_plan(plan) {
+            Ok(row) => row,
+            // Made for a plan of another store, or for one that was never committed.
+            Err(lifecycle::Error::Refused(_)) => {
+                table.row([
+                    (plan.to_string(), ui::BOLD),
+                    ("unknown".to_owned(), ui::WARN),
+                    (String::new(), anstyle::Style::new()),
+                ]);
+                views.push(json!({ "plan_id": plan, "standing": "unknown", "paths": [] }));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (standing, style) = ui::standing(&row);
+        let paths: Vec<String> = lifecycle
+            .sandboxes_of(plan)
+            .map(|found| {
+                found
+                    .iter()
+                    .map(|one| one.path.display().to_string())
+                    .collect()
+            })
+            .unwrap_or_default();
+        table.row([
+            (lifecycle.short_name(plan)?, ui::BOLD),
+            (standing.to_owned(), style),
+            (paths.join(" "), anstyle::Style::new()),
+        ]);
+        views.push(json!({ "plan_id": plan, "standing": standing, "paths": paths }));
+    }
+    let text = if views.is_empty() {
+        "No sandboxes.\n".to_owned()
+    } else {
+        table.to_string()
+    };
+    Ok(Answer::new(json!({ "sandboxes": views }), text))
+}
+
+fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let plans: Vec<PlanId> = match id {
+        Some(id) => vec![app.plan(id)?],
+        None => lifecycle.sandboxes()?,
+    };
+    let mut text = String::new();
+    let mut views = Vec::new();
+    for plan in plans {
+        let row = match lifecycle.get_plan(plan) {
+            Ok(row) => row,
+            Err(lifecycle::Error::Refused(_)) if id.is_none() => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if !row.plan.stage.is_final() {
+            if id.is_some() {
+                return Err(CommandError::new(
+                    Exit::Conflict,
+                    format!("The plan goes on ({}); its sandbox stays.", row.plan.stage),
+                )
+                .hint(format!("planwright cancel {plan}")));
+            }
+            continue;
+        }
+        let handle = lifecycle.short_name(plan)?;
+        let tidied = lifecycle.tidy(&row.plan)?;
+        for kept in &tidied.kept {
+            text.push_str(&format!(
+                "{} {} kept as {}\n",
+                ui::styled(ui::BOLD, &handle),
+                kept.resource,
+                kept.leftover.name
+            ));
+        }
+        if tidied.removed {
+            text.push_str(&format!("{} removed\n", ui::styled(ui::BOLD, &handle)));
+        }
+        let kept: Vec<_> = tidied
+            .kept
+            .iter()
+            .map(|kept| json!({ "resource": kept.resource, "ref": kept.leftover.name, "commit": kept.leftover.commit }))
+            .collect();
+        views.push(json!({ "plan_id": plan, "removed": tidied.removed, "kept": kept }));
+    }
+    if text.is_empty() {
+        text = "Nothing to clean up.\n".to_owned();
+    }
+    Ok(Answer::new(json!({ "cleaned": views }), text))
+}
+
+fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
+    let plan = app.plan(id)?;
+    let restored = app.lifecycle()?.restore(plan)?;
+    if restored.is_empty() {
+        return Err(CommandError::new(
+            Exit::NotFound,
+            "Nothing of this plan was kept.",
+        ));
+    }
+    let text: String = restored
+        .iter()
+        .map(|sandbox| format!("{}\n", sandbox.path.display()))
+        .collect();
+    let data: Vec<_> = restored
+        .iter()
+        .map(|sandbox| json!({ "resource": sandbox.resource, "path": sandbox.path }))
+        .collect();
+    Ok(Answer::new(
+        json!({ "plan_id": plan, "sandboxes": data }),
+        text,
+    ))
+}

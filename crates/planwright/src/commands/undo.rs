@@ -1,0 +1,30 @@
+//! `planwright undo`.
+
+use crate::cli::App;
+use crate::commands::{Answer, Conditions, apply};
+use crate::error::CommandError;
+
+/// Take back what a plan landed: a new plan with the inverse change, merged with what came since.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan that landed.
+    id: String,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    conditions: Conditions,
+}
+
+/// Makes the plan and lands it.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let plan = app.plan(&args.id)?;
+    let lifecycle = app.lifecycle()?;
+    let call = args.conditions.apply(app.call());
+    if !args.yes {
+        let row = lifecycle.get_plan(plan)?;
+        apply::confirm(app, &row, "undo")?;
+    }
+    let undone = lifecycle.undo(plan, &call)?;
+    apply::land(app, undone.done.plan.id, &undone.how, &app.call())
+}

@@ -1,0 +1,103 @@
+//! Looking at a plan's changes, also while somebody works on them: nothing is remembered of a look.
+
+use crate::compare::{Look, Scratch};
+use crate::error::Doing;
+use crate::room::{Room, Workshop};
+use crate::{ObjectId, SandboxError, refs, repository};
+
+impl Workshop {
+    /// A base and a tree, wherever their objects are.
+    pub fn look(
+        &self,
+        room: &Room<'_>,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<Look, SandboxError> {
+        let vault = self.vault(room);
+        let git = vault.git();
+        let in_vault =
+            vault.path().is_dir() && refs::read(&git, &format!("{tree}^{{tree}}"))?.is_some();
+        let repository = self.repository(room.site)?;
+        let git = if in_vault { git } else { repository.git() };
+        for object in [base, tree] {
+            if git.ask(&["cat-file", "-e", object.as_str()])?.code != 0 {
+                return Err(SandboxError::ObjectGone {
+                    path: repository.path().to_owned(),
+                    object: object.to_string(),
+                });
+            }
+        }
+        Ok(Look {
+            git,
+            old: base.to_string(),
+            new: tree.to_string(),
+            _scratch: None,
+        })
+    }
+
+    /// What a commit that landed brought.
+    pub fn look_at_landed(&self, room: &Room<'_>, new: &ObjectId) -> Result<Look, SandboxError> {
+        let repository = self.repository(room.site)?;
+        let git = repository.git();
+        let parent = refs::read(&git, &format!("{new}^1"))?;
+        let old = parent.ok_or_else(|| SandboxError::ObjectGone {
+            path: repository.path().to_owned(),
+            object: new.to_string(),
+        })?;
+        Ok(Look {
+            git,
+            old: old.to_string(),
+            new: new.to_string(),
+            _scratch: None,
+        })
+    }
+
+    /// What a sandbox holds at this moment, if there is one. Its objects are written aside and go
+    /// with the look.
+    pub fn look_inside(&self, room: &Room<'_>) -> Result<Option<Look>, SandboxError> {
+        let Some(sandbox) = self.current(room)? else {
+            return Ok(None);
+        };
+        if !sandbox.path.is_dir() {
+            return Err(SandboxError::SandboxGone { path: sandbox.path });
+        }
+        let vault = self.vault(room);
+        let scratch = self
+            .plan_directory(room.plan)
+            .join(format!("look-{}", std::process::id()));
+        std::fs::create_dir_all(&scratch).doing("made", &scratch)?;
+        let scratch = Scratch(scratch);
+        let index = scratch.0.join("index");
+        repository::copy_index(&sandbox.index, &index)?;
+        let git = vault
+            .git()
+            .with("GIT_OBJECT_DIRECTORY", &scratch.0)
+            .with("GIT_ALTERNATE_OBJECT_DIRECTORIES", vault.objects());
+        let on_tree = git.clone().on_tree(&sandbox.path).with_index(&index);
+        on_tree.run(&["-c", "core.fsync=none", "add", "--all", "--", "."])?;
+        let tree = on_tree.object(&["write-tree"])?;
+        Ok(Some(Look {
+            git,
+            old: sandbox.base.to_string(),
+            new: tree.to_string(),
+            _scratch: Some(scratch),
+        }))
+    }
+
+    /// The tree of a landed commit's first parent, and how many paths it brought: what undoing it
+    /// starts from and ends in.
+    pub fn before_landing(
+        &self,
+        room: &Room<'_>,
+        new: &ObjectId,
+    ) -> Result<(ObjectId, u64), SandboxError> {
+        let look = self.look_at_landed(room, new)?;
+        let tree = refs::read(&look.git, &format!("{}^{{tree}}", look.old))?;
+        let tree = tree.ok_or_else(|| SandboxError::ObjectGone {
+            path: room.site.place.path().to_owned(),
+            object: look.old.clone(),
+        })?;
+        let differences = crate::compare::differences(&look.git, &look.old, &look.new)?;
+        Ok((tree, differences.len() as u64))
+    }
+}
