@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::PlanId;
+use plan::stage::Work;
+use plan::{PlanId, Stage};
 use store::{Clock, PlanRow};
 
 use crate::commands::{self, Answer};
@@ -104,6 +105,11 @@ impl App {
         let handle = self.lifecycle()?.short_name(row.plan.id)?;
         if row.is_blocked() {
             return Ok(Some(format!("planwright why {handle}")));
+        }
+        // Looking, signing and landing are one command for people.
+        let signable = matches!(row.plan.stage, Stage::Execute(Work::Complete));
+        if signable && row.plan.has_targets() {
+            return Ok(Some(format!("planwright apply {handle}")));
         }
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
