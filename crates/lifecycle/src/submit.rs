@@ -173,11 +173,9 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
     }
 }
 
-/// The projects of a new plan, each once; none is changed by being used.
+/// The projects of a new plan, each once; none is changed by being used. Where there is none, that is
+/// said too: who claims the plan in the same commit need not look for any.
 fn used_projects(names: &[Name]) -> ProjectReads {
-    if names.is_empty() {
-        return ProjectReads::None;
-    }
     let names: BTreeSet<&Name> = names.iter().collect();
     ProjectReads::Named(
         names

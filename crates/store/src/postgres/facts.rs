@@ -170,8 +170,10 @@ fn take_turns(schema: &str, reads: &Reads, calls: &mut Vec<Call<'_>>) {
                 .into_iter()
                 .map(|(name, access)| (name, access == Access::Exclusive))
                 .unzip();
-            let schema = schema.to_owned();
-            calls.push((TAKE_PROJECT_TURNS, values![schema, names, alone]));
+            if !names.is_empty() {
+                let schema = schema.to_owned();
+                calls.push((TAKE_PROJECT_TURNS, values![schema, names, alone]));
+            }
         }
         ProjectReads::OfPlan => {
             let plan = reads.plan.as_ref().map(|(id, _)| id.to_string());

@@ -289,13 +289,13 @@ statements! {
         SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
         FROM ( \
             SELECT found.* FROM ( \
-                SELECT plan_id FROM plan_projects WHERE project >= $3 AND (project, plan_id) < ($3, $1) \
+                SELECT project, plan_id FROM plan_projects WHERE project >= $3 AND (project, plan_id) < ($3, $1) \
                 ORDER BY project DESC, plan_id DESC \
             ) used CROSS JOIN LATERAL ( \
                 SELECT plan_id, head, body FROM plans WHERE plan_id = used.plan_id \
                   AND ($4::text IS NULL OR action = $4) AND ($5::text IS NULL OR phase = $5) \
                   AND ($6::text IS NULL OR state = $6) AND (NOT $7::boolean OR needs_person) LIMIT 1 \
-            ) found LIMIT $2 \
+            ) found ORDER BY used.project DESC, used.plan_id DESC LIMIT $2 \
         ) p \
         LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \

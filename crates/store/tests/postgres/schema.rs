@@ -164,8 +164,29 @@ fn a_newer_schema_stops_a_running_store() {
     assert!(matches!(store.snapshot(plan), Err(error) if newer(&error)));
     assert!(matches!(store.events(&Cursor::START, 10), Err(error) if newer(&error)));
     assert!(matches!(store.migrate(), Err(error) if newer(&error)));
-    assert_eq!(store.info().unwrap().schema, Some(2));
+    assert_eq!(store.info().unwrap().schema, Some(3));
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
+}
+
+/// Guards the step from the first schema to the one with projects.
+#[test]
+fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
+    let database = Database::new();
+    let store = database.store();
+    let name: plan::Name = "house".parse().unwrap();
+    store.migrate().unwrap();
+    let mut sql = database.sql();
+    sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
+    sql.run("DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
+    let store = database.store();
+    assert!(matches!(
+        store.project(&name),
+        Err(StoreError::OlderSchema { found: 1, .. })
+    ));
+    assert_eq!(store.migrate().unwrap(), (1, 2));
+    assert_eq!(store.project(&name).unwrap(), None);
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");
 }
 
 /// Guards a changed table not being taken for damage: prepared statements are made anew.
