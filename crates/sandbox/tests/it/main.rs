@@ -3,12 +3,15 @@
 #![allow(
     missing_docs,
     clippy::disallowed_methods,
+    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "this is a test: it starts git and processes of its own, and fails bluntly"
 )]
 
 mod crashes;
 mod landing;
+mod model;
 mod odd;
 mod sandboxes;
+mod schedules;
 mod yard;
