@@ -14,6 +14,7 @@ mod index;
 mod journal;
 mod merge;
 mod message;
+mod part;
 mod turn;
 
 use std::path::Path;

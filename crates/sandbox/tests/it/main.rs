@@ -12,6 +12,7 @@ mod crashes;
 mod landing;
 mod model;
 mod odd;
+mod parts;
 mod sandboxes;
 mod schedules;
 mod yard;
