@@ -150,7 +150,7 @@ pub(crate) fn changes(
     base: &ObjectId,
     tree: &ObjectId,
 ) -> Result<Vec<Change>, SandboxError> {
-    let lines = compare::raw(git, &["-M"], base.as_str(), tree.as_str())?;
+    let lines = compare::raw(git, &["-M"], base.as_str(), tree.as_str(), &[])?;
     Ok(lines
         .into_iter()
         .map(|line| Change {

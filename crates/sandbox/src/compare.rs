@@ -51,7 +51,17 @@ pub(crate) fn differences(
     old: &str,
     new: &str,
 ) -> Result<Vec<Difference>, SandboxError> {
-    let lines = raw(git, &["--no-renames"], old, new)?;
+    differences_in(git, old, new, &[])
+}
+
+/// The same, only in paths that one of these pathspecs chooses; all of them if there is none.
+pub(crate) fn differences_in(
+    git: &Git,
+    old: &str,
+    new: &str,
+    paths: &[String],
+) -> Result<Vec<Difference>, SandboxError> {
+    let lines = raw(git, &["--no-renames"], old, new, paths)?;
     let mut differences: Vec<Difference> = lines
         .into_iter()
         .map(|line| Difference {
@@ -64,17 +74,19 @@ pub(crate) fn differences(
     Ok(differences)
 }
 
-/// git's raw comparison of two trees.
+/// git's raw comparison of two trees, in all paths or in those these pathspecs choose.
 pub(crate) fn raw(
     git: &Git,
     options: &[&str],
     old: &str,
     new: &str,
+    paths: &[String],
 ) -> Result<Vec<RawLine>, SandboxError> {
     let mut arguments = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev"];
     arguments.extend(["--ignore-submodules=none"]);
     arguments.extend(options);
     arguments.extend([old, new, "--"]);
+    arguments.extend(paths.iter().map(String::as_str));
     let output = git.run(&arguments)?;
     let mut fields = git::fields(&output);
     let mut lines = Vec::new();

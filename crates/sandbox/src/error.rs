@@ -88,6 +88,12 @@ pub enum SandboxError {
         /// Why.
         why: &'static str,
     },
+    /// A pathspec that chooses no change.
+    #[error("no change matches `{pathspec}`")]
+    NothingMatches {
+        /// Which.
+        pathspec: String,
+    },
     /// A path that would leave the tree.
     #[error(transparent)]
     Path(#[from] NotATreePath),

@@ -401,21 +401,24 @@ impl Workshop {
         repository: &Repository,
         base: &ObjectId,
     ) -> Result<(), SandboxError> {
+        let git = repository.git();
         let vault = self.vault(room);
-        if refs::read(&vault.git(), &format!("{base}^{{commit}}"))?.is_none() {
+        let name = refs::base(room.plan, &room.name());
+        let (commit, parent) = (format!("{base}^{{commit}}"), format!("{name}^1"));
+        // What lies on top of the base keeps it as well: the rest of another plan does.
+        let [theirs, pinned, below] = refs::read_all(&git, [&commit, &name, &parent])?;
+        let is_pinned = pinned.as_ref() == Some(base) || below.as_ref() == Some(base);
+        if theirs.is_some() {
+            if !is_pinned {
+                git.run(&["update-ref", &name, base.as_str()])?;
+            }
+        } else if refs::read(&vault.git(), &commit)?.is_some() {
+            vault.keep("base", base)?;
+        } else {
             return Err(SandboxError::ObjectGone {
                 path: repository.path().to_owned(),
                 object: base.to_string(),
             });
-        }
-        let git = repository.git();
-        let name = refs::base(room.plan, &room.name());
-        let theirs = git.ask(&["cat-file", "-e", base.as_str()])?.code == 0;
-        if theirs && refs::read(&git, &name)?.as_ref() != Some(base) {
-            git.run(&["update-ref", &name, base.as_str()])?;
-        }
-        if !theirs {
-            vault.keep("base", base)?;
         }
         self.after(Step::BasePinned, repository.path())
     }

@@ -14,6 +14,7 @@ mod index;
 mod journal;
 mod merge;
 mod message;
+mod part;
 mod turn;
 
 use std::path::Path;
@@ -306,14 +307,19 @@ impl Workshop {
                 }
                 continue;
             };
-            let landed = matches!(observe(repository, proposal)?, Seen::Landed | Seen::Removed);
-            if landed && journal.is_of(proposal) {
+            let seen = observe(repository, proposal)?;
+            if seen == Seen::Landed && journal.is_of(proposal) {
                 let lock = match ours {
                     Some(lock) => lock,
                     None => IndexLock::take_again(&checkout.git_dir, room.plan)?,
                 };
                 let kept = self.roll_forward(room, repository, &checkout, &journal, lock)?;
                 return Ok(Some(kept));
+            }
+            // A person who took the change out of the branch again has seen to the files as well:
+            // the half of it that is still to come would only disturb them.
+            if seen == Seen::Removed && journal.is_of(proposal) {
+                exchange::rescue_late_saves(self, room, &checkout, &journal)?;
             }
             Journal::forget(room, &checkout)?;
             if let Some(lock) = ours {
@@ -451,10 +457,6 @@ fn move_ref(
 fn observe(repository: &Repository, proposal: &Proposal) -> Result<Seen, SandboxError> {
     let git = repository.git();
     let tip = refs::read(&git, &proposal.target)?;
-    let expected = Some(&proposal.old).filter(|old| !old.is_nothing());
-    if tip.as_ref() == expected {
-        return Ok(Seen::Untouched);
-    }
     if let Some(tip) = &tip {
         let ancestor = [
             "merge-base",
@@ -462,17 +464,22 @@ fn observe(repository: &Repository, proposal: &Proposal) -> Result<Seen, Sandbox
             proposal.new.as_str(),
             tip.as_str(),
         ];
-        if tip == &proposal.new || git.ask(&ancestor)?.code == 0 {
+        let known = tip == &proposal.old;
+        if tip == &proposal.new || (!known && git.ask(&ancestor)?.code == 0) {
             return Ok(Seen::Landed);
         }
     }
+    // A target that is where it was may have been put back there: somebody took the change out.
     let log = ["log", "-g", "--format=%H", &proposal.target, "--"];
     let answered = git.ask(&log)?;
     let was_there = String::from_utf8_lossy(&answered.stdout)
         .lines()
         .any(|line| line == proposal.new.as_str());
+    let expected = Some(&proposal.old).filter(|old| !old.is_nothing());
     Ok(if was_there {
         Seen::Removed
+    } else if tip.as_ref() == expected {
+        Seen::Untouched
     } else {
         Seen::Moved
     })

@@ -206,6 +206,25 @@ fn a_lock_removed_by_hand_does_not_stop_recovery() {
     }
 }
 
+/// Half a change must not come back into files that the person has put right by themselves.
+#[test]
+fn a_killed_landing_the_person_reset_by_hand_stays_reset() {
+    for step in [Step::RefMoved, Step::SomeExchanged, Step::IndexWritten] {
+        let yard = Yard::new();
+        let start = yard.tip();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        kill_at(step, "land", &yard, Some(&proposal));
+        std::fs::remove_file(yard.path().join(".git/index.lock")).unwrap();
+        yard.git(&["reset", "-q", "--hard", start.as_str()]);
+        yard.git(&["clean", "-qfd"]);
+        let landed = yard.land(plan(1), 3, &proposal);
+        assert_eq!(landed, Landed::Removed, "{step:?}");
+        assert_eq!(yard.tip(), start, "{step:?}");
+        yard.assert_clean();
+        yard.assert_tidy();
+    }
+}
+
 #[test]
 fn somebody_elses_lock_is_waited_for_and_never_removed() {
     let yard = Yard::new();

@@ -371,6 +371,19 @@ fn what_becomes_of_a_proposal_is_looked_up() {
 }
 
 #[test]
+fn a_landing_the_person_took_back_is_not_landed_again() {
+    let yard = Yard::new();
+    let start = yard.tip();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    yard.land(plan(1), 2, &proposal);
+    yard.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    assert_eq!(yard.land(plan(1), 3, &proposal), Landed::Removed);
+    assert_eq!(yard.tip(), start);
+    yard.assert_clean();
+    yard.assert_tidy();
+}
+
+#[test]
 fn two_plans_into_one_branch_at_once_both_arrive() {
     let yard = Yard::new();
     let mut results = Vec::new();

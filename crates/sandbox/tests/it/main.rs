@@ -3,12 +3,16 @@
 #![allow(
     missing_docs,
     clippy::disallowed_methods,
+    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "this is a test: it starts git and processes of its own, and fails bluntly"
 )]
 
 mod crashes;
 mod landing;
+mod model;
 mod odd;
+mod parts;
 mod sandboxes;
+mod schedules;
 mod yard;

@@ -54,6 +54,16 @@ impl Yard {
         Self::in_directory(directory)
     }
 
+    /// The same in memory where the system has some to offer: for many short tests that are not
+    /// about what survives a crash of the machine.
+    pub fn empty_in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
+        let directory = directory.unwrap();
+        std::fs::create_dir(directory.path().join("shop")).unwrap();
+        Self::in_directory(directory)
+    }
+
     /// The yard another process made, which is not ours to remove.
     pub fn found(path: &Path) -> Self {
         let directory = tempfile::TempDir::new().unwrap();
