@@ -72,7 +72,7 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
         }
         Operation::ExecutePlan { plan } => lifecycle.execute_plan(plan, by)?,
         Operation::ApplyPlan { plan } => lifecycle.apply_plan(plan, by)?,
-        Operation::Approve { plan } => lifecycle.approve(plan, by)?,
+        Operation::Approve { plan } => lifecycle.approve(plan, &plan::How::default(), by)?,
         Operation::PrepareApply { plan, epoch } => {
             lifecycle.prepare_apply(plan, Epoch(epoch), &[], by)?
         }
@@ -225,7 +225,13 @@ fn failed(error: Error) -> Answer {
             Answer::Refused(told)
         }
         Error::Blocked(_) => Answer::Blocked,
-        Error::KeyReused { .. } | Error::Expr(_) => Answer::Refused(refused(error.to_string())),
+        Error::KeyReused { .. }
+        | Error::Expr(_)
+        | Error::Sandbox(_)
+        | Error::NoHands
+        | Error::WaitingForHost { .. }
+        | Error::ResourceGone { .. }
+        | Error::LandedOnBranch { .. } => Answer::Refused(refused(error.to_string())),
         Error::Store(error) => Answer::Failed(error.to_string()),
         Error::Unknown(error) => Answer::Unknown(error.to_string()),
     }

@@ -114,6 +114,7 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
         SandboxError::SandboxGone { .. } => new(Exit::NotFound, "sandbox_gone").hint(
             "Start over: planwright retry ID --fresh, after failing or reclaiming the phase.",
         ),
+        SandboxError::NothingMatches { .. } => new(Exit::NotFound, "nothing_matches"),
         SandboxError::Uncapturable { .. } | SandboxError::Path(_) => {
             new(Exit::Conflict, "uncapturable")
         }

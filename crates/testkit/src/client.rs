@@ -278,6 +278,8 @@ impl Client {
             Command::CompleteExecute {
                 epoch,
                 result: samples::result(goal),
+                captured: Vec::new(),
+                allow_empty: false,
                 judgement: self.judge(plan, Gate::Result),
             },
         );
@@ -288,7 +290,12 @@ impl Client {
     #[track_caller]
     pub fn landing(&self, goal: &str) -> (PlanId, Epoch) {
         let plan = self.finished(goal);
-        self.must(plan, Command::Approve);
+        self.must(
+            plan,
+            Command::Approve {
+                how: plan::How::default(),
+            },
+        );
         let judgement = self.judge(plan, Gate::Apply);
         self.must(plan, Command::ApplyPlan { judgement });
         (plan, self.claim(plan, LONG))

@@ -76,6 +76,7 @@ pub fn git(text: &str) -> Resource {
 /// A plan for a goal, with something to land on.
 pub fn goal(id: PlanId, text: &str) -> NewPlan {
     NewPlan {
+        bases: Vec::new(),
         id,
         action: None,
         goal: Some(text.to_owned()),
@@ -118,6 +119,7 @@ pub fn result(word: &str) -> ResultContent {
             target: "refs/heads/main".to_owned(),
             base: "b".repeat(40),
             tree: format!("tree-of-{word}"),
+            changes: None,
         }],
     }
 }

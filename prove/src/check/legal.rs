@@ -106,6 +106,7 @@ fn may_follow(before: Option<&Standing>, event: &Event) -> bool {
             epoch,
             ..
         } => state == Queued && *claimed == phase && epoch.0 == before.epoch + 1,
+        Event::BasesRecorded { .. } => phase != Phase::Apply && state == Processing,
         Event::StrategizeCompleted { .. } => phase == Phase::Strategize && state == Processing,
         Event::ExecuteEntered { .. } => phase == Phase::Strategize && state == Complete,
         Event::ChangesetSealed { .. } => phase == Phase::Execute && state == Processing,
@@ -144,7 +145,8 @@ fn may_follow(before: Option<&Standing>, event: &Event) -> bool {
 /// The epoch under whose authority an event was written, where only the holder may write it.
 fn authority(event: &Event) -> Option<u64> {
     match event {
-        Event::StrategizeCompleted { epoch }
+        Event::BasesRecorded { epoch, .. }
+        | Event::StrategizeCompleted { epoch }
         | Event::ExecuteCompleted { epoch, .. }
         | Event::ApplyPrepared { epoch, .. }
         | Event::ApplyWithdrawn { epoch }

@@ -93,11 +93,11 @@ impl Lifecycle {
             self.apply_plan(plan, &next)?;
         }
         let claim = self.start_apply(plan, owner, LEASE, &next)?;
-        self.drive_apply(claim)
+        self.drive_apply(&claim)
     }
 
     /// Brings a claimed landing to its end.
-    pub fn drive_apply(&self, claim: Claim) -> Result<Driven, Error> {
+    pub fn drive_apply(&self, claim: &Claim) -> Result<Driven, Error> {
         let (id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
         match self.drive(id, epoch, &call) {
             Err(error @ Error::Sandbox(_)) => {
@@ -280,10 +280,16 @@ impl Lifecycle {
                 plan: plan.id,
                 site: &site,
             };
-            let outcome = Outcome {
-                base: object(&tree.base)?,
-                tree: object(&tree.tree)?,
-            };
+            let mut outcome = outcome_of(tree)?;
+            if !approval.how.paths.is_empty() {
+                outcome = match workshop.restrict(&room, &outcome, &approval.how.paths) {
+                    // With several resources a path need not be in each of them.
+                    Err(SandboxError::NothingMatches { .. }) if plan.resources.len() > 1 => {
+                        continue;
+                    }
+                    other => other?,
+                };
+            }
             match workshop.propose(&room, epoch, &outcome, &how, &message)? {
                 Proposed::Ready(proposal) => moves.push(RefMove {
                     resource: tree.resource.clone(),
@@ -376,38 +382,70 @@ impl Lifecycle {
                 None => Ok(None),
             };
         }
-        let left = |resource: &str| !arrived.iter().any(|one| one == resource);
-        let rest = self.rest_of(plan, &intent.moves, left);
+        let rest = self.rest_of(plan, &intent.moves, &arrived)?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
         let done = self.complete_apply(plan.id, epoch, arrived, rest, call)?;
         Ok(Some(landed(done, kept, rest_id)))
     }
 
-    /// Resources that could not land any more after another had, as a plan of their own.
+    /// What did not land, as a plan of its own: resources that could not any more after another had,
+    /// and the paths that were left out.
     fn rest_of(
         &self,
         plan: &Plan,
         moves: &[RefMove],
-        left: impl Fn(&str) -> bool,
-    ) -> Option<LinkedPlan> {
-        let resources: Vec<String> = moves
-            .iter()
-            .map(|step| step.resource.clone())
-            .filter(|resource| left(resource))
-            .collect();
-        if resources.is_empty() {
-            return None;
+        arrived: &[String],
+    ) -> Result<Option<LinkedPlan>, Error> {
+        let partly = plan
+            .approval
+            .as_ref()
+            .is_some_and(|approval| !approval.how.paths.is_empty());
+        let id = self.ids.plan();
+        let mut left = Vec::new();
+        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+            let step = moves.iter().find(|step| step.resource == tree.resource);
+            let landed = step.filter(|step| arrived.contains(&step.resource));
+            match landed {
+                Some(step) if partly => left.extend(self.left_out(plan, id, tree, step)?),
+                Some(_) => {}
+                None if step.is_some() || (partly && tree.changes != Some(0)) => {
+                    left.push(tree.clone());
+                }
+                None => {}
+            }
         }
-        let trees = plan.result.iter().flat_map(|result| &result.trees);
-        let trees = trees.filter(|tree| resources.contains(&tree.resource));
-        Some(LinkedPlan {
-            id: self.ids.plan(),
+        Ok((!left.is_empty()).then(|| LinkedPlan {
+            id,
+            resources: left.iter().map(|tree| tree.resource.clone()).collect(),
             result: ResultContent {
                 report: None,
-                trees: trees.cloned().collect(),
+                trees: left,
             },
-            resources,
-        })
+        }))
+    }
+
+    /// The paths of a resource that were left out, based on what landed.
+    fn left_out(
+        &self,
+        plan: &Plan,
+        for_plan: PlanId,
+        tree: &ResultTree,
+        step: &RefMove,
+    ) -> Result<Option<ResultTree>, Error> {
+        let site = self.site_named(plan, &tree.resource)?;
+        let room = Room {
+            plan: plan.id,
+            site: &site,
+        };
+        let whole = outcome_of(tree)?;
+        let workshop = &self.hands()?.workshop;
+        let rest = workshop.rest(&room, for_plan, &whole, &object(&step.new)?)?;
+        Ok(rest.map(|rest| ResultTree {
+            base: rest.base.to_string(),
+            tree: rest.tree.to_string(),
+            changes: None,
+            ..tree.clone()
+        }))
     }
 
     fn hinder_by(
@@ -484,6 +522,13 @@ impl Lifecycle {
 fn holds(plan: &Plan, epoch: Epoch) -> bool {
     let holder = plan.stage.holder();
     holder.is_some_and(|holder| holder.epoch == epoch)
+}
+
+fn outcome_of(tree: &ResultTree) -> Result<Outcome, Error> {
+    Ok(Outcome {
+        base: object(&tree.base)?,
+        tree: object(&tree.tree)?,
+    })
 }
 
 fn proposal_of(step: &RefMove) -> Result<Proposal, Error> {

@@ -27,8 +27,8 @@ impl Lifecycle {
                 site: &site,
             };
             let landed = plan.landed.iter().find(|step| step.resource == site.name);
-            let trees = plan.result.iter().flat_map(|result| &result.trees);
-            let tree = trees.filter(|tree| tree.resource == site.name).next_back();
+            let mut trees = plan.result.iter().flat_map(|result| &result.trees);
+            let tree = trees.rfind(|tree| tree.resource == site.name);
             let working = matches!(
                 plan.stage,
                 Stage::Execute(

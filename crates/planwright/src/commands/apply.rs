@@ -28,6 +28,9 @@ pub struct Args {
     arrival: Arrival,
     #[command(flatten)]
     conditions: Conditions,
+    /// Only these paths; the rest becomes a plan of its own.
+    #[arg(last = true, value_name = "PATHSPEC")]
+    paths: Vec<String>,
 }
 
 /// How a result arrives.
@@ -84,7 +87,10 @@ impl Arrival {
 /// Signs and lands.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(&args.id)?;
-    let how = args.arrival.how()?;
+    let how = How {
+        paths: args.paths.clone(),
+        ..args.arrival.how()?
+    };
     let call = args.conditions.apply(app.call());
     let row = app.lifecycle()?.get_plan(plan)?;
     if !args.yes && to_be_signed(&row) {
@@ -175,7 +181,7 @@ fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
             if let Some(rest) = rest {
                 answer.messages.push(Message {
                     level: "warn",
-                    text: format!("What could not land any more is now plan {rest}."),
+                    text: format!("What did not land is now plan {rest}."),
                 });
             }
             if done.plan.has_targets() {
