@@ -411,7 +411,7 @@ statements! {
         SELECT plan_id FROM plans p \
         WHERE ARRAY(SELECT project FROM plan_projects u WHERE u.plan_id = p.plan_id ORDER BY project) \
            <> ARRAY(SELECT DISTINCT (r ->> 'project') COLLATE \"C\" \
-                    FROM jsonb_array_elements(p.body::jsonb -> 'resources') r ORDER BY 1) \
+                    FROM json_array_elements(p.body::json -> 'resources') r ORDER BY 1) \
            OR EXISTS (SELECT FROM plan_projects u \
                       WHERE u.plan_id = p.plan_id AND u.live = (p.state IN ('applied', 'cancelled'))) LIMIT $1";
 
