@@ -8,7 +8,7 @@ use plan::invariant::{Check, Gate, RuleDraft};
 use plan::plan::Limits;
 use plan::project::{Place, Resource};
 use plan::stage::{RefMove, ResultContent, ResultTree};
-use plan::{Actors, Name, PlanId, Project, Timestamp};
+use plan::{Actors, Command, How, Name, PlanId, Project, Timestamp};
 
 /// The project of sample plans, with what it is called in them.
 pub const PROJECT: &str = "sample";
@@ -152,4 +152,11 @@ pub fn modified(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> Entry {
     entry.before = Some(before.to_owned());
     entry.after = Some(after.to_owned());
     entry
+}
+
+/// Signs a result, to land in the usual way.
+pub fn approve() -> Command {
+    Command::Approve {
+        how: How::default(),
+    }
 }

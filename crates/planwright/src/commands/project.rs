@@ -301,7 +301,7 @@ fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandEr
 }
 
 fn shown(project: &Project) -> Answer {
-    let mut text = format!("{}", ui::styled(ui::BOLD, &project.name));
+    let mut text = ui::styled(ui::BOLD, &project.name);
     if let Some(paused) = &project.paused {
         text.push_str(&format!("  paused by {} at {}", paused.by, paused.at));
     }

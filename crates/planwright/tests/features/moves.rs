@@ -281,7 +281,7 @@ pub fn call(engine: &Lifecycle, world: &World, command: &str, call: &Call) -> Re
         "start-apply" => engine.start_apply(plan, "second", LONG, call).map(drop),
         "execute-plan" => engine.execute_plan(plan, call).map(drop),
         "apply-plan" => engine.apply_plan(plan, call).map(drop),
-        "approve" => engine.approve(plan, call).map(drop),
+        "approve" => engine.approve(plan, &plan::How::default(), call).map(drop),
         "reclaim" => engine.reclaim(plan, call).map(drop),
         "retry" => engine.retry(plan, false, None, call).map(drop),
         "cancel" => engine.cancel(plan, None, call).map(drop),

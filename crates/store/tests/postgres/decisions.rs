@@ -124,6 +124,7 @@ pub fn decision(change: PlanChange, rows: Vec<Row>, now: Timestamp) -> Decision 
 /// The first step of a plan.
 pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
     let created = Created {
+        bases: Vec::new(),
         goal: "Tidy the kitchen".into(),
         action: None,
         arguments: BTreeMap::new(),

@@ -93,6 +93,7 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
     Box::new(move |facts, now| {
         assert!(facts.plan.is_none(), "{id} is there already");
         let created = Event::Created(Box::new(Created {
+            bases: Vec::new(),
             goal: goal.clone().into(),
             action: None,
             arguments: BTreeMap::new(),

@@ -431,6 +431,8 @@ fn a_successor_seals_what_was_left_open(bench: &Bench) {
         Command::CompleteExecute {
             epoch,
             result,
+            captured: Vec::new(),
+            allow_empty: false,
             judgement,
         },
     );

@@ -115,7 +115,7 @@ fn readers_never_see_less_than_what_was_answered(bench: &Bench) {
     };
     watched(4, look, || {
         for _ in 0..60 {
-            let committed = writer.must(plan, Command::Approve);
+            let committed = writer.must(plan, testkit::samples::approve());
             answered.store(committed.receipt.version.unwrap().0, Ordering::SeqCst);
         }
     });

@@ -109,6 +109,8 @@ fn is_fenced(client: &Client, plan: plan::PlanId, epoch: Epoch) {
         Command::CompleteExecute {
             epoch,
             result: samples::result("late"),
+            captured: Vec::new(),
+            allow_empty: false,
             judgement: client.judge(plan, plan::invariant::Gate::Result),
         },
         Command::Fail {

@@ -124,7 +124,9 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
         for _ in 0..4 {
             let epoch = client.claim(own, LONG);
             client.must(own, Command::Release { epoch });
-            client.person("ada").must(shared, Command::Approve);
+            client
+                .person("ada")
+                .must(shared, testkit::samples::approve());
             count(1);
         }
         count(client.plan(own).version.0);
@@ -236,7 +238,7 @@ fn waiting_ends_when_another_handle_commits(bench: &Bench) {
         // More than one, since the first may have come before the wait began.
         let started = Instant::now();
         while !waiting.is_finished() && started.elapsed() < TOO_LONG {
-            client.must(plan, Command::Approve);
+            client.must(plan, testkit::samples::approve());
             thread::sleep(Duration::from_millis(20));
         }
         let waited = waiting.join().unwrap();

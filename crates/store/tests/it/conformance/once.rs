@@ -95,7 +95,13 @@ fn an_unrelated_commit_leads_to_a_new_decision_not_to_a_refusal(bench: &Bench) {
     let mut versions: Vec<Version> = bench
         .race(8, |number, racer| {
             let racer = racer.person(&format!("p{number}"));
-            let sign = |_| racer.must(plan, Command::Approve).receipt.version.unwrap();
+            let sign = |_| {
+                racer
+                    .must(plan, testkit::samples::approve())
+                    .receipt
+                    .version
+                    .unwrap()
+            };
             (0..5).map(sign).collect::<Vec<_>>()
         })
         .concat();
@@ -158,7 +164,7 @@ fn a_refusal_writes_nothing(bench: &Bench) {
         })),
         client.submit(Command::Use(samples::goal(client.ids().plan(), " "))),
         client.on(nobody, Command::Cancel { reason: None }),
-        client.on(queued, Command::Approve),
+        client.on(queued, testkit::samples::approve()),
         client.on(
             working,
             client.worker("late").start(working, Phase::Execute, LONG),

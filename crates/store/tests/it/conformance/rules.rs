@@ -268,6 +268,8 @@ fn evidence_is_that_of_the_current_entry(bench: &Bench) {
         Command::CompleteExecute {
             epoch,
             result,
+            captured: Vec::new(),
+            allow_empty: false,
             judgement,
         },
     );

@@ -540,7 +540,7 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
             rule: format!("rule-{number}").parse().unwrap(),
             reason: text(),
         },
-        Act::Approve => Command::Approve,
+        Act::Approve => testkit::samples::approve(),
         Act::Withdraw(authority) => Command::WithdrawApply {
             epoch: epoch(authority),
         },
@@ -602,7 +602,7 @@ fn forward(plan: &Plan, client: &Client) -> Command {
         },
         (Stage::Execute(Work::Processing(_)), _) => forward_in_execute(plan, client),
         (Stage::Execute(_), _) if plan.has_targets() && plan.valid_approval().is_none() => {
-            Command::Approve
+            testkit::samples::approve()
         }
         (Stage::Execute(_), _) => Command::ApplyPlan {
             judgement: judge(Gate::Apply),
@@ -664,6 +664,8 @@ fn forward_in_execute(plan: &Plan, client: &Client) -> Command {
         Some(_) => Command::CompleteExecute {
             epoch,
             result: samples::result("it"),
+            captured: Vec::new(),
+            allow_empty: false,
             judgement: client.judge(plan.id, Gate::Result),
         },
     }

@@ -225,6 +225,7 @@ fn every_field_of_an_entry_survives(bench: &Bench) {
         mode: Some("100755".to_owned()),
         actor: Some(ODD_TEXTS[1].to_owned()),
         tool: Some(ODD_TEXTS[2].to_owned()),
+        unseen: true,
     };
     let into = Into::OnlyOpen;
     client.must(

@@ -79,6 +79,8 @@ fn commands(client: &Client) -> Vec<(Option<PlanId>, Command)> {
             Command::CompleteExecute {
                 epoch,
                 result: samples::result("it"),
+                captured: Vec::new(),
+                allow_empty: false,
                 judgement: client.judge(executing, Gate::Result),
             },
         ),
@@ -208,7 +210,11 @@ fn under_failing_commits_every_answer_is_true(bench: &Bench) {
                     let id = person.ids().plan();
                     let new = Command::Use(samples::goal(id, "maybe"));
                     let created = is_done(&person.submit(new));
-                    (id, created, is_done(&person.on(shared, Command::Approve)))
+                    (
+                        id,
+                        created,
+                        is_done(&person.on(shared, testkit::samples::approve())),
+                    )
                 })
                 .collect::<Vec<_>>()
         });
@@ -337,6 +343,8 @@ fn judged_again(client: &Client, plan: Option<PlanId>, command: Command) -> Comm
         Command::CompleteExecute { epoch, result, .. } => Command::CompleteExecute {
             epoch,
             result,
+            captured: Vec::new(),
+            allow_empty: false,
             judgement: judge(Gate::Result),
         },
         Command::PrepareApply { epoch, moves, .. } => Command::PrepareApply {
