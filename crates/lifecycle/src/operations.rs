@@ -334,6 +334,22 @@ impl Lifecycle {
         )
     }
 
+    /// Takes the lease of a holder that is gone: it signed in on this host and its process has ended,
+    /// or the lease has expired.
+    pub fn reclaim_from_the_gone(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        let row = self.get_plan(plan)?;
+        let gone = match (row.plan.stage.holder(), &self.hands) {
+            (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
+            (Some(_) | None, _) => false,
+        };
+        let grounds = if gone {
+            Grounds::OwnerDead
+        } else {
+            Grounds::Expired
+        };
+        self.run(plan, Command::Reclaim { grounds }, call)
+    }
+
     /// Takes every lease that has expired, at most `limit`. What somebody else reclaimed or renewed
     /// in the meantime is left alone.
     pub fn reclaim_expired(&self, limit: usize, call: &Call) -> Result<Vec<Plan>, Error> {

@@ -22,10 +22,9 @@ pub struct Surroundings {
     pub config_home: Option<OsString>,
 }
 
-/// The oldest git that has all we ask of it: it merges in the object database from a given base,
-/// and says what a sparse checkout shows.
+/// The oldest git that merges in the object database.
 pub fn minimum_version() -> &'static str {
-    "2.41"
+    "2.38"
 }
 
 /// Settings of every call: nothing runs, asks, fetches or tidies up behind our back.
@@ -337,7 +336,7 @@ pub(crate) fn version(surroundings: &Surroundings) -> Result<String, SandboxErro
         .split('.')
         .map(|part| part.parse::<u32>().unwrap_or(0));
     let known = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if known < (2, 41) {
+    if known < (2, 38) {
         return Err(SandboxError::OldGit {
             found,
             needed: minimum_version(),

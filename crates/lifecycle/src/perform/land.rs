@@ -70,6 +70,11 @@ impl Lifecycle {
         let row = self.get_plan(plan)?;
         self.check_reach(&row.plan)?;
         let next = call.follow_up();
+        // Held until the landing has ended: whoever comes after a crash need not wait for the lease.
+        let _presence = match &self.hands {
+            Some(hands) => Some(hands.workshop.sign_in(owner)?),
+            None => None,
+        };
         if let Stage::Apply(landing) = &row.plan.stage {
             match landing {
                 Landing::Constrained(_) => {
@@ -81,7 +86,7 @@ impl Lifecycle {
                 }
                 Landing::Processing(..) => {
                     // Whoever landed it is gone, or this is refused with who it is.
-                    self.reclaim(plan, call)?;
+                    self.reclaim_from_the_gone(plan, call)?;
                 }
                 Landing::Queued(..)
                 | Landing::AwaitingInput(..)

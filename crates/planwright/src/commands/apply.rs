@@ -106,11 +106,10 @@ pub fn land(
     how: &How,
     call: &lifecycle::Call,
 ) -> Result<Answer, CommandError> {
-    let owner = format!(
-        "{} (apply, process {})",
-        crate::home::person(),
-        std::process::id()
-    );
+    // Process numbers come again; with the moment, nobody else has had this name.
+    let moment = app.clock.now().0;
+    let process = std::process::id();
+    let owner = format!("{} (apply {process}-{moment:x})", crate::home::person());
     let driven = app.lifecycle()?.apply(plan, how, &owner, call)?;
     describe(app, driven)
 }

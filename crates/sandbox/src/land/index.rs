@@ -117,7 +117,7 @@ pub(super) fn build(
     copy_index(&checkout.git_dir.join("index"), &index)?;
     let git = repository.git_on(checkout, &index);
     git.run(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
-    hide_what_is_out_of_sight(repository, &git, head, new)?;
+    hide_what_is_out_of_sight(repository, checkout, &git, head, new)?;
     git.ask(&["update-index", "-q", "--refresh"])?;
     Ok(index)
 }
@@ -125,6 +125,7 @@ pub(super) fn build(
 /// In a sparse checkout, marks what the change brings outside of it.
 fn hide_what_is_out_of_sight(
     repository: &Repository,
+    checkout: &Checkout,
     git: &Git,
     head: &ObjectId,
     new: &ObjectId,
@@ -133,19 +134,25 @@ fn hide_what_is_out_of_sight(
     if git.ask(&sparse)?.stdout != b"true\n" {
         return Ok(());
     }
-    let mut brought = Vec::new();
-    for difference in repository.differences(head, new)? {
-        if difference.after.is_some() {
-            brought.extend(difference.path.as_bytes());
-            brought.push(0);
-        }
+    let patterns = checkout.git_dir.join("info/sparse-checkout");
+    if !patterns.is_file() {
+        return Ok(());
     }
-    let in_sight = git.run_with(&["sparse-checkout", "check-rules", "-z"], &brought)?;
+    // The patterns say what is shown, in the words of an ignore file.
+    let mut shown = std::ffi::OsString::from("--exclude-from=");
+    shown.push(&patterns);
+    let arguments = ["ls-files", "-z", "--cached", "--ignored"].map(std::ffi::OsStr::new);
+    let in_sight = git.run(&[&arguments[..], &[shown.as_os_str()]].concat())?;
     let in_sight: BTreeSet<&[u8]> = git::fields(&in_sight).collect();
+    let brought = repository.differences(head, new)?;
+    let brought = brought.iter().filter(|one| one.after.is_some());
     let mut hidden = Vec::new();
-    for path in git::fields(&brought).filter(|path| !in_sight.contains(path)) {
-        hidden.extend(path);
-        hidden.push(0);
+    for difference in brought {
+        let path = difference.path.as_bytes();
+        if !in_sight.contains(path) {
+            hidden.extend(path);
+            hidden.push(0);
+        }
     }
     let hide = ["update-index", "--skip-worktree", "-z", "--stdin"];
     git.run_with(&hide, &hidden).map(drop)

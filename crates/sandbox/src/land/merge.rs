@@ -14,8 +14,10 @@ pub(crate) struct Merged {
     pub conflicts: Vec<TreePath>,
 }
 
-/// Brings what happened from `base` to `work` onto `tip`. The base is said, not looked for: what a
-/// person took out of their history since must not come back.
+/// Brings what happened from `base` to `work`, which is a commit on it, onto `tip`.
+///
+/// The base is said, not looked for: what a person took out of their history since must not come
+/// back. So the target's tree is committed on the base, too, and nothing else is in common.
 pub(crate) fn merge(
     vault: &Vault,
     base: &ObjectId,
@@ -28,15 +30,14 @@ pub(crate) fn merge(
             conflicts: Vec::new(),
         });
     }
-    let base = format!("--merge-base={base}");
+    let ours = vault.commit(&vault.tree_of(tip)?, Some(base), "Target")?;
     let arguments = [
         "merge-tree",
         "--write-tree",
         "-z",
         "--name-only",
         "--no-messages",
-        &base,
-        tip.as_str(),
+        ours.as_str(),
         work.as_str(),
     ];
     let answered = vault.git().ask(&arguments)?;

@@ -1,0 +1,359 @@
+//! A change travels from a sandbox into a repository, and back.
+
+use sandbox::Step;
+
+use crate::yard::Yard;
+
+#[test]
+fn a_change_travels_into_the_repository_and_back() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    let start = yard.git(&["rev-parse", "HEAD"]);
+    let diff = yard.ok(&["diff", &plan]);
+    let files = diff["resources"][0]["files"].as_array().unwrap();
+    let paths: Vec<&str> = files
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["new.txt", "src/a.txt"]);
+    assert_eq!(diff["resources"][0]["insertions"], 2);
+    // Nobody can be asked without a terminal, and nothing happens unasked.
+    yard.bad(6, &["apply", &plan], "no terminal");
+    assert_eq!(yard.git(&["rev-parse", "HEAD"]), start);
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.state_of(&plan), "apply/applied");
+    assert_eq!(yard.git(&["rev-parse", "HEAD^"]), start);
+    assert_eq!(yard.read("new.txt"), "new\n");
+    yard.assert_tidy();
+    let said = yard.git(&[
+        "log",
+        "-1",
+        "--format=%an|%s|%(trailers:key=Planwright-Plan,valueonly)",
+    ]);
+    assert_eq!(said, format!("Ada|Tidy the shop|{plan}"));
+    // Landing again is refused, and lands nothing.
+    yard.bad(4, &["apply", &plan, "--yes"], "applied");
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2");
+    // The person goes on; undoing leaves their work alone.
+    yard.write("src/b.txt", "alpha\nBETA\n");
+    yard.commit("by hand");
+    let undone = yard.ok(&["undo", &plan, "--yes"]);
+    assert_eq!(undone["origin"]["kind"], "undo_of");
+    assert!(yard.read("src/a.txt").ends_with("five\nsix\n"));
+    assert!(!yard.shop().join("new.txt").exists());
+    assert_eq!(yard.read("src/b.txt"), "alpha\nBETA\n");
+    yard.assert_tidy();
+    // And an undo can be undone.
+    let undo = undone["plan_id"].as_str().unwrap();
+    yard.ok(&["undo", undo, "--yes"]);
+    assert!(yard.read("src/a.txt").ends_with("five\nSIX\n"));
+    assert_eq!(yard.read("src/b.txt"), "alpha\nBETA\n");
+    yard.assert_tidy();
+}
+
+/// G7: killed after every step of landing, by SIGKILL, and then told to land again.
+#[test]
+fn apply_can_be_killed_anywhere_and_repeating_it_lands_exactly_once() {
+    let first = Step::ALL
+        .iter()
+        .position(|step| *step == Step::Fenced)
+        .unwrap();
+    let last = Step::ALL
+        .iter()
+        .position(|step| *step == Step::Unpinned)
+        .unwrap();
+    for step in &Step::ALL[first..=last] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        yard.killed(step.as_str(), &["apply", &plan, "--yes"]);
+        let text = yard.read("src/a.txt");
+        assert!(
+            text.ends_with("five\nsix\n") || text.ends_with("five\nSIX\n"),
+            "{step:?}: {text:?}"
+        );
+        if yard.state_of(&plan) != "apply/applied" {
+            yard.ok(&["apply", &plan, "--yes"]);
+        }
+        assert_eq!(yard.state_of(&plan), "apply/applied", "{step:?}");
+        assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2", "{step:?}");
+        assert!(yard.read("src/a.txt").ends_with("five\nSIX\n"), "{step:?}");
+        assert_eq!(yard.read("new.txt"), "new\n", "{step:?}");
+        assert_eq!(yard.git(&["status", "--porcelain"]), "", "{step:?}");
+        assert!(!yard.shop().join(".git/index.lock").exists(), "{step:?}");
+        assert!(!yard.shop().join(".git/planwright").exists(), "{step:?}");
+    }
+}
+
+#[test]
+fn past_the_point_of_no_return_there_is_no_way_back() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.killed("ref-moved", &["apply", &plan, "--yes"]);
+    yard.bad(4, &["cancel", &plan], "");
+    yard.bad(4, &["revert", &plan, "--reason", "no"], "");
+    yard.bad(4, &["revise", &plan, "better"], "");
+    yard.ok(&["apply", &plan]);
+    assert_eq!(yard.state_of(&plan), "apply/applied");
+    yard.assert_tidy();
+}
+
+#[test]
+fn a_full_disk_while_landing_leaves_the_plan_ready_to_land_again() {
+    for step in ["objects-copied", "staged", "ref-moved", "all-exchanged"] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        let run = yard
+            .program
+            .run(["--format", "json", "apply", &plan, "--yes"])
+            .set("PLANWRIGHT_FAULT", format!("step:{step}:fail"));
+        let said = run.finish();
+        assert_eq!(said.code(), Some(1), "{step}: {said:?}");
+        yard.ok(&["apply", &plan, "--yes"]);
+        assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2", "{step}");
+        yard.assert_tidy();
+    }
+}
+
+#[test]
+fn two_applies_at_once_land_once() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    let words = ["--format", "json", "apply", plan.as_str(), "--yes"];
+    let running: Vec<_> = (0..4).map(|_| yard.program.run(words).start()).collect();
+    let codes: Vec<_> = running
+        .into_iter()
+        .map(|one| one.finish().code().unwrap())
+        .collect();
+    assert_eq!(
+        codes.iter().filter(|code| **code == 0).count(),
+        1,
+        "{codes:?}"
+    );
+    assert!(codes.iter().all(|code| [0, 4].contains(code)), "{codes:?}");
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2");
+    yard.assert_tidy();
+}
+
+#[test]
+fn plans_and_a_person_into_one_branch_at_once() {
+    let yard = Yard::new();
+    let plans: Vec<String> = (0..4)
+        .map(|number| {
+            yard.handed_in(|sandbox| {
+                let path = sandbox.join(format!("made/{number}.txt"));
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, format!("{number}\n")).unwrap();
+            })
+        })
+        .collect();
+    let running: Vec<_> = plans
+        .iter()
+        .map(|plan| {
+            let words = ["--format", "json", "apply", plan.as_str(), "--yes"];
+            yard.program.run(words).start()
+        })
+        .collect();
+    for number in 0..3 {
+        let text = format!("{number}\n");
+        std::fs::write(yard.shop().join("person.txt"), text).unwrap();
+        // Their git may meet ours at the index for a moment, as any two gits may.
+        while !std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            yard.git(&["add", "person.txt"]);
+            yard.git(&["commit", "-q", "-m", "person", "--only", "person.txt"]);
+        }))
+        .is_ok()
+        {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    for one in running {
+        let said = one.finish();
+        assert_eq!(said.code(), Some(0), "{said:?}");
+    }
+    for number in 0..4 {
+        assert_eq!(
+            yard.read(&format!("made/{number}.txt")),
+            format!("{number}\n")
+        );
+    }
+    assert_eq!(yard.read("person.txt"), "2\n");
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "8");
+    yard.assert_tidy();
+}
+
+#[test]
+fn a_conflict_touches_nothing_and_is_solved_on_top_of_the_target() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\n6\n");
+    yard.commit("same line");
+    let before = yard.git(&["rev-parse", "HEAD"]);
+    let said = yard.bad(4, &["apply", &plan, "--yes"], "changed the same lines");
+    assert!(said.messages().contains("src/a.txt"), "{said:?}");
+    assert_eq!(yard.state_of(&plan), "apply/constrained");
+    assert_eq!(yard.git(&["rev-parse", "HEAD"]), before);
+    assert_eq!(yard.git(&["status", "--porcelain"]), "");
+    yard.ok(&["revise", &plan, "keep both"]);
+    let claimed = yard.ok(&["plumbing", "start-execute", &plan, "--owner", "bot"]);
+    let path = claimed["sandboxes"][0]["path"].as_str().unwrap();
+    let path = std::path::Path::new(path);
+    let text = std::fs::read_to_string(path.join("src/a.txt")).unwrap();
+    assert!(text.contains("<<<<<<<") && text.contains("SIX") && text.contains("\n6\n"));
+    assert_eq!(
+        std::fs::read_to_string(path.join("new.txt")).unwrap(),
+        "new\n"
+    );
+    std::fs::write(
+        path.join("src/a.txt"),
+        "one\ntwo\nthree\nfour\nfive\nboth\n",
+    )
+    .unwrap();
+    let epoch = claimed["epoch"].to_string();
+    yard.ok(&["plumbing", "complete-execute", &plan, "--epoch", &epoch]);
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert!(yard.read("src/a.txt").ends_with("both\n"));
+    yard.assert_tidy();
+}
+
+#[test]
+fn local_edits_stop_it_and_committing_them_lets_it_go_on() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "mine\ntwo\nthree\nfour\nfive\nsix\n");
+    yard.write("src/b.txt", "elsewhere\n");
+    yard.bad(4, &["apply", &plan, "--yes"], "local edits");
+    assert!(yard.read("src/a.txt").starts_with("mine"));
+    yard.git(&["commit", "-q", "-m", "mine", "--only", "src/a.txt"]);
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(
+        yard.read("src/a.txt"),
+        "mine\ntwo\nthree\nfour\nfive\nSIX\n"
+    );
+    assert_eq!(yard.read("src/b.txt"), "elsewhere\n");
+    assert_eq!(yard.git(&["status", "--porcelain"]), "M src/b.txt");
+}
+
+#[test]
+fn dropped_paths_go_back_when_it_is_sent_back() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.ok(&["revise", &plan, "without the new file", "--drop", "new.txt"]);
+    let claimed = yard.ok(&["plumbing", "start-execute", &plan, "--owner", "bot"]);
+    let path = claimed["sandboxes"][0]["path"].as_str().unwrap();
+    assert!(!std::path::Path::new(path).join("new.txt").exists());
+    let epoch = claimed["epoch"].to_string();
+    yard.ok(&["plumbing", "complete-execute", &plan, "--epoch", &epoch]);
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert!(!yard.shop().join("new.txt").exists());
+    assert!(yard.read("src/a.txt").ends_with("SIX\n"));
+}
+
+#[test]
+fn some_paths_land_and_the_rest_becomes_a_plan() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    let landed = yard.ok(&["apply", &plan, "--yes", "--", "new.txt"]);
+    assert_eq!(yard.read("new.txt"), "new\n");
+    assert!(yard.read("src/a.txt").ends_with("six\n"));
+    let rest = landed["rest"].as_str().unwrap();
+    assert_eq!(yard.state_of(rest), "execute/complete");
+    yard.ok(&["apply", rest, "--yes"]);
+    assert!(yard.read("src/a.txt").ends_with("SIX\n"));
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "3");
+    yard.assert_tidy();
+    let plan = yard.usual_again();
+    yard.bad(3, &["apply", &plan, "--yes", "--", "nowhere"], "nowhere");
+}
+
+#[test]
+fn as_a_branch_or_uncommitted() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.ok(&["apply", &plan, "--yes", "--as", "branch", "plans/tidy"]);
+    assert_eq!(yard.git(&["show", "plans/tidy:new.txt"]), "new");
+    assert!(!yard.shop().join("new.txt").exists());
+    yard.bad(4, &["undo", &plan, "--yes"], "branch of its own");
+    let plan = yard.usual();
+    yard.ok(&["apply", &plan, "--yes", "--as", "uncommitted"]);
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "1");
+    assert_eq!(
+        yard.git(&["status", "--porcelain"]),
+        "M src/a.txt\n?? new.txt"
+    );
+    yard.ok(&["undo", &plan, "--yes"]);
+    assert_eq!(yard.git(&["status", "--porcelain"]), "");
+    let plan = yard.usual();
+    yard.bad(
+        2,
+        &["apply", &plan, "--yes", "--as", "branch"],
+        "Name the new branch",
+    );
+    yard.bad(
+        2,
+        &["apply", &plan, "--yes", "--as", "magic"],
+        "no way to land",
+    );
+}
+
+/// G10: an agent that did nothing has not succeeded.
+#[test]
+fn an_empty_result_is_refused_unless_it_is_allowed() {
+    let yard = Yard::new();
+    let (plan, _) = yard.working();
+    let complete = ["plumbing", "complete-execute", &plan, "--epoch", "2"];
+    yard.bad(4, &complete, "");
+    assert_eq!(yard.state_of(&plan), "execute/processing");
+    let words = [&complete[..], &["--allow-empty"]].concat();
+    yard.ok(&words);
+    yard.bad(4, &["apply", &plan, "--yes"], "already");
+    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "1");
+}
+
+/// G9: cleaning up keeps what did not land.
+#[test]
+fn cleaning_up_keeps_what_did_not_land() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    let (busy, _) = yard.working();
+    yard.bad(4, &["sandbox", "clean", &busy], "goes on");
+    yard.ok(&["cancel", &plan]);
+    let cleaned = yard.ok(&["sandbox", "clean"]);
+    let kept = &cleaned["cleaned"][0]["kept"][0];
+    let name = kept["ref"].as_str().unwrap();
+    assert_eq!(yard.git(&["show", &format!("{name}:new.txt")]), "new");
+    yard.bad(3, &["path", &plan], "no sandbox");
+    let restored = yard.ok(&["sandbox", "restore", &plan]);
+    let path = restored["sandboxes"][0]["path"].as_str().unwrap();
+    let text = std::fs::read_to_string(std::path::Path::new(path).join("new.txt")).unwrap();
+    assert_eq!(text, "new\n");
+    assert!(
+        !yard.ok(&["path", &busy])["sandboxes"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_landed_change_that_somebody_took_out_is_asked_about() {
+    for (word, count) in [("landed", "1"), ("again", "2")] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        yard.killed("ref-moved", &["apply", &plan, "--yes"]);
+        yard.git(&["update-ref", "refs/heads/main", "HEAD~1"]);
+        std::fs::remove_file(yard.shop().join(".git/index.lock")).unwrap();
+        yard.git(&["reset", "-q", "--hard"]);
+        yard.bad(6, &["apply", &plan], "taken out by somebody");
+        yard.ok(&["answer", &plan, word]);
+        yard.ok(&["apply", &plan, "--yes"]);
+        assert_eq!(yard.state_of(&plan), "apply/applied");
+        assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), count, "{word}");
+    }
+}
+
+impl Yard {
+    /// Another plan with a change of its own.
+    fn usual_again(&self) -> String {
+        self.handed_in(|sandbox| std::fs::write(sandbox.join("more.txt"), "more\n").unwrap())
+    }
+}
