@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use plan::changeset::{NotATreePath, TreePath};
 
+use crate::set_up::{Ended, Said};
+
 /// Why something could not be done with a repository or a directory. Each says what happened and,
 /// where a person can do something about it, what.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +124,16 @@ pub enum SandboxError {
     Busy {
         /// The repository.
         path: PathBuf,
+    },
+    /// The user's set-up command did not succeed.
+    #[error("the set-up `{command}` {ended}: {said}")]
+    SetUpFailed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        ended: Ended,
+        /// The end of what it said.
+        said: Said,
     },
     /// Something of ours cannot be read.
     #[error("{path} is damaged: {why}")]

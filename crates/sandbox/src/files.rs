@@ -185,6 +185,55 @@ impl Spot {
     }
 }
 
+/// What came of copying one file.
+pub(crate) enum Copied {
+    /// It is there now, with so many bytes; also if it was there before.
+    Bytes(u64),
+    /// It is too large, or nothing that can be copied.
+    Not,
+}
+
+impl Spot {
+    /// Copies this file or link there unless something is there. It is prepared `aside`, on the file
+    /// system of the copy, so that no half of it is ever seen.
+    pub fn copy_to(&self, copy: &Self, aside: &Path, most: u64) -> io::Result<Copied> {
+        let _ = std::fs::remove_file(aside);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let source = match rustix::fs::openat(&self.directory, self.name(), flags, Mode::empty()) {
+            Ok(source) => std::fs::File::from(source),
+            Err(rustix::io::Errno::LOOP) => return self.copy_link_to(copy, aside),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NXIO) => return Ok(Copied::Not),
+            Err(error) => return Err(error.into()),
+        };
+        let metadata = source.metadata()?;
+        if !metadata.is_file() || metadata.len() > most {
+            return Ok(Copied::Not);
+        }
+        // Between two open files the system copies by reference where it can.
+        let mut target = std::fs::File::create_new(aside)?;
+        let copied = io::copy(&mut io::Read::take(&source, most), &mut target)?;
+        target.set_permissions(metadata.permissions())?;
+        copy.put_unless_there(aside)?;
+        Ok(Copied::Bytes(copied))
+    }
+
+    fn copy_link_to(&self, copy: &Self, aside: &Path) -> io::Result<Copied> {
+        let link = rustix::fs::readlinkat(&self.directory, self.name(), Vec::new())?;
+        rustix::fs::symlinkat(&link, CWD, aside)?;
+        copy.put_unless_there(aside)?;
+        Ok(Copied::Bytes(0))
+    }
+
+    fn put_unless_there(&self, other: &Path) -> io::Result<()> {
+        match self.put(other) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                std::fs::remove_file(other)
+            }
+            result => result,
+        }
+    }
+}
+
 /// Removes the directories on the way to a path that nothing is left in.
 pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
     let bytes = path.as_bytes();

@@ -5,6 +5,7 @@
 //! sandboxes/<plan>/<epoch>/<room>        the files, with a repository for the agent
 //! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
 //! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
+//! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
 //! ```
 //!
 //! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
@@ -105,6 +106,13 @@ pub struct Sandbox {
     /// The holder that has it.
     pub held_by: Epoch,
     pub(crate) index: PathBuf,
+}
+
+impl Sandbox {
+    /// Says that the user's set-up command succeeded here.
+    pub(crate) fn set_up_mark(&self) -> PathBuf {
+        self.index.with_extension("set-up")
+    }
 }
 
 /// What is written beside a sandbox once it is whole.
@@ -367,6 +375,7 @@ impl Workshop {
         // Without its state file, whatever is here is what a killed process left of the same try.
         files::remove_tree(&sandbox.path)?;
         let _ = std::fs::remove_file(&sandbox.index);
+        let _ = std::fs::remove_file(sandbox.set_up_mark());
         std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
         let vault = self.vault(room);
         checkout::lay_out(&vault, &sandbox, tree)?;

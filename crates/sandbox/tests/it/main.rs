@@ -13,6 +13,7 @@ mod landing;
 mod model;
 mod odd;
 mod parts;
+mod ready;
 mod sandboxes;
 mod schedules;
 mod yard;
