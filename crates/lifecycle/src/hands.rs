@@ -39,8 +39,8 @@ impl Lifecycle {
 
     /// Where one resource lies.
     pub(crate) fn site(&self, resource: &PlanResource) -> Result<Site, Error> {
-        let hands = self.hands()?;
         let project = self.get_project(&resource.project)?;
+        let hands = self.hands()?;
         let found = project
             .resource(&resource.resource)
             .ok_or_else(|| Error::ResourceGone {

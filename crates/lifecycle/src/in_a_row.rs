@@ -30,8 +30,11 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<Claim, Error> {
-        if call.key.is_some() {
-            // A key belongs to one command.
+        if !request.projects.is_empty() {
+            self.sites_of_projects(&request.projects)?;
+        }
+        if call.key.is_some() || request.with_changes {
+            // A key belongs to one command, and a snapshot is taken before the plan is made.
             let plan = self.use_action(request, call)?.plan.id;
             return self.start_strategize(plan, owner, lease, call);
         }

@@ -128,8 +128,13 @@ impl Lifecycle {
                 };
                 match claim {
                     Ok(claim) => return Ok(Some(claim)),
-                    // Somebody was faster, or a gate holds it: try the next.
-                    Err(Error::Refused(_) | Error::Blocked(_)) => {}
+                    // Somebody was faster, a gate holds it, or it is for another host: try the next.
+                    Err(
+                        Error::Refused(_)
+                        | Error::Blocked(_)
+                        | Error::NoHands
+                        | Error::WaitingForHost { .. },
+                    ) => {}
                     Err(error) => return Err(error),
                 }
             }

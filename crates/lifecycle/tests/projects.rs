@@ -86,51 +86,49 @@ fn a_resource_that_moved_is_moved_under_living_plans() {
         .unwrap();
     assert_eq!(moved.resources[0].host.as_str(), "other-host");
     assert_eq!(lifecycle.get_plan(plan.id).unwrap().plan, plan);
+    // Nothing here can reach it, wherever it lies; it waits for somebody who can.
     let claim = lifecycle.start_strategize(plan.id, "w", LEASE, &ada());
-    assert_eq!(claim.unwrap().plan().resources, plan.resources);
+    assert!(matches!(claim, Err(Error::NoHands)));
+    let waiting = lifecycle.get_plan(plan.id).unwrap().plan;
+    assert!(waiting.stage.waiting().is_some());
+    assert_eq!(waiting.resources, plan.resources);
 }
 
 #[test]
-fn a_worker_passes_over_the_plans_of_a_paused_project() {
+fn a_worker_passes_over_plans_it_cannot_reach_and_those_of_a_paused_project() {
     let lifecycle = engine();
-    let other = samples::name("other");
     let robot = Call::by(Caller::Worker("w".to_owned()));
-    lifecycle
-        .create_project(&other, vec![samples::git("docs")], &ada())
-        .unwrap();
     let first = lifecycle.use_action(request(shop()), &ada()).unwrap().plan;
-    let second = lifecycle.use_action(request(other), &ada()).unwrap().plan;
-    lifecycle.pause_project(&shop(), &ada()).unwrap();
-    lifecycle.pause_project(&shop(), &ada()).unwrap();
+    let unbound = UseRequest {
+        projects: Vec::new(),
+        ..request(shop())
+    };
+    let second = lifecycle.use_action(unbound, &ada()).unwrap().plan;
     let claim = || {
         let claim = lifecycle.claim(Phase::Strategize, "w", LEASE, &robot);
         claim.unwrap().map(|claim: Claim| claim.plan().id)
     };
     assert_eq!(claim(), Some(second.id));
     assert_eq!(claim(), None);
-    let told = refusal(lifecycle.start_strategize(first.id, "w", LEASE, &ada()));
-    assert!(matches!(told, Refusal::ProjectPaused { .. }), "{told:?}");
-    lifecycle.resume_project(&shop(), &ada()).unwrap();
-    assert_eq!(claim(), Some(first.id));
+    lifecycle.pause_project(&shop(), &ada()).unwrap();
+    lifecycle.pause_project(&shop(), &ada()).unwrap();
+    let claim = lifecycle.start_strategize(first.id, "w", LEASE, &ada());
+    assert!(matches!(claim, Err(Error::NoHands)));
 }
 
 #[test]
 fn a_plan_is_made_and_claimed_at_once_on_a_project() {
     let lifecycle = engine();
     let start = |name: Name| lifecycle.use_and_start(request(name), "w", LEASE, &ada());
-    let claim = start(shop()).unwrap();
-    assert_eq!(claim.plan().resources.len(), 1);
+    assert!(matches!(start(shop()), Err(Error::NoHands)));
     let told = refusal(start(samples::name("shed")));
     assert_eq!(told, Refusal::NoSuchProject(samples::name("shed")));
-    lifecycle.pause_project(&shop(), &ada()).unwrap();
-    let told = refusal(start(shop()));
-    assert!(matches!(told, Refusal::ProjectPaused { .. }), "{told:?}");
     // All or nothing: what was refused left no plan.
     let of_shop = PlanFilter {
         project: Some(shop()),
         ..PlanFilter::default()
     };
-    assert_eq!(lifecycle.list_plans(&of_shop, None, 10).unwrap().len(), 1);
+    assert_eq!(lifecycle.list_plans(&of_shop, None, 10).unwrap().len(), 0);
 }
 
 #[test]

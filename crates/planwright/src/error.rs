@@ -127,6 +127,7 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             lock.display()
         )),
         SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
+        SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed"),
         SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn take(repository: &Repository) -> Result<ObjectId, SandboxError> {
     let checkout = repository
         .own_checkout()
         .expect("BUG: a directory is its own working tree");
-    let index = checkout.git_dir.join("index");
+    // Not where git would look for it: while a landing goes on, that one is locked.
+    let index = checkout.git_dir.join("snapshot.index");
     let git = repository.git_on(&checkout, &index);
     git.run(&["add", "--all", "--", "."])?;
     let tree = git.object(&["write-tree"])?;

@@ -40,11 +40,6 @@ impl Lifecycle {
                 claim.sandboxes = sandboxes;
                 Ok(claim)
             }
-            Err(error @ (Error::NoHands | Error::WaitingForHost { .. })) => {
-                // Somebody else can work on it.
-                let _ = self.release(plan.id, epoch, &call.follow_up());
-                Err(error)
-            }
             Err(error) => {
                 let category = match &error {
                     Error::Sandbox(error) if error.is_passing() => Category::Transient,
@@ -72,12 +67,8 @@ impl Lifecycle {
         }
     }
 
-    /// The same of a plan that is not known yet. An engine without hands does not look twice: there
-    /// the claim itself is refused.
+    /// The same of a plan that is not known yet.
     pub(crate) fn check_reach_of(&self, plan: plan::PlanId) -> Result<(), Error> {
-        if self.hands.is_none() {
-            return Ok(());
-        }
         match self.store.plan(plan)? {
             Some(row) if !row.plan.resources.is_empty() => self.check_reach(&row.plan),
             Some(_) | None => Ok(()),

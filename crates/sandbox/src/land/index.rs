@@ -122,6 +122,20 @@ pub(super) fn build(
     Ok(index)
 }
 
+/// An index of nothing but a commit, to write files from.
+pub(super) fn of_commit(
+    repository: &Repository,
+    checkout: &Checkout,
+    new: &ObjectId,
+    yard: &Path,
+) -> Result<PathBuf, SandboxError> {
+    let index = yard.join("index");
+    let _ = std::fs::remove_file(&index);
+    let git = repository.git_on(checkout, &index);
+    git.run(&["read-tree", new.as_str()])?;
+    Ok(index)
+}
+
 /// In a sparse checkout, marks what the change brings outside of it.
 fn hide_what_is_out_of_sight(
     repository: &Repository,

@@ -64,7 +64,11 @@ impl Journal {
         let staging = staging(room, checkout)?;
         files::remove_tree(&staging)?;
         std::fs::create_dir_all(&staging).doing("made", &staging)?;
-        let index = index::build(repository, checkout, head, &proposal.new, &yard)?;
+        let index = if proposal.target.starts_with(refs::ROOT) {
+            index::of_commit(repository, checkout, &proposal.new, &yard)?
+        } else {
+            index::build(repository, checkout, head, &proposal.new, &yard)?
+        };
         let git = repository.git_on(checkout, &index);
         let listed = git.run(&["ls-files", "-t", "-z"])?;
         // Outside of a sparse checkout the index alone knows a file.

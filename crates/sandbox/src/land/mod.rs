@@ -17,14 +17,15 @@ mod message;
 mod part;
 mod turn;
 
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use plan::Epoch;
 use plan::changeset::TreePath;
 
-use crate::compare::Difference;
+use crate::compare::{self, Difference};
 use crate::error::Doing;
 use crate::fault::Step;
+use crate::git::Git;
 use crate::refs::{self, Fence};
 use crate::repository::{Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
@@ -69,6 +70,13 @@ pub struct Proposal {
     pub old: ObjectId,
     /// What it shall point to.
     pub new: ObjectId,
+}
+
+impl Proposal {
+    /// Does it change the working tree alone?
+    fn is_in_tree(&self, room: &Room<'_>) -> bool {
+        self.target == refs::landed(room.plan, &room.name())
+    }
 }
 
 /// What came of merging and looking.
@@ -134,7 +142,7 @@ impl Workshop {
         vault.make(&repository, self.faults())?;
         let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
         self.after(Step::Fenced, repository.path())?;
-        let (target, old, tip) = target_of(room, &repository, how)?;
+        let (target, old, tip) = self.target_of(room, &repository, how)?;
         let work = vault.commit(&result.tree, Some(&result.base), "Result")?;
         let merged = merge::merge(&vault, &result.base, &tip, &work)?;
         if !merged.conflicts.is_empty() {
@@ -227,6 +235,37 @@ impl Workshop {
         self.after(Step::Unpinned, repository.path())
     }
 
+    /// The ref that moves, what it points to, and the commit the result is merged with.
+    fn target_of(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        how: &How,
+    ) -> Result<(String, ObjectId, ObjectId), SandboxError> {
+        let target = match (&room.site.place, how) {
+            (SitePlace::Git { target, .. }, How::Commit { .. } | How::Branch(_)) => target,
+            (SitePlace::Git { .. }, How::Uncommitted) | (SitePlace::Dir { .. }, _) => {
+                if repository.work_tree().is_none() {
+                    return Err(SandboxError::BadPlace {
+                        path: repository.path().to_owned(),
+                        why: "has no working tree".to_owned(),
+                        hint: "Land it as a commit or on a branch.".to_owned(),
+                    });
+                }
+                let tip = self.working_tree(room, repository)?;
+                let name = refs::landed(room.plan, &room.name());
+                return Ok((name, tip.nothing_like(), tip));
+            }
+        };
+        let tip = repository.existing_tip(target)?;
+        if let How::Branch(name) = how {
+            let name = format!("refs/heads/{name}");
+            repository.git().run(&["check-ref-format", &name])?;
+            return Ok((name, tip.nothing_like(), tip));
+        }
+        Ok((target.clone(), tip.clone(), tip))
+    }
+
     fn hindrance(
         &self,
         room: &Room<'_>,
@@ -241,8 +280,72 @@ impl Workshop {
         };
         let head = head_of(repository, &proposal.new)?;
         let touched = repository.differences(&head, &proposal.new)?;
-        let vault = self.vault(room);
-        local_edits(repository, &checkout, &head, &touched, vault.path())
+        let edits = if proposal.is_in_tree(room) {
+            self.edits_since(room, repository, &head, &touched)?
+        } else {
+            let vault = self.vault(room);
+            repository.local_edits(&checkout, &head, &touched, vault.path())?
+        };
+        Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
+    }
+
+    /// What the person changed in these paths since a snapshot of their working tree was taken.
+    fn edits_since(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        snapshot: &ObjectId,
+        touched: &[Difference],
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        let now = self.working_tree(room, repository)?;
+        let git = self.git_that_knows(room, repository);
+        let since = compare::differences(&git, snapshot.as_str(), now.as_str())?;
+        let changed: BTreeSet<&TreePath> = since.iter().map(|one| &one.path).collect();
+        let gone: BTreeSet<&TreePath> = touched
+            .iter()
+            .filter(|one| one.after.is_none())
+            .map(|one| &one.path)
+            .collect();
+        let mut edits: BTreeSet<TreePath> = touched
+            .iter()
+            .filter(|one| changed.contains(&one.path))
+            .map(|one| one.path.clone())
+            .collect();
+        let root = repository.work_tree().unwrap_or_else(|| repository.path());
+        for one in touched.iter().filter(|one| one.after.is_some()) {
+            edits.extend(files::in_the_way(
+                root,
+                &one.path,
+                one.before.is_some(),
+                &gone,
+            )?);
+        }
+        Ok(edits.into_iter().collect())
+    }
+
+    /// The working tree as it is, as a commit.
+    fn working_tree(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+    ) -> Result<ObjectId, SandboxError> {
+        if matches!(room.site.place, SitePlace::Dir { .. }) {
+            return snapshot::take(repository);
+        }
+        let git = Git::at(repository.surroundings(), repository.git_dir());
+        let head = refs::read(&git, "HEAD^{commit}")?.ok_or_else(|| SandboxError::NoBranch {
+            path: repository.path().to_owned(),
+            branch: "HEAD".to_owned(),
+        })?;
+        self.snapshot_changes(room, &head)
+    }
+
+    /// git where both a landing and a snapshot of the working tree are known.
+    fn git_that_knows(&self, room: &Room<'_>, repository: &Repository) -> Git {
+        match room.site.place {
+            SitePlace::Dir { .. } => repository.git(),
+            SitePlace::Git { .. } => self.vault(room).git(),
+        }
     }
 
     fn land_in(
@@ -273,6 +376,10 @@ impl Workshop {
         let journal = match staged {
             Ok(journal) => journal,
             Err(error) => {
+                if observe(repository, proposal)? == Seen::Landed {
+                    // It failed after the branch had moved: whoever comes next rolls forward.
+                    return Err(error);
+                }
                 // Nothing of the user's was touched; what was prepared for it goes away again. If
                 // even that fails, the journal stays and whoever comes next does it.
                 Journal::forget(room, checkout)?;
@@ -362,53 +469,13 @@ impl Workshop {
     }
 }
 
-/// The ref that moves, what it points to, and the commit the result is merged with.
-fn target_of(
-    room: &Room<'_>,
-    repository: &Repository,
-    how: &How,
-) -> Result<(String, ObjectId, ObjectId), SandboxError> {
-    let in_the_tree = |tip: ObjectId| {
-        let name = refs::landed(room.plan, &room.name());
-        (name, tip.nothing_like(), tip)
-    };
-    match (&room.site.place, how) {
-        (SitePlace::Dir { .. }, _) => Ok(in_the_tree(snapshot::take(repository)?)),
-        (SitePlace::Git { target, .. }, How::Commit { .. }) => {
-            let tip = repository.existing_tip(target)?;
-            Ok((target.clone(), tip.clone(), tip))
-        }
-        (SitePlace::Git { target, .. }, How::Branch(name)) => {
-            let tip = repository.existing_tip(target)?;
-            let name = format!("refs/heads/{name}");
-            repository.git().run(&["check-ref-format", &name])?;
-            Ok((name, tip.nothing_like(), tip))
-        }
-        (SitePlace::Git { .. }, How::Uncommitted) => {
-            if repository.work_tree().is_none() {
-                return Err(SandboxError::BadPlace {
-                    path: repository.path().to_owned(),
-                    why: "has no working tree".to_owned(),
-                    hint: "Land it as a commit or on a branch.".to_owned(),
-                });
-            }
-            let git = crate::git::Git::at(repository.surroundings(), repository.git_dir());
-            let head = refs::read(&git, "HEAD^{commit}")?;
-            Ok(in_the_tree(head.ok_or_else(|| SandboxError::NoBranch {
-                path: repository.path().to_owned(),
-                branch: "HEAD".to_owned(),
-            })?))
-        }
-    }
-}
-
 /// The checkout whose files follow the ref.
 fn checkout_for(
     repository: &Repository,
     room: &Room<'_>,
     proposal: &Proposal,
 ) -> Result<Option<Checkout>, SandboxError> {
-    if proposal.target == refs::landed(room.plan, &room.name()) {
+    if proposal.is_in_tree(room) {
         return Ok(repository.own_checkout());
     }
     repository.checkout_of(&proposal.target)
@@ -420,17 +487,6 @@ fn head_of(repository: &Repository, new: &ObjectId) -> Result<ObjectId, SandboxE
         path: repository.path().to_owned(),
         object: new.to_string(),
     })
-}
-
-fn local_edits(
-    repository: &Repository,
-    checkout: &Checkout,
-    head: &ObjectId,
-    touched: &[Difference],
-    scratch: &Path,
-) -> Result<Option<Obstacle>, SandboxError> {
-    let edits = repository.local_edits(checkout, head, touched, scratch)?;
-    Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
 }
 
 fn move_ref(
@@ -518,7 +574,14 @@ fn copy_objects(
     new: &ObjectId,
     tip: &ObjectId,
 ) -> Result<(), SandboxError> {
-    let wanted = format!("{new}\n^{tip}\n");
+    // A snapshot of what is not committed is only in the vault; what it was taken on is theirs.
+    let theirs = repository
+        .git()
+        .ask(&["cat-file", "-e", tip.as_str()])?
+        .code
+        == 0;
+    let has = if theirs { "" } else { "^1" };
+    let wanted = format!("{new}\n^{tip}{has}\n");
     let pack = [
         "pack-objects",
         "--revs",

@@ -83,6 +83,8 @@ struct World {
     dice: Dice,
     seed: u64,
     history: Vec<Made>,
+    /// What the person saved while a landing lay killed.
+    saved: Option<String>,
     edits: Edits,
     pending: Vec<Work>,
     done: Vec<Done>,
@@ -122,6 +124,7 @@ impl World {
                 tree,
                 parents: 0,
             }],
+            saved: None,
             edits: Edits::new(),
             pending: Vec::new(),
             done: Vec::new(),
@@ -243,10 +246,14 @@ impl World {
             return;
         }
         let number = self.dice.roll(self.done.len());
-        let (new, before, after) = {
+        let (new, before, after, how) = {
             let done = &self.done[number];
+            let how = match done.how {
+                How::Uncommitted => How::Uncommitted,
+                How::Commit { .. } | How::Branch(_) => How::Commit { merge: false },
+            };
             let new = done.proposal.new.clone();
-            (new, done.work.before.clone(), done.work.after.clone())
+            (new, done.work.before.clone(), done.work.after.clone(), how)
         };
         let plan = self.next_plan();
         let undone = self.done[number].work.plan;
@@ -262,7 +269,7 @@ impl World {
             after: before,
             outcome,
         };
-        self.land(work, How::Commit { merge: false });
+        self.land(work, how);
     }
 
     /// Lands a plan, whatever happens on the way.
@@ -271,7 +278,7 @@ impl World {
         for round in 0..3 {
             let epoch = self.next_epoch();
             self.say(format!("{} lands as {how:?}, round {round}", work.plan));
-            let tip = self.head().clone();
+            let tip = self.tip_for(&how);
             let proposed = self.yard.propose(work.plan, epoch, &work.outcome, &how);
             let merged = match merge(&work.before, &tip, &work.after) {
                 Ok(merged) => merged,
@@ -292,7 +299,7 @@ impl World {
             }
             let touched = differing(&tip, &merged);
             let in_files = !matches!(how, How::Branch(_));
-            if let Some(expected) = self.in_the_way(&tip, &touched).filter(|_| in_files) {
+            if let Some(expected) = self.in_the_way(&how, &tip, &touched).filter(|_| in_files) {
                 assert_hindered(&expected, &proposed);
                 self.say("  hindered");
                 return;
@@ -316,7 +323,7 @@ impl World {
                 self.check();
                 continue;
             }
-            if let Some(expected) = self.in_the_way(&tip, &touched).filter(|_| in_files) {
+            if let Some(expected) = self.in_the_way(&how, &tip, &touched).filter(|_| in_files) {
                 let landed = self.yard.land(work.plan, epoch, &proposal);
                 assert_eq!(paths_in_the_way(&landed), expected);
                 self.say("  hindered under the lock");
@@ -378,7 +385,7 @@ impl World {
         };
         if before_it_moved {
             self.edits.insert(path, Some(sheet));
-            let expected = self.in_the_way(landing.tip, landing.touched).unwrap();
+            let expected = self.in_the_way(how, landing.tip, landing.touched).unwrap();
             assert_eq!(paths_in_the_way(&landed), expected);
             return false;
         }
@@ -391,13 +398,15 @@ impl World {
             let landed = landing.merged.get(touched).copied();
             self.edits.insert(touched.clone(), landed);
         }
-        self.edits.insert(path, Some(sheet));
+        self.edits.insert(path.clone(), Some(sheet));
+        self.saved = Some(path);
         true
     }
 
     /// What the model makes of a landing.
     fn landed(&mut self, work: Work, how: How, proposal: Proposal, tip: Tree, merged: Tree) {
         let touched = differing(&tip, &merged);
+        let saved = self.saved.take();
         match &how {
             How::Commit { merge } => {
                 self.history.push(Made {
@@ -420,10 +429,13 @@ impl World {
                 }
             }
             How::Uncommitted => {
-                for path in touched {
+                // A save during a killed landing is newer.
+                for path in touched
+                    .into_iter()
+                    .filter(|path| Some(path) != saved.as_ref())
+                {
                     let sheet = merged.get(&path).copied();
-                    // A save during a killed landing is newer.
-                    self.edits.entry(path).or_insert(sheet);
+                    self.edits.insert(path, sheet);
                 }
             }
         }
@@ -573,7 +585,25 @@ impl World {
     }
 
     /// The paths that the person's work keeps a change of these from.
-    fn in_the_way(&self, tip: &Tree, touched: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+    /// What a result is merged with: the branch, or the files as they are.
+    fn tip_for(&self, how: &How) -> Tree {
+        match how {
+            How::Commit { .. } | How::Branch(_) => self.head().clone(),
+            How::Uncommitted => overlaid(self.head(), &self.edits),
+        }
+    }
+
+    fn in_the_way(
+        &self,
+        how: &How,
+        tip: &Tree,
+        touched: &BTreeSet<String>,
+    ) -> Option<BTreeSet<String>> {
+        if *how == How::Uncommitted {
+            let since = differing(tip, &self.tip_for(how));
+            let hit: BTreeSet<String> = touched.intersection(&since).cloned().collect();
+            return (!hit.is_empty()).then_some(hit);
+        }
         let committed = differing(tip, self.head());
         let hit: BTreeSet<String> = touched
             .iter()
