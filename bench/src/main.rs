@@ -1,6 +1,7 @@
 //! Measures the stores against hand-written loops that write exactly the same rows, in the same run
-//! on the same disk (`cargo xtask bench store`), and whole lives against other programs' (`cargo xtask
-//! bench peers`). Prints tables for `docs/performance.md`.
+//! on the same disk (`cargo xtask bench store`), sandboxes against plain git (`cargo xtask bench sandbox`),
+//! and whole lives against other programs' (`cargo xtask bench peers`). Prints tables for
+//! `docs/performance.md`.
 //!
 //! Every figure is a ratio within a round, and the median of several rounds, because machines are
 //! shared and disks have moods.
@@ -18,6 +19,7 @@ mod hand;
 mod peers;
 mod postgres;
 mod rounds;
+mod sandbox;
 mod size;
 mod sqlite;
 mod work;
@@ -38,13 +40,14 @@ fn main() -> ExitCode {
         ["store", "sqlite"] => sqlite::measure(),
         ["store", "postgres"] => postgres::measure(),
         ["store", "size"] => size::measure(),
+        ["sandbox"] => sandbox::measure(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
         ["peers", rest @ ..] => return ended(peers::measure(rest)),
         ["render"] => return ended(peers::render()),
         ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
         _ => {
             eprintln!(
-                "usage: planwright-bench store [sqlite|postgres|size] | peers [--only NAME]... [--runs N] | render"
+                "usage: planwright-bench store [sqlite|postgres|size] | sandbox | peers [--only NAME]... [--runs N] | render"
             );
             return ExitCode::from(2);
         }

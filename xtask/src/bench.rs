@@ -22,6 +22,8 @@ enum What {
         /// Only this part of it.
         part: Option<Part>,
     },
+    /// Sandboxes, capturing and landing against plain git.
+    Sandbox,
     /// Whole lives against other programs' and the databases' limits; renders docs/performance.md.
     Peers {
         /// Only this contender or part; repeat it for more. Nothing is kept then.
@@ -47,6 +49,7 @@ impl What {
     fn words(&self) -> Vec<String> {
         let mut words = match self {
             Self::Store { .. } => vec!["store".to_owned()],
+            Self::Sandbox => vec!["sandbox".to_owned()],
             Self::Peers { runs, .. } => {
                 vec!["peers".to_owned(), "--runs".to_owned(), runs.to_string()]
             }
@@ -59,7 +62,7 @@ impl What {
                     words.extend(["--only".to_owned(), name.clone()]);
                 }
             }
-            Self::Store { part: None } | Self::Render => {}
+            Self::Store { part: None } | Self::Sandbox | Self::Render => {}
         }
         words
     }
@@ -102,7 +105,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .args(arguments.what.words());
     // Held until the bench is over.
     let _cluster = match arguments.what {
-        What::Render => None,
+        What::Sandbox | What::Render => None,
         What::Store { .. } => {
             let cluster = start_server(&signals)?;
             bench.envs(cluster.environment());
@@ -147,6 +150,7 @@ mod tests {
             part: Some(Part::Size),
         };
         assert_eq!(size.words().join(" "), "store size");
+        assert_eq!(What::Sandbox.words().join(" "), "sandbox");
         assert_eq!(What::Render.words().join(" "), "render");
     }
 }

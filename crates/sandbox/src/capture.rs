@@ -60,11 +60,10 @@ impl Workshop {
         base: &ObjectId,
     ) -> Result<Captured, SandboxError> {
         let vault = self.vault(room);
-        let tree = self.write_tree(room, base)?;
+        let (tree, changes) = self.write_tree(room, base)?;
         self.after(Step::TreeWritten, vault.path())?;
         vault.checkpoint(room.plan, epoch, base, &tree)?;
         self.after(Step::Checkpointed, vault.path())?;
-        let changes = changes(&vault.git(), base, &tree)?;
         Ok(Captured {
             base: base.clone(),
             tree,
@@ -74,7 +73,11 @@ impl Workshop {
 
     /// Writes the files of a sandbox as a tree. The agent's own repository, its index and what it
     /// committed there do not matter; nor does the configuration in it, which nobody may trust.
-    fn write_tree(&self, room: &Room<'_>, base: &ObjectId) -> Result<ObjectId, SandboxError> {
+    fn write_tree(
+        &self,
+        room: &Room<'_>,
+        base: &ObjectId,
+    ) -> Result<(ObjectId, Vec<Change>), SandboxError> {
         let sandbox = self
             .current(room)?
             .ok_or_else(|| SandboxError::SandboxGone {
@@ -101,22 +104,17 @@ impl Workshop {
         ];
         git.run(&add)?;
         let tree = git.object(&["write-tree"])?;
-        refuse_what_cannot_land(&git, base, &tree)?;
-        Ok(tree)
+        let changes = changes(&git, base, &tree)?;
+        refuse_what_cannot_land(&git, &changes)?;
+        Ok((tree, changes))
     }
 }
 
 /// Nested repositories and paths under a content filter: what landed would not be what was made.
-fn refuse_what_cannot_land(
-    git: &git::Git,
-    base: &ObjectId,
-    tree: &ObjectId,
-) -> Result<(), SandboxError> {
-    let differences = compare::differences(git, base.as_str(), tree.as_str())?;
-    let link = differences.iter().find(|difference| {
-        let after = difference.after.as_ref();
-        after.is_some_and(|after| after.mode == GITLINK)
-    });
+fn refuse_what_cannot_land(git: &git::Git, changes: &[Change]) -> Result<(), SandboxError> {
+    let link = changes
+        .iter()
+        .find(|change| change.mode.as_deref() == Some(GITLINK));
     if let Some(link) = link {
         return Err(SandboxError::Uncapturable {
             path: link.path.clone(),
@@ -124,8 +122,8 @@ fn refuse_what_cannot_land(
         });
     }
     let mut paths = Vec::new();
-    for difference in differences.iter().filter(|one| one.after.is_some()) {
-        paths.extend(difference.path.as_bytes());
+    for change in changes.iter().filter(|change| change.after.is_some()) {
+        paths.extend(change.path.as_bytes());
         paths.push(0);
     }
     if paths.is_empty() {

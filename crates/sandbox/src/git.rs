@@ -3,8 +3,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+
+use plan::changeset::TreePath;
 
 use crate::{ObjectId, SandboxError};
 
@@ -364,6 +367,28 @@ fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
         said
     };
     SandboxError::Git { command, said }
+}
+
+/// Paths to limit a question to, unless there are too many to say on a command line; then it is about
+/// everything. For use with `GIT_LITERAL_PATHSPECS`.
+pub(crate) fn literal<'a>(paths: impl Iterator<Item = &'a TreePath>) -> Vec<&'a OsStr> {
+    const MOST: usize = 500;
+    let paths: Vec<&OsStr> = paths
+        .take(MOST + 1)
+        .map(|path| OsStr::from_bytes(path.as_bytes()))
+        .collect();
+    if paths.len() > MOST {
+        Vec::new()
+    } else {
+        paths
+    }
+}
+
+/// A command with paths at its end.
+pub(crate) fn with_paths<'a>(command: &[&'a str], paths: &[&'a OsStr]) -> Vec<&'a OsStr> {
+    let mut arguments: Vec<&OsStr> = command.iter().map(|word| OsStr::new(*word)).collect();
+    arguments.extend(paths);
+    arguments
 }
 
 /// The fields of an answer that separates them by NUL.

@@ -46,12 +46,15 @@ impl Fence {
     pub fn raise(git: &Git, plan: PlanId, epoch: Epoch) -> Result<Self, SandboxError> {
         let name = fence(plan);
         let text = format!("planwright {plan} epoch {epoch}\n");
-        let mark = git_object(git, &["hash-object", "-w", "--stdin"], text.as_bytes())?;
         // Another holder may be raising it at the same moment; whoever loses looks again.
         for _ in 0..8 {
-            let there = read(git, &name)?;
-            if let Some(there) = &there {
-                let current = epoch_in(git, there)?;
+            let there = mark_at(git, &name)?;
+            if let Some((mark, said)) = &there {
+                if *said == text {
+                    let mark = mark.clone();
+                    return Ok(Self { name, mark, epoch });
+                }
+                let current = epoch_said(said)?;
                 if current > epoch.0 {
                     return Err(SandboxError::Fenced {
                         given: epoch.0,
@@ -59,7 +62,8 @@ impl Fence {
                     });
                 }
             }
-            let old = there.unwrap_or_else(|| mark.nothing_like());
+            let mark = git_object(git, &["hash-object", "-w", "--stdin"], text.as_bytes())?;
+            let old = there.map_or_else(|| mark.nothing_like(), |(there, _)| there);
             let answered = git.ask(&["update-ref", &name, mark.as_str(), old.as_str()])?;
             if answered.code == 0 {
                 return Ok(Self { name, mark, epoch });
@@ -108,10 +112,10 @@ impl Fence {
         changes: &[Change],
         said: &str,
     ) -> Result<SandboxError, SandboxError> {
-        let there = read(git, &self.name)?;
-        if there.as_ref() != Some(&self.mark) {
+        let there = mark_at(git, &self.name)?;
+        if there.as_ref().map(|(mark, _)| mark) != Some(&self.mark) {
             let current = match &there {
-                Some(there) => epoch_in(git, there)?,
+                Some((_, said)) => epoch_said(said)?,
                 None => self.epoch.0 + 1,
             };
             return Ok(SandboxError::Fenced {
@@ -198,13 +202,26 @@ fn git_object(git: &Git, arguments: &[&str], input: &[u8]) -> Result<ObjectId, S
     })
 }
 
-fn epoch_in(git: &Git, mark: &ObjectId) -> Result<u64, SandboxError> {
-    let text = git.line(&["cat-file", "blob", mark.as_str()])?;
-    text.rsplit(' ')
+/// A fence's mark and what it says, asked at once.
+fn mark_at(git: &Git, name: &str) -> Result<Option<(ObjectId, String)>, SandboxError> {
+    let output = git.run_with(&["cat-file", "--batch"], format!("{name}\n").as_bytes())?;
+    let text = String::from_utf8_lossy(&output);
+    let Some((head, said)) = text.split_once('\n') else {
+        return Ok(None);
+    };
+    let mark = head.split(' ').next().and_then(|mark| mark.parse().ok());
+    // git ends the content with a line break of its own.
+    let said = said.strip_suffix('\n').unwrap_or(said);
+    Ok(mark.map(|mark| (mark, said.to_owned())))
+}
+
+fn epoch_said(said: &str) -> Result<u64, SandboxError> {
+    said.trim()
+        .rsplit(' ')
         .next()
         .and_then(|epoch| epoch.parse().ok())
         .ok_or_else(|| SandboxError::Git {
             command: "cat-file".to_owned(),
-            said: format!("the fence says `{text}`"),
+            said: format!("the fence says `{said}`"),
         })
 }

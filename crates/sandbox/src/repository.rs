@@ -57,21 +57,23 @@ impl Repository {
             "--git-common-dir",
             "--is-inside-work-tree",
             "--show-object-format",
+            "--show-toplevel",
         ];
-        let answered = as_user.ask(&asked)?;
+        let mut answered = as_user.ask(&asked)?;
+        if answered.code != 0 {
+            // Where there are no files, git refuses to say where they are.
+            answered = as_user.ask(&asked[..asked.len() - 1])?;
+        }
         if answered.code != 0 {
             return Err(not_a_repository(path, &answered.stderr));
         }
         let lines: Vec<&[u8]> = answered.stdout.split(|byte| *byte == b'\n').collect();
-        let &[git_dir, common_dir, inside, format, ..] = lines.as_slice() else {
+        let &[git_dir, common_dir, inside, format, ref top @ ..] = lines.as_slice() else {
             return Err(not_a_repository(path, "git's answer is not understood"));
         };
-        let work_tree = if inside == b"true" {
-            let top = as_user.run(&["rev-parse", "--path-format=absolute", "--show-toplevel"])?;
-            Some(as_path(top.strip_suffix(b"\n").unwrap_or(&top)))
-        } else {
-            None
-        };
+        let top = top.join(&b'\n');
+        let top = top.strip_suffix(b"\n").unwrap_or(&top);
+        let work_tree = (inside == b"true").then(|| as_path(top));
         let mut repository = Self {
             surroundings: surroundings.clone(),
             path: path.to_owned(),
@@ -204,14 +206,6 @@ impl Repository {
         Ok(checkouts)
     }
 
-    /// The checkout of a branch, if there is one.
-    pub(crate) fn checkout_of(&self, target: &str) -> Result<Option<Checkout>, SandboxError> {
-        let checkouts = self.checkouts()?;
-        Ok(checkouts
-            .into_iter()
-            .find(|checkout| checkout.branch.as_deref() == Some(target)))
-    }
-
     /// The checkout at the registered path, whatever branch it is on.
     pub(crate) fn own_checkout(&self) -> Option<Checkout> {
         Some(Checkout {
@@ -221,58 +215,43 @@ impl Repository {
         })
     }
 
-    /// An operation that has the branch in its hands, in whichever checkout.
-    pub(crate) fn in_progress(&self, target: &str) -> Result<Option<Obstacle>, SandboxError> {
-        for checkout in self.checkouts()? {
-            let on_it = checkout.branch.as_deref() == Some(target);
-            for (file, what, names) in OPERATIONS {
-                let marker = checkout.git_dir.join(file);
-                if !marker.exists() {
-                    continue;
-                }
-                let holds = names.is_some_and(|name| {
-                    std::fs::read_to_string(checkout.git_dir.join(name))
-                        .is_ok_and(|text| text.trim() == target || text.trim() == short(target))
-                });
-                if on_it || holds {
-                    return Ok(Some(Obstacle::InProgress(what)));
-                }
-            }
-        }
-        Ok(None)
-    }
-
     /// Edits of the person in paths that the differences touch, and files in the way of new ones.
-    /// Looked up on a copy of the index: refreshing it must not write to theirs.
+    /// Only those paths are looked at, and their index is not written to.
     pub(crate) fn local_edits(
         &self,
         checkout: &Checkout,
         head: &ObjectId,
         touched: &[Difference],
-        scratch: &Path,
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let index = scratch.join("index.looked-at");
-        copy_index(&checkout.git_dir.join("index"), &index)?;
-        let git = self.git_on(checkout, &index);
-        git.ask(&["update-index", "-q", "--refresh"])?;
-        let staged = git.run(&[
+        let paths = git::literal(touched.iter().map(|difference| &difference.path));
+        let git = self
+            .git_on(checkout, &checkout.git_dir.join("index"))
+            .with("GIT_LITERAL_PATHSPECS", "1");
+        let against_head = [
             "diff-index",
             "--cached",
             "--name-only",
             "-z",
             "--ignore-submodules=dirty",
             head.as_str(),
-        ])?;
-        let edited = git.run(&[
-            "diff-files",
-            "--name-only",
+            "--",
+        ];
+        let staged = git.run(&git::with_paths(&against_head, &paths))?;
+        let against_index = [
+            "status",
+            "--porcelain=v1",
             "-z",
+            "--no-renames",
+            "--untracked-files=no",
             "--ignore-submodules=dirty",
-        ])?;
-        let tracked = git.run(&["ls-files", "-z"])?;
-        let _ = std::fs::remove_file(&index);
-        let changed: BTreeSet<&[u8]> = git::fields(&staged).chain(git::fields(&edited)).collect();
-        let tracked: BTreeSet<&[u8]> = git::fields(&tracked).collect();
+            "--",
+        ];
+        let status = git.run(&git::with_paths(&against_index, &paths))?;
+        // The first letter is about HEAD, which need not be where the change starts from.
+        let edited = git::fields(&status)
+            .filter(|line| line.get(1) != Some(&b' '))
+            .filter_map(|line| line.get(3..));
+        let changed: BTreeSet<&[u8]> = git::fields(&staged).chain(edited).collect();
         let gone: BTreeSet<&TreePath> = touched
             .iter()
             .filter(|difference| difference.after.is_none())
@@ -287,12 +266,30 @@ impl Repository {
             .iter()
             .filter(|difference| difference.after.is_some())
         {
-            let is_tracked = tracked.contains(difference.path.as_bytes());
+            // Whatever else the index says about it is staged, and an edit already.
+            let is_tracked = difference.before.is_some();
             let in_the_way =
                 files::in_the_way(&checkout.work_tree, &difference.path, is_tracked, &gone)?;
             edits.extend(in_the_way);
         }
         Ok(edits.into_iter().collect())
+    }
+
+    /// Did a ref ever point to this commit, as far as its log tells?
+    pub(crate) fn was_at(&self, target: &str, commit: &ObjectId) -> Result<bool, SandboxError> {
+        // Where git keeps its log as a file, reading it is much faster than starting git.
+        if let Ok(log) = std::fs::read(self.common_dir.join("logs").join(target)) {
+            let mut lines = log.split(|byte| *byte == b'\n');
+            let to = |line: &[u8]| {
+                line.split(|byte| *byte == b' ').nth(1) == Some(commit.as_str().as_bytes())
+            };
+            return Ok(lines.any(to));
+        }
+        let log = ["log", "-g", "--format=%H", target, "--"];
+        let answered = self.git().ask(&log)?;
+        Ok(String::from_utf8_lossy(&answered.stdout)
+            .lines()
+            .any(|line| line == commit.as_str()))
     }
 
     /// What differs between two commits, path by path.
@@ -342,6 +339,34 @@ impl Repository {
             identity: None,
         }
     }
+}
+
+/// The checkout of a branch among these, if there is one.
+pub(crate) fn checkout_of<'a>(checkouts: &'a [Checkout], target: &str) -> Option<&'a Checkout> {
+    checkouts
+        .iter()
+        .find(|checkout| checkout.branch.as_deref() == Some(target))
+}
+
+/// An operation that has the branch in its hands, in whichever checkout.
+pub(crate) fn in_progress(checkouts: &[Checkout], target: &str) -> Option<Obstacle> {
+    for checkout in checkouts {
+        let on_it = checkout.branch.as_deref() == Some(target);
+        for (file, what, names) in OPERATIONS {
+            let marker = checkout.git_dir.join(file);
+            if !marker.exists() {
+                continue;
+            }
+            let holds = names.is_some_and(|name| {
+                std::fs::read_to_string(checkout.git_dir.join(name))
+                    .is_ok_and(|text| text.trim() == target || text.trim() == short(target))
+            });
+            if on_it || holds {
+                return Some(Obstacle::InProgress(what));
+            }
+        }
+    }
+    None
 }
 
 /// What git leaves in a checkout while an operation is in progress, and where it keeps the branch

@@ -250,7 +250,8 @@ impl Workshop {
         };
         let tree = match from_checkpoint {
             Some((of, tree)) if of == *base => tree,
-            Some(_) | None => vault.tree_of(base)?,
+            // git takes the commit for its tree.
+            Some(_) | None => base.clone(),
         };
         self.make(room, &repository, epoch, base, &tree)
     }
@@ -345,7 +346,7 @@ impl Workshop {
     ) -> Result<Sandbox, SandboxError> {
         let vault = self.vault(room);
         if start == Start::Base || sandbox.base != *base {
-            checkout::lay_out(&vault, &sandbox, &vault.tree_of(base)?)?;
+            checkout::lay_out(&vault, &sandbox, base)?;
             checkout::sweep(&vault, &sandbox)?;
             sandbox.base = base.clone();
         }

@@ -89,9 +89,8 @@ impl Vault {
 
     /// The newest checkpoint: its base and its tree.
     pub fn last_checkpoint(&self) -> Result<Option<(ObjectId, ObjectId)>, SandboxError> {
-        let git = self.git();
-        let tree = refs::read(&git, &format!("{CHECKPOINT}^{{tree}}"))?;
-        let base = refs::read(&git, &format!("{CHECKPOINT}^"))?;
+        let (base, tree) = (format!("{CHECKPOINT}^"), format!("{CHECKPOINT}^{{tree}}"));
+        let [base, tree] = refs::read_all(&self.git(), [&base, &tree])?;
         Ok(base.zip(tree))
     }
 

@@ -1,6 +1,7 @@
 //! The index of a checkout: locked while files are exchanged, replaced whole afterwards.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -112,13 +113,12 @@ pub(super) fn build(
     new: &ObjectId,
     yard: &Path,
 ) -> Result<PathBuf, SandboxError> {
-    let index = yard.join("index");
+    let index = built(yard);
     let _ = std::fs::remove_file(yard.join("index.lock"));
     copy_index(&checkout.git_dir.join("index"), &index)?;
     let git = repository.git_on(checkout, &index);
     git.run(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
     hide_what_is_out_of_sight(repository, checkout, &git, head, new)?;
-    git.ask(&["update-index", "-q", "--refresh"])?;
     Ok(index)
 }
 
@@ -136,6 +136,29 @@ pub(super) fn of_commit(
     Ok(index)
 }
 
+/// Where that file is.
+pub(super) fn built(yard: &Path) -> PathBuf {
+    yard.join("index")
+}
+
+/// Notes in an index how the files at these paths look, so that the person's next git need not read
+/// them; all of them if none is named.
+pub(super) fn refresh(
+    repository: &Repository,
+    checkout: &Checkout,
+    index: &Path,
+    paths: &[&OsStr],
+) -> Result<(), SandboxError> {
+    let git = repository.git_on(checkout, index);
+    if paths.is_empty() {
+        git.ask(&["update-index", "-q", "--refresh"])?;
+    } else {
+        let git = git.with("GIT_LITERAL_PATHSPECS", "1");
+        git.ask(&git::with_paths(&["add", "--refresh", "--"], paths))?;
+    }
+    Ok(())
+}
+
 /// In a sparse checkout, marks what the change brings outside of it.
 fn hide_what_is_out_of_sight(
     repository: &Repository,
@@ -144,6 +167,9 @@ fn hide_what_is_out_of_sight(
     head: &ObjectId,
     new: &ObjectId,
 ) -> Result<(), SandboxError> {
+    if !checkout.git_dir.join("info/sparse-checkout").exists() {
+        return Ok(());
+    }
     let sparse = ["config", "--type=bool", "--get", "core.sparseCheckout"];
     if git.ask(&sparse)?.stdout != b"true\n" {
         return Ok(());

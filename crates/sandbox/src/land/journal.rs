@@ -70,7 +70,9 @@ impl Journal {
             index::build(repository, checkout, head, &proposal.new, &yard)?
         };
         let git = repository.git_on(checkout, &index);
-        let listed = git.run(&["ls-files", "-t", "-z"])?;
+        let paths = git::literal(touched.iter().map(|difference| &difference.path));
+        let listing = git.clone().with("GIT_LITERAL_PATHSPECS", "1");
+        let listed = listing.run(&git::with_paths(&["ls-files", "-t", "-z", "--"], &paths))?;
         // Outside of a sparse checkout the index alone knows a file.
         let out_of_sight: BTreeSet<&[u8]> = git::fields(&listed)
             .filter_map(|line| line.strip_prefix(b"S "))

@@ -14,6 +14,16 @@ pub(crate) struct Merged {
     pub conflicts: Vec<TreePath>,
 }
 
+impl Merged {
+    /// Nothing had to be merged.
+    pub fn clean(tree: &ObjectId) -> Self {
+        Self {
+            tree: tree.clone(),
+            conflicts: Vec::new(),
+        }
+    }
+}
+
 /// Brings what happened from `base` to `work`, which is a commit on it, onto `tip`.
 ///
 /// The base is said, not looked for: what a person took out of their history since must not come
@@ -25,10 +35,7 @@ pub(crate) fn merge(
     work: &ObjectId,
 ) -> Result<Merged, SandboxError> {
     if base == tip {
-        return Ok(Merged {
-            tree: vault.tree_of(work)?,
-            conflicts: Vec::new(),
-        });
+        return Ok(Merged::clean(&vault.tree_of(work)?));
     }
     let ours = vault.commit(&vault.tree_of(tip)?, Some(base), "Target")?;
     let arguments = [

@@ -10,6 +10,7 @@
 //! finish: the branch tells whether it moved, the staged files tell which of them were exchanged.
 
 mod exchange;
+mod in_tree;
 mod index;
 mod journal;
 mod merge;
@@ -17,20 +18,18 @@ mod message;
 mod part;
 mod turn;
 
-use std::collections::BTreeSet;
+use std::path::Path;
 
 use plan::Epoch;
 use plan::changeset::TreePath;
 
-use crate::compare::{self, Difference};
 use crate::error::Doing;
 use crate::fault::Step;
-use crate::git::Git;
 use crate::refs::{self, Fence};
-use crate::repository::{Checkout, Repository};
+use crate::repository::{self, Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, Obstacle, SandboxError, files, snapshot};
+use crate::{ObjectId, Obstacle, SandboxError, files, git};
 
 use index::IndexLock;
 use journal::Journal;
@@ -70,13 +69,6 @@ pub struct Proposal {
     pub old: ObjectId,
     /// What it shall point to.
     pub new: ObjectId,
-}
-
-impl Proposal {
-    /// Does it change the working tree alone?
-    fn is_in_tree(&self, room: &Room<'_>) -> bool {
-        self.target == refs::landed(room.plan, &room.name())
-    }
 }
 
 /// What came of merging and looking.
@@ -142,9 +134,20 @@ impl Workshop {
         vault.make(&repository, self.faults())?;
         let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
         self.after(Step::Fenced, repository.path())?;
-        let (target, old, tip) = self.target_of(room, &repository, how)?;
-        let work = vault.commit(&result.tree, Some(&result.base), "Result")?;
-        let merged = merge::merge(&vault, &result.base, &tip, &work)?;
+        let Aim {
+            target,
+            old,
+            tip,
+            tip_tree,
+        } = self.aim(room, &repository, how)?;
+        let merging = matches!(how, How::Commit { merge: true });
+        let (work, merged) = if result.base == tip && !merging {
+            (None, merge::Merged::clean(&result.tree))
+        } else {
+            let work = vault.commit(&result.tree, Some(&result.base), "Result")?;
+            let merged = merge::merge(&vault, &result.base, &tip, &work)?;
+            (Some(work), merged)
+        };
         if !merged.conflicts.is_empty() {
             let commits = merge::commits_between(&vault, &result.base, &tip, &merged.conflicts)?;
             return Ok(Proposed::Conflict {
@@ -152,10 +155,10 @@ impl Workshop {
                 commits,
             });
         }
-        if merged.tree == vault.tree_of(&tip)? && !message.even_if_empty {
+        if merged.tree == tip_tree && !message.even_if_empty {
             return Ok(Proposed::Nothing);
         }
-        let second = matches!(how, How::Commit { merge: true }).then_some(&work);
+        let second = work.as_ref().filter(|_| merging);
         let new = commit(&vault, &repository, &merged.tree, &tip, second, message)?;
         self.after(Step::Committed, vault.path())?;
         copy_objects(&vault, &repository, &new, &tip)?;
@@ -167,10 +170,19 @@ impl Workshop {
         fence.change(&repository.git(), "planwright: about to land", &[pin])?;
         self.after(Step::Pinned, repository.path())?;
         let proposal = Proposal { target, old, new };
-        match self.hindrance(room, &repository, &proposal)? {
-            Some(obstacle) => Ok(Proposed::Hindered(obstacle)),
-            None => Ok(Proposed::Ready(proposal)),
+        let checkouts = repository.checkouts()?;
+        if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
+            return Ok(Proposed::Hindered(obstacle));
         }
+        if let Some(checkout) = checkout_for(&repository, &checkouts, room, &proposal) {
+            let touched = repository.differences(&tip, &proposal.new)?;
+            let edits =
+                self.edits_in_the_way(room, &repository, &checkout, &proposal, &tip, &touched)?;
+            if !edits.is_empty() {
+                return Ok(Proposed::Hindered(Obstacle::LocalEdits(edits)));
+            }
+        }
+        Ok(Proposed::Ready(proposal))
     }
 
     /// Where the target stands. Only looks.
@@ -188,8 +200,9 @@ impl Workshop {
         let repository = self.repository(room.site)?;
         let _turn = turn::take(self.home(), &repository)?;
         let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
+        let checkouts = repository.checkouts()?;
         let kept = self
-            .settle_journal(room, &repository, proposal)?
+            .settle_journal(room, &repository, &checkouts, proposal)?
             .unwrap_or_default();
         match observe(&repository, proposal)? {
             Seen::Landed => return Ok(Landed::Yes { kept }),
@@ -197,10 +210,10 @@ impl Workshop {
             Seen::Removed => return Ok(Landed::Removed),
             Seen::Untouched => {}
         }
-        let landed = match checkout_for(&repository, room, proposal)? {
+        let landed = match checkout_for(&repository, &checkouts, room, proposal) {
             Some(checkout) => self.land_in(room, epoch, &repository, &checkout, &fence, proposal),
             None => {
-                if let Some(obstacle) = repository.in_progress(&proposal.target)? {
+                if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
                     return Ok(Landed::Hindered(obstacle));
                 }
                 move_ref(&repository, &fence, room, proposal)?;
@@ -219,7 +232,9 @@ impl Workshop {
     pub fn settle(&self, room: &Room<'_>, proposal: &Proposal) -> Result<(), SandboxError> {
         let repository = self.repository(room.site)?;
         let _turn = turn::take(self.home(), &repository)?;
-        self.settle_journal(room, &repository, proposal).map(drop)
+        let checkouts = repository.checkouts()?;
+        self.settle_journal(room, &repository, &checkouts, proposal)
+            .map(drop)
     }
 
     /// Removes what only kept the landing safe.
@@ -235,117 +250,39 @@ impl Workshop {
         self.after(Step::Unpinned, repository.path())
     }
 
-    /// The ref that moves, what it points to, and the commit the result is merged with.
-    fn target_of(
+    fn aim(
         &self,
         room: &Room<'_>,
         repository: &Repository,
         how: &How,
-    ) -> Result<(String, ObjectId, ObjectId), SandboxError> {
+    ) -> Result<Aim, SandboxError> {
         let target = match (&room.site.place, how) {
             (SitePlace::Git { target, .. }, How::Commit { .. } | How::Branch(_)) => target,
             (SitePlace::Git { .. }, How::Uncommitted) | (SitePlace::Dir { .. }, _) => {
-                if repository.work_tree().is_none() {
-                    return Err(SandboxError::BadPlace {
-                        path: repository.path().to_owned(),
-                        why: "has no working tree".to_owned(),
-                        hint: "Land it as a commit or on a branch.".to_owned(),
-                    });
-                }
                 let tip = self.working_tree(room, repository)?;
-                let name = refs::landed(room.plan, &room.name());
-                return Ok((name, tip.nothing_like(), tip));
+                return Ok(Aim {
+                    target: refs::landed(room.plan, &room.name()),
+                    old: tip.nothing_like(),
+                    tip_tree: self.vault(room).tree_of(&tip)?,
+                    tip,
+                });
             }
         };
-        let tip = repository.existing_tip(target)?;
-        if let How::Branch(name) = how {
-            let name = format!("refs/heads/{name}");
-            repository.git().run(&["check-ref-format", &name])?;
-            return Ok((name, tip.nothing_like(), tip));
-        }
-        Ok((target.clone(), tip.clone(), tip))
-    }
-
-    fn hindrance(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-        proposal: &Proposal,
-    ) -> Result<Option<Obstacle>, SandboxError> {
-        if let Some(obstacle) = repository.in_progress(&proposal.target)? {
-            return Ok(Some(obstacle));
-        }
-        let Some(checkout) = checkout_for(repository, room, proposal)? else {
-            return Ok(None);
+        let (tip, tip_tree) = tip_and_tree(repository, &repository.git(), target)?;
+        let (target, old) = match how {
+            How::Branch(name) => {
+                let name = format!("refs/heads/{name}");
+                repository.git().run(&["check-ref-format", &name])?;
+                (name, tip.nothing_like())
+            }
+            How::Commit { .. } | How::Uncommitted => (target.clone(), tip.clone()),
         };
-        let head = head_of(repository, &proposal.new)?;
-        let touched = repository.differences(&head, &proposal.new)?;
-        let edits = if proposal.is_in_tree(room) {
-            self.edits_since(room, repository, &head, &touched)?
-        } else {
-            let vault = self.vault(room);
-            repository.local_edits(&checkout, &head, &touched, vault.path())?
-        };
-        Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
-    }
-
-    /// What the person changed in these paths since a snapshot of their working tree was taken.
-    fn edits_since(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-        snapshot: &ObjectId,
-        touched: &[Difference],
-    ) -> Result<Vec<TreePath>, SandboxError> {
-        let now = self.working_tree(room, repository)?;
-        let git = self.git_that_knows(room, repository);
-        let since = compare::differences(&git, snapshot.as_str(), now.as_str())?;
-        let changed: BTreeSet<&TreePath> = since.iter().map(|one| &one.path).collect();
-        let gone: BTreeSet<&TreePath> = touched
-            .iter()
-            .filter(|one| one.after.is_none())
-            .map(|one| &one.path)
-            .collect();
-        let mut edits: BTreeSet<TreePath> = touched
-            .iter()
-            .filter(|one| changed.contains(&one.path))
-            .map(|one| one.path.clone())
-            .collect();
-        let root = repository.work_tree().unwrap_or_else(|| repository.path());
-        for one in touched.iter().filter(|one| one.after.is_some()) {
-            edits.extend(files::in_the_way(
-                root,
-                &one.path,
-                one.before.is_some(),
-                &gone,
-            )?);
-        }
-        Ok(edits.into_iter().collect())
-    }
-
-    /// The working tree as it is, as a commit.
-    fn working_tree(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-    ) -> Result<ObjectId, SandboxError> {
-        if matches!(room.site.place, SitePlace::Dir { .. }) {
-            return snapshot::take(repository);
-        }
-        let git = Git::at(repository.surroundings(), repository.git_dir());
-        let head = refs::read(&git, "HEAD^{commit}")?.ok_or_else(|| SandboxError::NoBranch {
-            path: repository.path().to_owned(),
-            branch: "HEAD".to_owned(),
-        })?;
-        self.snapshot_changes(room, &head)
-    }
-
-    /// git where both a landing and a snapshot of the working tree are known.
-    fn git_that_knows(&self, room: &Room<'_>, repository: &Repository) -> Git {
-        match room.site.place {
-            SitePlace::Dir { .. } => repository.git(),
-            SitePlace::Git { .. } => self.vault(room).git(),
-        }
+        Ok(Aim {
+            target,
+            old,
+            tip,
+            tip_tree,
+        })
     }
 
     fn land_in(
@@ -359,12 +296,26 @@ impl Workshop {
     ) -> Result<Landed, SandboxError> {
         let lock = IndexLock::take(&checkout.git_dir, room.plan, epoch)?;
         self.after(Step::IndexLocked, &checkout.git_dir)?;
-        if let Some(obstacle) = self.hindrance(room, repository, proposal)? {
+        // Looked at again: only now can no other git change branch, index or files.
+        let checkouts = repository.checkouts()?;
+        if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
             lock.remove()?;
             return Ok(Landed::Hindered(obstacle));
         }
+        let still = checkout_for(repository, &checkouts, room, proposal);
+        if still.is_none_or(|still| still.git_dir != checkout.git_dir) {
+            lock.remove()?;
+            return Err(SandboxError::TargetMoved {
+                target: proposal.target.clone(),
+            });
+        }
         let head = head_of(repository, &proposal.new)?;
         let touched = repository.differences(&head, &proposal.new)?;
+        let edits = self.edits_in_the_way(room, repository, checkout, proposal, &head, &touched)?;
+        if !edits.is_empty() {
+            lock.remove()?;
+            return Ok(Landed::Hindered(Obstacle::LocalEdits(edits)));
+        }
         let staged = Journal::stage(room, repository, checkout, proposal, &head, &touched);
         let staged = staged.and_then(|journal| {
             self.after(Step::Staged, &checkout.git_dir)?;
@@ -388,7 +339,11 @@ impl Workshop {
             }
         };
         self.after(Step::RefMoved, repository.path())?;
-        let kept = self.roll_forward(room, repository, checkout, &journal, lock)?;
+        let kept = exchange::exchange(self, room, checkout, &journal)?;
+        self.after(Step::AllExchanged, &checkout.work_tree)?;
+        // Under the same lock all the time, the index that was staged is still the one to be.
+        let index = index::built(&journal::yard(room, &checkout.git_dir));
+        self.finish(room, repository, checkout, &journal, &index, lock)?;
         Ok(Landed::Yes { kept })
     }
 
@@ -397,9 +352,10 @@ impl Workshop {
         &self,
         room: &Room<'_>,
         repository: &Repository,
+        checkouts: &[Checkout],
         proposal: &Proposal,
     ) -> Result<Option<Vec<TreePath>>, SandboxError> {
-        let mut checkouts = repository.checkouts()?;
+        let mut checkouts = checkouts.to_vec();
         if matches!(room.site.place, SitePlace::Dir { .. }) {
             checkouts = repository.own_checkout().into_iter().collect();
         }
@@ -447,38 +403,80 @@ impl Workshop {
     ) -> Result<Vec<TreePath>, SandboxError> {
         let kept = exchange::exchange(self, room, checkout, journal)?;
         self.after(Step::AllExchanged, &checkout.work_tree)?;
+        let yard = journal::yard(room, &checkout.git_dir);
+        let index = if journal.keeps_index() {
+            index::built(&yard)
+        } else {
+            index::build(repository, checkout, &journal.head, &journal.new, &yard)?
+        };
+        self.finish(room, repository, checkout, journal, &index, lock)?;
+        Ok(kept)
+    }
+
+    /// The files are there: the index follows, and what was needed on the way goes.
+    fn finish(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        checkout: &Checkout,
+        journal: &Journal,
+        index: &Path,
+        lock: IndexLock,
+    ) -> Result<(), SandboxError> {
         if journal.keeps_index() {
             lock.remove()?;
         } else {
-            let new = index::build(
-                repository,
-                checkout,
-                &journal.head,
-                &journal.new,
-                &journal::yard(room, &checkout.git_dir),
-            )?;
-            lock.fill(&new)?;
+            let written = journal.steps.iter().filter(|step| step.after.is_some());
+            let written = git::literal(written.map(|step| &step.path));
+            index::refresh(repository, checkout, index, &written)?;
+            lock.fill(index)?;
             self.after(Step::IndexWritten, &checkout.git_dir)?;
             lock.place()?;
         }
         self.after(Step::IndexPlaced, &checkout.git_dir)?;
         exchange::rescue_late_saves(self, room, checkout, journal)?;
         Journal::forget(room, checkout)?;
-        self.after(Step::JournalRemoved, &checkout.git_dir)?;
-        Ok(kept)
+        self.after(Step::JournalRemoved, &checkout.git_dir)
     }
+}
+
+/// What a landing is aimed at.
+struct Aim {
+    /// The ref that moves.
+    target: String,
+    /// What it points to.
+    old: ObjectId,
+    /// The commit the result is merged with.
+    tip: ObjectId,
+    /// Its tree.
+    tip_tree: ObjectId,
+}
+
+/// The commit a name stands for, and its tree.
+fn tip_and_tree(
+    repository: &Repository,
+    git: &git::Git,
+    name: &str,
+) -> Result<(ObjectId, ObjectId), SandboxError> {
+    let (commit, tree) = (format!("{name}^{{commit}}"), format!("{name}^{{tree}}"));
+    let [commit, tree] = refs::read_all(git, [&commit, &tree])?;
+    commit.zip(tree).ok_or_else(|| SandboxError::NoBranch {
+        path: repository.path().to_owned(),
+        branch: repository::short(name).to_owned(),
+    })
 }
 
 /// The checkout whose files follow the ref.
 fn checkout_for(
     repository: &Repository,
+    checkouts: &[Checkout],
     room: &Room<'_>,
     proposal: &Proposal,
-) -> Result<Option<Checkout>, SandboxError> {
+) -> Option<Checkout> {
     if proposal.is_in_tree(room) {
-        return Ok(repository.own_checkout());
+        return repository.own_checkout();
     }
-    repository.checkout_of(&proposal.target)
+    repository::checkout_of(checkouts, &proposal.target).cloned()
 }
 
 /// The commit a proposal was made on: the first parent of what lands.
@@ -526,11 +524,7 @@ fn observe(repository: &Repository, proposal: &Proposal) -> Result<Seen, Sandbox
         }
     }
     // A target that is where it was may have been put back there: somebody took the change out.
-    let log = ["log", "-g", "--format=%H", &proposal.target, "--"];
-    let answered = git.ask(&log)?;
-    let was_there = String::from_utf8_lossy(&answered.stdout)
-        .lines()
-        .any(|line| line == proposal.new.as_str());
+    let was_there = repository.was_at(&proposal.target, &proposal.new)?;
     let expected = Some(&proposal.old).filter(|old| !old.is_nothing());
     Ok(if was_there {
         Seen::Removed

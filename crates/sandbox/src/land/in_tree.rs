@@ -1,0 +1,85 @@
+//! Landing in the working tree alone: the result is merged with the files as they are, committed or
+//! not. Directories that are no repository know no other way.
+
+use std::collections::BTreeSet;
+
+use plan::changeset::TreePath;
+
+use crate::compare::{self, Difference};
+use crate::git::Git;
+use crate::repository::{Checkout, Repository};
+use crate::room::{Room, SitePlace, Workshop};
+use crate::{ObjectId, SandboxError, files, refs, snapshot};
+
+use super::Proposal;
+
+impl Proposal {
+    /// Does it change the working tree alone?
+    pub(super) fn is_in_tree(&self, room: &Room<'_>) -> bool {
+        self.target == refs::landed(room.plan, &room.name())
+    }
+}
+
+impl Workshop {
+    /// The working tree as it is, as a commit.
+    pub(super) fn working_tree(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+    ) -> Result<ObjectId, SandboxError> {
+        if repository.work_tree().is_none() {
+            return Err(SandboxError::BadPlace {
+                path: repository.path().to_owned(),
+                why: "has no working tree".to_owned(),
+                hint: "Land it as a commit or on a branch.".to_owned(),
+            });
+        }
+        if matches!(room.site.place, SitePlace::Dir { .. }) {
+            return snapshot::take(repository);
+        }
+        let git = Git::at(repository.surroundings(), repository.git_dir());
+        let head = refs::read(&git, "HEAD^{commit}")?.ok_or_else(|| SandboxError::NoBranch {
+            path: repository.path().to_owned(),
+            branch: "HEAD".to_owned(),
+        })?;
+        self.snapshot_changes(room, &head)
+    }
+
+    /// What the person has in the paths a landing touches, that it was not merged with.
+    pub(super) fn edits_in_the_way(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        checkout: &Checkout,
+        proposal: &Proposal,
+        head: &ObjectId,
+        touched: &[Difference],
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        if !proposal.is_in_tree(room) {
+            return repository.local_edits(checkout, head, touched);
+        }
+        let now = self.working_tree(room, repository)?;
+        let git = match room.site.place {
+            SitePlace::Dir { .. } => repository.git(),
+            SitePlace::Git { .. } => self.vault(room).git(),
+        };
+        let since = compare::differences(&git, head.as_str(), now.as_str())?;
+        let changed: BTreeSet<&TreePath> = since.iter().map(|one| &one.path).collect();
+        let gone: BTreeSet<&TreePath> = touched
+            .iter()
+            .filter(|one| one.after.is_none())
+            .map(|one| &one.path)
+            .collect();
+        let mut edits: BTreeSet<TreePath> = touched
+            .iter()
+            .filter(|one| changed.contains(&one.path))
+            .map(|one| one.path.clone())
+            .collect();
+        for one in touched.iter().filter(|one| one.after.is_some()) {
+            let tracked = one.before.is_some();
+            let in_the_way = files::in_the_way(&checkout.work_tree, &one.path, tracked, &gone)?;
+            edits.extend(in_the_way);
+        }
+        Ok(edits.into_iter().collect())
+    }
+}
