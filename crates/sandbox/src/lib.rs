@@ -42,7 +42,7 @@ pub use fault::{Faults, Step};
 pub use furnish::{FurnishLimits, Furnished};
 pub use git::{Surroundings, minimum_version};
 pub use object::ObjectId;
-pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git};
+pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};
 pub use presence::Presence;
 pub use repository::{Obstacle, Repository};
 pub use room::{Room, Sandbox, Site, SitePlace, Start, Workshop};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Doing;
-use crate::git::{self, Surroundings};
+use crate::git::{self, Git, Surroundings};
 use crate::{Repository, SandboxError};
 
 /// A repository that a project can use.
@@ -96,6 +96,30 @@ pub fn look_at_dir(surroundings: &Surroundings, path: &Path) -> Result<DirPlace,
         ));
     }
     Ok(DirPlace { path: resolved })
+}
+
+/// A new repository with these files on `main`, for showing things to somebody who has none at hand.
+/// One that is there is brought back to them by a commit on top.
+pub fn start_repository(
+    surroundings: &Surroundings,
+    path: &Path,
+    files: &[(&str, &str)],
+) -> Result<(), SandboxError> {
+    git::version(surroundings)?;
+    std::fs::create_dir_all(path).doing("made", path)?;
+    let git = Git::found_from(surroundings, path);
+    if !path.join(".git").is_dir() {
+        git.run(&["init", "-q", "-b", "main", "."])?;
+        git.run(&["config", "user.name", "Demo"])?;
+        git.run(&["config", "user.email", "demo@localhost"])?;
+    }
+    for (name, text) in files {
+        let file = path.join(name);
+        std::fs::write(&file, text).doing("written", &file)?;
+    }
+    git.run(&["add", "--all"])?;
+    git.run(&["commit", "-q", "--allow-empty", "-m", "Start of a demo"])
+        .map(drop)
 }
 
 fn bad(path: &Path, why: &str, hint: &str) -> SandboxError {

@@ -49,6 +49,17 @@ pub struct Undone {
     pub how: How,
 }
 
+/// What one step of a landing came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stepped {
+    /// It was done; the landing goes on.
+    Done(Done),
+    /// The targets moved: the intent was withdrawn, and a new one is to be prepared.
+    Withdrawn,
+    /// The landing has ended.
+    Ended(Driven),
+}
+
 /// What came of one resource.
 enum Fate {
     Landed,
@@ -121,24 +132,23 @@ impl Lifecycle {
         plan: PlanId,
         epoch: Epoch,
         call: &Call,
-    ) -> Result<Option<Driven>, Error> {
+    ) -> Result<Stepped, Error> {
         let row = self.get_plan(plan)?;
         if !row.plan.has_targets() || !holds(&row.plan, epoch) || row.plan.is_prepared() {
             // Nothing to merge, or for the decision to refuse.
-            self.prepare_apply(plan, epoch, &[], call)?;
-            return Ok(None);
+            let done = self.prepare_apply(plan, epoch, &[], call)?;
+            return Ok(Stepped::Done(done));
         }
         self.propose(&row, epoch, call)
     }
 
-    /// One step of a landing: brings in what the intent says. `None` means that the targets moved and
-    /// the intent was withdrawn.
+    /// One step of a landing: brings in what the intent says.
     pub fn complete_landing(
         &self,
         plan: PlanId,
         epoch: Epoch,
         call: &Call,
-    ) -> Result<Option<Driven>, Error> {
+    ) -> Result<Stepped, Error> {
         let row = self.get_plan(plan)?;
         let intent = row.plan.stage.intent().cloned();
         let intent = intent.filter(|intent| holds(&row.plan, epoch) && intent.vouched.is_none());
@@ -148,10 +158,10 @@ impl Lifecycle {
             }
             Some(_) | None => {
                 let done = self.complete_apply(plan, epoch, Vec::new(), None, call)?;
-                Some(landed(done, Vec::new(), None))
+                Stepped::Ended(landed(done, Vec::new(), None))
             }
         };
-        if let Some(Driven::Landed { done, .. }) = &driven {
+        if let Stepped::Ended(Driven::Landed { done, .. }) = &driven {
             self.after_landing(&done.plan, epoch);
         }
         Ok(driven)
@@ -247,8 +257,14 @@ impl Lifecycle {
                     let done = self.complete_apply(id, epoch, Vec::new(), None, call)?;
                     Some(landed(done, Vec::new(), None))
                 }
-                Some(intent) => self.bring_in(&row.plan, epoch, &intent, call)?,
-                None => self.propose(&row, epoch, call)?,
+                Some(intent) => match self.bring_in(&row.plan, epoch, &intent, call)? {
+                    Stepped::Ended(driven) => Some(driven),
+                    Stepped::Done(_) | Stepped::Withdrawn => None,
+                },
+                None => match self.propose(&row, epoch, call)? {
+                    Stepped::Ended(driven) => Some(driven),
+                    Stepped::Done(_) | Stepped::Withdrawn => None,
+                },
             };
             if let Some(driven) = ended {
                 if let Driven::Landed { done, .. } = &driven {
@@ -263,8 +279,8 @@ impl Lifecycle {
         .into())
     }
 
-    /// Merges, looks for obstacles and stores the intent. `None` means that it may be brought in.
-    fn propose(&self, row: &PlanRow, epoch: Epoch, call: &Call) -> Result<Option<Driven>, Error> {
+    /// Merges, looks for obstacles and stores the intent.
+    fn propose(&self, row: &PlanRow, epoch: Epoch, call: &Call) -> Result<Stepped, Error> {
         let plan = &row.plan;
         let workshop = &self.hands()?.workshop;
         let approval = plan.valid_approval().ok_or(Refusal::NeedsApproval)?;
@@ -325,18 +341,18 @@ impl Lifecycle {
             let kind = ConstraintKind::Conflict;
             return self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call);
         }
-        self.prepare_apply(plan.id, epoch, &moves, call)?;
-        Ok(None)
+        let done = self.prepare_apply(plan.id, epoch, &moves, call)?;
+        Ok(Stepped::Done(done))
     }
 
-    /// Brings in what the intent says. `None` means that it was withdrawn and is to be merged anew.
+    /// Brings in what the intent says.
     fn bring_in(
         &self,
         plan: &Plan,
         epoch: Epoch,
         intent: &Intent,
         call: &Call,
-    ) -> Result<Option<Driven>, Error> {
+    ) -> Result<Stepped, Error> {
         let workshop = &self.hands()?.workshop;
         let mut kept = Vec::new();
         let mut fates = Vec::new();
@@ -369,7 +385,7 @@ impl Lifecycle {
                 &step.new[..step.new.len().min(10)],
             );
             let done = self.ask(plan.id, epoch, &question, None, call)?;
-            return Ok(Some(Driven::Asks(done)));
+            return Ok(Stepped::Ended(Driven::Asks(done)));
         }
         let arrived: Vec<String> = fates
             .iter()
@@ -384,13 +400,13 @@ impl Lifecycle {
             });
             return match hindered {
                 Some((site, obstacle)) => self.hinder_by(plan.id, epoch, &site, obstacle, call),
-                None => Ok(None),
+                None => Ok(Stepped::Withdrawn),
             };
         }
         let rest = self.rest_of(plan, &intent.moves, &arrived)?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
         let done = self.complete_apply(plan.id, epoch, arrived, rest, call)?;
-        Ok(Some(landed(done, kept, rest_id)))
+        Ok(Stepped::Ended(landed(done, kept, rest_id)))
     }
 
     /// What did not land, as a plan of its own: resources that could not any more after another had,
@@ -460,7 +476,7 @@ impl Lifecycle {
         site: &Site,
         obstacle: Obstacle,
         call: &Call,
-    ) -> Result<Option<Driven>, Error> {
+    ) -> Result<Stepped, Error> {
         let place = site.place.path().display();
         let (kind, text, paths) = match obstacle {
             Obstacle::LocalEdits(paths) => (
@@ -485,7 +501,7 @@ impl Lifecycle {
         paths: Vec<TreePath>,
         commits: Vec<String>,
         call: &Call,
-    ) -> Result<Option<Driven>, Error> {
+    ) -> Result<Stepped, Error> {
         let constrain = Command::Constrain {
             epoch,
             kind,
@@ -494,7 +510,7 @@ impl Lifecycle {
             commits,
         };
         let done = self.run(plan, constrain, call)?;
-        Ok(Some(Driven::Constrained(done)))
+        Ok(Stepped::Ended(Driven::Constrained(done)))
     }
 
     /// What only kept the landing safe goes, and so do the sandboxes. If it cannot, it is found and

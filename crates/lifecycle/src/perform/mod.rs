@@ -8,6 +8,6 @@ mod look;
 mod tidy;
 
 pub use enter::EnteredSandbox;
-pub use land::{Driven, Undone};
+pub use land::{Driven, Stepped, Undone};
 pub use look::Looked;
 pub use tidy::{Kept, Tidied};

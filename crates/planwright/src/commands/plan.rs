@@ -4,8 +4,8 @@ use clap::Subcommand;
 
 use crate::cli::App;
 use crate::commands::{
-    Answer, answer, approve, cancel, list, log, retry, revert, revise, status, use_action, waive,
-    why,
+    Answer, answer, apply, approve, cancel, diff, list, log, retry, revert, revise, status, undo,
+    use_action, waive, why,
 };
 use crate::error::CommandError;
 
@@ -15,6 +15,7 @@ pub enum Command {
     Use(use_action::Args),
     List(list::Args),
     Status(status::Args),
+    Diff(diff::Args),
     Log(log::Args),
     /// The events of a plan (= log --events).
     History {
@@ -34,6 +35,8 @@ pub enum Command {
     Revise(revise::Args),
     Revert(revert::Args),
     Approve(approve::Args),
+    Apply(apply::Args),
+    Undo(undo::Args),
     Waive(waive::Args),
     Cancel(cancel::Args),
 }
@@ -45,6 +48,7 @@ impl Command {
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),
             Self::Status(args) => status::run(&args, app),
+            Self::Diff(args) => diff::run(&args, app),
             Self::Log(args) => log::run(&args, app),
             Self::History { id } => log::run(&log::Args::events(id), app),
             Self::Tree { id } => log::run(&log::Args::decisions(id), app),
@@ -54,6 +58,8 @@ impl Command {
             Self::Revise(args) => revise::run(&args, app),
             Self::Revert(args) => revert::run(&args, app),
             Self::Approve(args) => approve::run(&args, app),
+            Self::Apply(args) => apply::run(&args, app),
+            Self::Undo(args) => undo::run(&args, app),
             Self::Waive(args) => waive::run(&args, app),
             Self::Cancel(args) => cancel::run(&args, app),
         }

@@ -7,6 +7,7 @@ use planwright::cli::Cli;
 use serde_json::Value;
 
 use crate::shell::{ACTION, Shell};
+use crate::yard::Yard;
 
 /// A rule, an action and a plan on the way to its landing, as a person sees it.
 #[test]
@@ -343,6 +344,7 @@ fn every_command_for_programs() {
     let script = shell.quietly(&["completions", "bash"]);
     assert!(script["script"].as_str().unwrap().contains("planwright"));
     ran.insert("completions".to_owned());
+    ran.extend(on_a_repository());
     ran.remove("overview");
     let mut all = BTreeSet::new();
     leaves(&Cli::command(), "", &mut all);
@@ -368,4 +370,53 @@ fn leaves(command: &clap::Command, path: &str, all: &mut BTreeSet<String>) {
     for one in inner {
         leaves(one, &format!("{path} {}", one.get_name()), all);
     }
+}
+
+/// Runs what needs a repository; hashes of commits differ each time, so what was answered is looked
+/// at instead of kept.
+fn on_a_repository() -> BTreeSet<String> {
+    let yard = Yard::new();
+    let mut ran = BTreeSet::new();
+    let shop = yard.shop().to_str().unwrap().to_owned();
+    let other = yard.other_repository("docs");
+    let mut run = |words: &[&str]| {
+        let said = yard.run(words);
+        assert_eq!(said.code(), Some(0), "{words:?}: {said:?}");
+        let envelope = said.envelope();
+        ran.insert(envelope["command"].as_str().unwrap().to_owned());
+        envelope["data"].clone()
+    };
+    run(&["project", "create", "shop", "--git", &shop]);
+    run(&["project", "link", "shop", "--git", &other]);
+    run(&["project", "relink", "shop", "docs", "--git", &other]);
+    run(&["project", "unlink", "shop", "docs"]);
+    run(&["project", "pause", "shop"]);
+    assert_eq!(run(&["project", "show", "shop"])["paused"], true);
+    run(&["project", "resume", "shop"]);
+    assert_eq!(run(&["project", "list"])["projects"][0]["name"], "shop");
+    for (word, diff, apply, undo) in [
+        ("", "diff", "apply", "undo"),
+        ("plan", "diff", "apply", "undo"),
+    ] {
+        let plan = yard.usual();
+        let words = |verb: &'static str| -> Vec<&str> {
+            [word, verb]
+                .into_iter()
+                .filter(|word| !word.is_empty())
+                .collect()
+        };
+        let files = run(&[&words(diff)[..], &[&plan]].concat());
+        assert_eq!(files["resources"][0]["files"].as_array().unwrap().len(), 2);
+        run(&["path", &plan]);
+        let landed = run(&[&words(apply)[..], &[&plan, "--yes"]].concat());
+        assert_eq!(landed["standing"], "landed");
+        run(&[&words(undo)[..], &[&plan, "--yes"]].concat());
+    }
+    let plan = yard.usual();
+    run(&["sandbox", "list"]);
+    yard.ok(&["cancel", &plan]);
+    run(&["sandbox", "clean"]);
+    run(&["sandbox", "restore", &plan]);
+    run(&["project", "delete", "shop"]);
+    ran
 }

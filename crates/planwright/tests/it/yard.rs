@@ -46,6 +46,13 @@ impl Yard {
         self.place.path().join("shop")
     }
 
+    /// Another repository beside it.
+    pub fn other_repository(&self, name: &str) -> String {
+        let path = self.place.path().join(name);
+        self.git(&["clone", "-q", ".", path.to_str().unwrap()]);
+        path.to_str().unwrap().to_owned()
+    }
+
     pub fn write(&self, path: &str, text: &str) {
         self.write_beside(&format!("shop/{path}"), text);
     }

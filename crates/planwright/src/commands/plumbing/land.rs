@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use lifecycle::Driven;
+use lifecycle::{Driven, Stepped};
 use plan::PlanId;
 use plan::stage::ConstraintKind;
 
@@ -31,10 +31,10 @@ pub struct ConstrainArgs {
 pub fn prepare(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
     let plan = app.plan(&args.id)?;
-    let driven = app
+    let stepped = app
         .lifecycle()?
         .prepare_landing(plan, args.epoch(), &call)?;
-    ended(app, plan, driven)
+    ended(app, plan, stepped)
 }
 
 pub fn withdraw(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
@@ -49,23 +49,23 @@ pub fn withdraw(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
 pub fn complete(args: &HolderArgs, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
     let plan = app.plan(&args.id)?;
-    let driven = app
+    let stepped = app
         .lifecycle()?
         .complete_landing(plan, args.epoch(), &call)?;
-    ended(app, plan, driven)
+    ended(app, plan, stepped)
 }
 
 /// The plan as it stands after a step; what could not land is no success.
-fn ended(app: &App, plan: PlanId, driven: Option<Driven>) -> Result<Answer, CommandError> {
-    match driven {
-        None => viewed(app, plan),
-        Some(Driven::Landed { done, .. }) => answered(app, &done),
-        Some(Driven::Constrained(done)) => {
+fn ended(app: &App, plan: PlanId, stepped: Stepped) -> Result<Answer, CommandError> {
+    match stepped {
+        Stepped::Withdrawn => viewed(app, plan),
+        Stepped::Done(done) | Stepped::Ended(Driven::Landed { done, .. }) => answered(app, &done),
+        Stepped::Ended(Driven::Constrained(done)) => {
             let mut answer = answered(app, &done)?;
             answer.exit = Exit::Conflict;
             Ok(answer)
         }
-        Some(Driven::Asks(done)) => {
+        Stepped::Ended(Driven::Asks(done)) => {
             let mut answer = answered(app, &done)?;
             answer.exit = Exit::NeedsPerson;
             Ok(answer)

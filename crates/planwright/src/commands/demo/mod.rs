@@ -1,5 +1,7 @@
 //! `planwright demo`.
 
+mod change;
+
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -50,15 +52,18 @@ pub fn run(_args: &Args, app: &App) -> Result<Answer, CommandError> {
         text: String::new(),
     };
     let action = story.action()?;
-    let plan = story.plan(action)?;
+    let plan = story.plan(action.clone())?;
     story.strategize(plan)?;
     story.blocked(plan)?;
     let epoch = story.race(plan)?;
     story.work(plan, epoch)?;
+    let demo_home = app.settings.home.join("demo");
+    let changed = story.change(&demo_home, &action)?;
     story.prove()?;
     let handle = story.lifecycle.short_name(plan)?;
+    let changed = story.lifecycle.short_name(changed)?;
     let store = format!("sqlite:{}", story.path.display());
-    story.look_around(&app.typed, &handle, &store);
+    story.look_around(&app.typed, &handle, &changed, &store);
     Ok(Answer::new(
         json!({ "plan_id": plan, "store": store }),
         story.text,
@@ -302,7 +307,7 @@ impl Story {
     }
 
     fn prove(&mut self) -> Result<(), CommandError> {
-        self.chapter("7. Every step is an event in a hash chain; replaying it gives the plan");
+        self.chapter("9. Every step is an event in a hash chain; replaying it gives the plan");
         let verified = store::verify::verify(self.lifecycle.store())?;
         if let Some(problem) = verified.problems.first() {
             return Err(broken(problem));
@@ -315,13 +320,14 @@ impl Story {
         Ok(())
     }
 
-    fn look_around(&mut self, typed: &Typed, handle: &str, store: &str) {
+    fn look_around(&mut self, typed: &Typed, handle: &str, changed: &str, store: &str) {
         self.chapter("Look around");
         let typed = typed.at_store(store);
         for command in [
             format!("planwright status {handle}"),
             format!("planwright log {handle}"),
             format!("planwright log {handle} --decisions"),
+            format!("planwright log {changed}"),
             "planwright store verify".to_owned(),
             "planwright help".to_owned(),
         ] {
