@@ -38,3 +38,52 @@ fn the_tour_of_the_readme_works_as_written() {
     }
     assert!(ran >= 10, "the tour lost its commands");
 }
+
+/// The commands on a repository, run by a shell as they are written.
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the README shows what is typed into a shell"
+)]
+fn the_landing_of_the_readme_works_as_written() {
+    let (_, after) = README.split_once("<!-- landing").unwrap();
+    let (_, block) = after.split_once("```sh\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let place = tempfile::TempDir::with_prefix("planwright-tour-").unwrap();
+    let programs = place.path().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    std::os::unix::fs::symlink(
+        env!("CARGO_BIN_EXE_planwright"),
+        programs.join("planwright"),
+    )
+    .unwrap();
+    let run = |script: &str| {
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-e", "-c", script])
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+            .env("HOME", place.path())
+            .env("PLANWRIGHT_HOME", place.path().join("home"))
+            .current_dir(place.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+    };
+    run("git init -q -b main shop && cd shop && git config user.name Ada \
+         && git config user.email ada@example.org && git commit -q --allow-empty -m start");
+    run("printf 'name: tidy\\ndescription: Tidy\\nactor: me\\narguments:\\n  - name: area\\n    type: string\\n' \
+         > tidy.yaml && planwright action create --config tidy.yaml");
+    let mut ran = 0;
+    for line in block.lines() {
+        run(line);
+        ran += 1;
+        let landed = place.path().join("shop/NOTES.md");
+        if line.starts_with("planwright apply") {
+            assert_eq!(std::fs::read_to_string(&landed).unwrap(), "Tidied.\n");
+        }
+        if line.starts_with("planwright undo") {
+            assert!(!landed.exists());
+        }
+    }
+    assert!(ran >= 10, "the landing lost its commands");
+}
