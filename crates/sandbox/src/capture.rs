@@ -1,14 +1,16 @@
 //! Capturing: what the work changed, read from the tree itself, whoever changed it.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use plan::Epoch;
 use plan::changeset::{Entry, Operation, TreePath};
 
 use crate::compare::{self, GITLINK};
 use crate::error::Doing;
 use crate::fault::Step;
-use crate::git;
 use crate::room::{Room, Workshop};
-use crate::{ObjectId, SandboxError};
+use crate::{ObjectId, SandboxError, files, git};
 
 /// What a sandbox holds, against what it started from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,13 +107,18 @@ impl Workshop {
         git.run(&add)?;
         let tree = git.object(&["write-tree"])?;
         let changes = changes(&git, base, &tree)?;
-        refuse_what_cannot_land(&git, &changes)?;
+        refuse_nested_repositories(&changes)?;
+        // Without attributes there is no filter, and git need not be asked.
+        let own_attributes = vault.path().join("info/attributes");
+        if own_attributes.exists() || has_attributes(&sandbox.path, &changes) {
+            refuse_filtered(&git, &changes)?;
+        }
         Ok((tree, changes))
     }
 }
 
-/// Nested repositories and paths under a content filter: what landed would not be what was made.
-fn refuse_what_cannot_land(git: &git::Git, changes: &[Change]) -> Result<(), SandboxError> {
+/// A nested repository would land as a mere name.
+fn refuse_nested_repositories(changes: &[Change]) -> Result<(), SandboxError> {
     let link = changes
         .iter()
         .find(|change| change.mode.as_deref() == Some(GITLINK));
@@ -121,6 +128,24 @@ fn refuse_what_cannot_land(git: &git::Git, changes: &[Change]) -> Result<(), San
             why: "it is a repository of its own; remove it or its .git",
         });
     }
+    Ok(())
+}
+
+/// Is there a file of attributes on the way to any of the changed paths?
+fn has_attributes(root: &Path, changes: &[Change]) -> bool {
+    let mut directories = BTreeSet::from([root.to_owned()]);
+    for change in changes {
+        let place = files::below(root, &change.path);
+        let above = place.ancestors().skip(1);
+        directories.extend(above.take_while(|one| *one != root).map(Path::to_owned));
+    }
+    directories
+        .iter()
+        .any(|directory| directory.join(".gitattributes").symlink_metadata().is_ok())
+}
+
+/// Paths under a content filter: what landed would not be what was made.
+fn refuse_filtered(git: &git::Git, changes: &[Change]) -> Result<(), SandboxError> {
     let mut paths = Vec::new();
     for change in changes.iter().filter(|change| change.after.is_some()) {
         paths.extend(change.path.as_bytes());

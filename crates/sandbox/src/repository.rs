@@ -216,7 +216,8 @@ impl Repository {
     }
 
     /// Edits of the person in paths that the differences touch, and files in the way of new ones.
-    /// Only those paths are looked at, and their index is not written to.
+    /// Only those paths are looked at, and their index is not written to. Of a checkout that has the
+    /// branch, `head` is what HEAD stands for.
     pub(crate) fn local_edits(
         &self,
         checkout: &Checkout,
@@ -236,7 +237,12 @@ impl Repository {
             head.as_str(),
             "--",
         ];
-        let staged = git.run(&git::with_paths(&against_head, &paths))?;
+        let is_head = checkout.branch.is_some();
+        let staged = if is_head {
+            Vec::new()
+        } else {
+            git.run(&git::with_paths(&against_head, &paths))?
+        };
         let against_index = [
             "status",
             "--porcelain=v1",
@@ -247,9 +253,9 @@ impl Repository {
             "--",
         ];
         let status = git.run(&git::with_paths(&against_index, &paths))?;
-        // The first letter is about HEAD, which need not be where the change starts from.
+        // The first letter is about HEAD, the second about the index.
         let edited = git::fields(&status)
-            .filter(|line| line.get(1) != Some(&b' '))
+            .filter(|line| is_head || line.get(1) != Some(&b' '))
             .filter_map(|line| line.get(3..));
         let changed: BTreeSet<&[u8]> = git::fields(&staged).chain(edited).collect();
         let gone: BTreeSet<&TreePath> = touched

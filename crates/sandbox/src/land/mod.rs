@@ -309,7 +309,7 @@ impl Workshop {
                 target: proposal.target.clone(),
             });
         }
-        let head = head_of(repository, &proposal.new)?;
+        let head = head_of(repository, proposal)?;
         let touched = repository.differences(&head, &proposal.new)?;
         let edits = self.edits_in_the_way(room, repository, checkout, proposal, &head, &touched)?;
         if !edits.is_empty() {
@@ -480,10 +480,15 @@ fn checkout_for(
 }
 
 /// The commit a proposal was made on: the first parent of what lands.
-fn head_of(repository: &Repository, new: &ObjectId) -> Result<ObjectId, SandboxError> {
-    refs::read(&repository.git(), &format!("{new}^1"))?.ok_or_else(|| SandboxError::ObjectGone {
+fn head_of(repository: &Repository, proposal: &Proposal) -> Result<ObjectId, SandboxError> {
+    // Of a branch that is there already, it is what the branch points to.
+    if !proposal.old.is_nothing() {
+        return Ok(proposal.old.clone());
+    }
+    let first = refs::read(&repository.git(), &format!("{}^1", proposal.new))?;
+    first.ok_or_else(|| SandboxError::ObjectGone {
         path: repository.path().to_owned(),
-        object: new.to_string(),
+        object: proposal.new.to_string(),
     })
 }
 
