@@ -34,7 +34,7 @@ pub use hands::Hands;
 pub use in_a_row::WentOn;
 pub use judge::expr::check as check_expr;
 pub use operations::{Done, UseRequest};
-pub use perform::{Driven, EnteredSandbox, Kept, Looked, Stepped, Tidied, Undone};
+pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
 pub use submit::reads_for;
 pub use why::Why;
 

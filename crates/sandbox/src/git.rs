@@ -332,7 +332,7 @@ impl Git {
 }
 
 /// Is git there, and new enough? Its version.
-pub(crate) fn version(surroundings: &Surroundings) -> Result<String, SandboxError> {
+pub fn version(surroundings: &Surroundings) -> Result<String, SandboxError> {
     let line = Git::found_from(surroundings, Path::new("/")).line(&["version"])?;
     let found = line.trim_start_matches("git version ").to_owned();
     let mut parts = found

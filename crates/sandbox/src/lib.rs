@@ -40,7 +40,7 @@ pub use compare::{Counted, Look, Shape};
 pub use error::SandboxError;
 pub use fault::{Faults, Step};
 pub use furnish::{FurnishLimits, Furnished};
-pub use git::{Surroundings, minimum_version};
+pub use git::{Surroundings, minimum_version, version as git_version};
 pub use object::ObjectId;
 pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};
 pub use presence::Presence;

@@ -5,9 +5,11 @@ mod capture;
 mod enter;
 mod land;
 mod look;
+mod mend;
 mod tidy;
 
 pub use enter::EnteredSandbox;
 pub use land::{Driven, Stepped, Undone};
 pub use look::Looked;
+pub use mend::Mendable;
 pub use tidy::{Kept, Tidied};

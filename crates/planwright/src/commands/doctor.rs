@@ -1,17 +1,19 @@
 //! `planwright doctor`.
 
+use lifecycle::Mendable;
 use serde_json::{Value, json};
 
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::ui;
+use crate::{settings, ui};
 
 /// Check that everything Planwright needs is well.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Mend what can be mended: migrate the store, take back expired leases.
+    /// Mend what can be mended: migrate the store, take back expired leases, finish landings and
+    /// remove what landed plans left.
     #[arg(long)]
     fix: bool,
 }
@@ -30,7 +32,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if args.fix {
         fixed = fix(app)?;
     }
+    findings.push(git());
     findings.extend(store(app));
+    findings.extend(remains(app));
     let mut text = String::new();
     for finding in &findings {
         let mark = if finding.good {
@@ -88,10 +92,60 @@ fn fix(app: &App) -> Result<Vec<String>, CommandError> {
             "migrated the store from schema {before} to {after}"
         ));
     }
+    let mendable = lifecycle.mendable()?;
+    for (number, what) in mendable.iter().enumerate() {
+        let owner = format!("doctor {}-{number}", std::process::id());
+        lifecycle.mend(what, &owner, &app.call())?;
+        fixed.push(match what {
+            Mendable::Landing(plan) => format!("finished the landing of plan {plan}"),
+            Mendable::Remains(plan) => format!("removed what plan {plan} left after landing"),
+        });
+    }
     for plan in lifecycle.reclaim_expired(100, &app.call())? {
         fixed.push(format!("took back the expired lease of plan {}", plan.id));
     }
     Ok(fixed)
+}
+
+/// Is git there, and new enough?
+fn git() -> Finding {
+    let (good, says) = match sandbox::git_version(&settings::surroundings()) {
+        Ok(version) => (true, format!("git {version}")),
+        Err(error) => (false, error.to_string()),
+    };
+    let needed = sandbox::minimum_version();
+    Finding {
+        name: "git",
+        good,
+        says,
+        hint: (!good).then(|| format!("Install git {needed} or later, on the PATH.")),
+    }
+}
+
+/// What crashes left of landings. Without a store there was none.
+fn remains(app: &App) -> Option<Finding> {
+    let lifecycle = app.lifecycle().ok()?;
+    lifecycle.store().info().ok()?.schema?;
+    let found = lifecycle.mendable().ok()?;
+    let landings = found
+        .iter()
+        .filter(|one| matches!(one, Mendable::Landing(_)))
+        .count();
+    let (good, says) = if landings > 0 {
+        let count = ui::count(landings as u64, "landing");
+        (false, format!("{count} left unfinished by a crash"))
+    } else if found.is_empty() {
+        (true, "nothing left over".to_owned())
+    } else {
+        let count = ui::count(found.len() as u64, "landed plan");
+        (true, format!("{count} with remains to be removed"))
+    };
+    Some(Finding {
+        name: "landings",
+        good,
+        says,
+        hint: (!found.is_empty()).then(|| "planwright doctor --fix".to_owned()),
+    })
 }
 
 fn store(app: &App) -> Vec<Finding> {

@@ -351,6 +351,30 @@ fn a_landed_change_that_somebody_took_out_is_asked_about() {
     }
 }
 
+#[test]
+fn doctor_finds_and_finishes_what_a_crash_left() {
+    for step in [
+        "ref-moved",
+        "some-exchanged",
+        "index-written",
+        "index-placed",
+    ] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        yard.killed(step, &["apply", &plan, "--yes"]);
+        let said = yard.run(&["doctor"]);
+        assert_eq!(said.code(), Some(1), "{step}: {said:?}");
+        assert!(
+            said.stdout.contains("left unfinished by a crash"),
+            "{said:?}"
+        );
+        yard.ok(&["doctor", "--fix"]);
+        assert_eq!(yard.state_of(&plan), "apply/applied", "{step}");
+        yard.assert_tidy();
+        yard.ok(&["doctor"]);
+    }
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {

@@ -69,10 +69,14 @@ fn the_landing_of_the_readme_works_as_written() {
             .unwrap();
         assert!(output.status.success(), "{script}: {output:?}");
     };
-    run("git init -q -b main shop && cd shop && git config user.name Ada \
-         && git config user.email ada@example.org && git commit -q --allow-empty -m start");
-    run("printf 'name: tidy\\ndescription: Tidy\\nactor: me\\narguments:\\n  - name: area\\n    type: string\\n' \
-         > tidy.yaml && planwright action create --config tidy.yaml");
+    run(
+        "git init -q -b main shop && cd shop && git config user.name Ada \
+         && git config user.email ada@example.org && git commit -q --allow-empty -m start",
+    );
+    run(
+        "printf 'name: tidy\\ndescription: Tidy\\nactor: me\\narguments:\\n  - name: area\\n    type: string\\n' \
+         > tidy.yaml && planwright action create --config tidy.yaml",
+    );
     let mut ran = 0;
     for line in block.lines() {
         run(line);

@@ -1,0 +1,80 @@
+//! Finishing what crashes left. May be repeated: what is finished is not found again.
+
+use plan::stage::{Landing, StateName};
+use plan::{Phase, Plan, PlanId, Span, Stage};
+use sandbox::Room;
+use store::PlanFilter;
+
+use super::Driven;
+use crate::{Call, Error, Lifecycle};
+
+/// How many plans are looked at for things to mend.
+const MOST: usize = 1000;
+
+/// Something a crash left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mendable {
+    /// A landing past the point of no return whose holder is gone.
+    Landing(PlanId),
+    /// A plan that landed and still has sandboxes or pins.
+    Remains(PlanId),
+}
+
+impl Lifecycle {
+    /// What crashes left on this host. Only looks.
+    pub fn mendable(&self) -> Result<Vec<Mendable>, Error> {
+        let workshop = &self.hands()?.workshop;
+        let mut found = Vec::new();
+        for state in [StateName::Queued, StateName::Processing] {
+            let filter = PlanFilter {
+                phase: Some(Phase::Apply),
+                state: Some(state),
+                ..PlanFilter::default()
+            };
+            for row in self.store.plans(&filter, None, MOST)? {
+                let gone = match row.plan.stage.holder() {
+                    Some(holder) => workshop.is_gone(&holder.owner)?,
+                    None => true,
+                };
+                if row.plan.is_prepared() && row.plan.has_targets() && gone {
+                    found.push(Mendable::Landing(row.plan.id));
+                }
+            }
+        }
+        for plan in self.sandboxes()? {
+            let landed = |plan: &Plan| matches!(plan.stage, Stage::Apply(Landing::Applied(_)));
+            let row = self.store.plan(plan)?;
+            if row.is_some_and(|row| landed(&row.plan)) {
+                found.push(Mendable::Remains(plan));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Finishes one thing.
+    pub fn mend(&self, what: &Mendable, owner: &str, call: &Call) -> Result<(), Error> {
+        match what {
+            Mendable::Landing(plan) => {
+                let row = self.get_plan(*plan)?;
+                if row.plan.stage.holder().is_some() {
+                    self.reclaim_from_the_gone(*plan, call)?;
+                }
+                let claim = self.start_apply(*plan, owner, Span::seconds(60), call)?;
+                match self.drive_apply(&claim)? {
+                    Driven::Landed { .. } | Driven::Constrained(_) | Driven::Asks(_) => Ok(()),
+                }
+            }
+            Mendable::Remains(plan) => {
+                let plan = self.get_plan(*plan)?.plan;
+                for site in self.sites(&plan)? {
+                    let room = Room {
+                        plan: plan.id,
+                        site: &site,
+                    };
+                    self.hands()?.workshop.release_pins(&room, plan.epoch)?;
+                }
+                self.tidy(&plan).map(drop)
+            }
+        }
+    }
+}
