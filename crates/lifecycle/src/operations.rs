@@ -7,9 +7,10 @@ use plan::decision::ReportedDecision;
 use plan::invariant::{Check, Gate, RuleDraft, RuleName, Scope};
 use plan::plan::{Limits, ProfileSource};
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent};
+use plan::ways::Clean;
 use plan::{
     Action, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan, PlanId, Profile,
-    Receipt, Refusal, Span,
+    Receipt, Refusal, Span, Ways,
 };
 use store::Committed;
 
@@ -49,6 +50,8 @@ pub struct UseRequest {
     pub projects: Vec<Name>,
     /// Start from what is not committed yet, too.
     pub with_changes: bool,
+    /// How the resources want to be worked on.
+    pub ways: Ways,
 }
 
 impl Lifecycle {
@@ -484,13 +487,13 @@ impl Lifecycle {
 
     /// Ends the plan without landing.
     pub fn cancel(&self, plan: PlanId, reason: Option<&str>, call: &Call) -> Result<Done, Error> {
-        self.run(
-            plan,
-            Command::Cancel {
-                reason: reason.map(str::to_owned),
-            },
-            call,
-        )
+        let reason = reason.map(str::to_owned);
+        let done = self.run(plan, Command::Cancel { reason }, call)?;
+        if done.plan.ways.clean == Clean::OnTerminal && self.hands.is_some() {
+            // What cannot be tidied up now is found by `sandbox clean`.
+            let _ = self.tidy(&done.plan);
+        }
+        Ok(done)
     }
 
     fn hand_in(
@@ -528,6 +531,7 @@ impl Lifecycle {
             limits: request.limits,
             projects: request.projects,
             bases: Vec::new(),
+            ways: request.ways,
         }
     }
 

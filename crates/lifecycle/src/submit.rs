@@ -250,7 +250,8 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             new.profile,
             new.fallback_profile,
             new.limits,
-            new.projects
+            new.projects,
+            new.ways
         ]),
         Command::Start {
             phase,

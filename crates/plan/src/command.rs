@@ -9,7 +9,9 @@ use crate::judgement::Judgement;
 use crate::plan::{Limits, ProfileSource};
 use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
-use crate::{Actors, Base, ChangesetId, Epoch, How, Name, Phase, PlanId, Profile, Span, Verb};
+use crate::{
+    Actors, Base, ChangesetId, Epoch, How, Name, Phase, PlanId, Profile, Span, Verb, Ways,
+};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -287,6 +289,8 @@ pub struct NewPlan {
     pub profile: Option<(Profile, ProfileSource)>,
     /// The profile of the user's settings.
     pub fallback_profile: Option<Profile>,
+    /// How its resources want to be worked on.
+    pub ways: Ways,
     /// What work on its resources starts from, where that is known already.
     pub bases: Vec<Base>,
     /// What it may use.

@@ -13,7 +13,7 @@ use crate::plan::{Limits, Origin, ProfileSource};
 use crate::stage::{Constraint, Failure, Intent, Question, ResultContent};
 use crate::{
     Actors, Base, Caller, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId, PlanResource,
-    Profile, Text, Timestamp, Version,
+    Profile, Text, Timestamp, Version, Ways,
 };
 
 /// One event as it stands in the log.
@@ -233,6 +233,9 @@ pub struct Created {
     /// What work on them starts from, where that is known already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<Base>,
+    /// How its resources want to be worked on.
+    #[serde(default, skip_serializing_if = "Ways::are_usual")]
+    pub ways: Ways,
     /// What it may use.
     pub limits: Limits,
     /// Where it comes from.

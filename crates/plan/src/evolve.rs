@@ -87,6 +87,7 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
         read_only: created.read_only,
         resources: created.resources.clone(),
         bases: created.bases.clone(),
+        ways: created.ways.clone(),
         entrance: Entrance::default(),
         limits: created.limits,
         origin: created.origin,

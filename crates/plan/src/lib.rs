@@ -37,6 +37,7 @@ pub mod stage;
 pub mod text;
 pub mod time;
 pub mod verb;
+pub mod ways;
 
 pub use action::{Action, ActionState, Actors};
 pub use base::{Base, Entrance};
@@ -59,3 +60,4 @@ pub use stage::Stage;
 pub use text::Text;
 pub use time::{Span, Timestamp};
 pub use verb::Verb;
+pub use ways::Ways;

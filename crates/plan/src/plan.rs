@@ -11,7 +11,7 @@ use crate::profile::Step;
 use crate::stage::{Landing, RefMove, ResultContent, Work};
 use crate::{
     Actors, Base, Caller, Digest, Entrance, Epoch, How, Name, Phase, PlanId, PlanResource, Profile,
-    Stage, Text, Timestamp, Verb, Version,
+    Stage, Text, Timestamp, Verb, Version, Ways,
 };
 
 /// A plan at one version. Built by [`crate::evolve()`] only.
@@ -43,6 +43,9 @@ pub struct Plan {
     /// What its next holder finds there.
     #[serde(default, skip_serializing_if = "Entrance::is_plain")]
     pub entrance: Entrance,
+    /// How its resources want to be worked on.
+    #[serde(default, skip_serializing_if = "Ways::are_usual")]
+    pub ways: Ways,
     /// What it may use.
     pub limits: Limits,
     /// Where it comes from.

@@ -77,6 +77,7 @@ pub fn git(text: &str) -> Resource {
 pub fn goal(id: PlanId, text: &str) -> NewPlan {
     NewPlan {
         bases: Vec::new(),
+        ways: Default::default(),
         id,
         action: None,
         goal: Some(text.to_owned()),

@@ -4,6 +4,7 @@
 //! first (`Plan::entrance`) is taken back only by the commit that says it was done.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plan::base::Start;
 use plan::stage::Category;
@@ -11,6 +12,9 @@ use plan::{Base, Command, Epoch, Phase, Plan, Refusal};
 use sandbox::{ObjectId, Room, SandboxError, Site};
 
 use crate::{Call, Claim, Error, Lifecycle};
+
+/// How long making a sandbox ready may take.
+const SET_UP_LIMIT: Duration = Duration::from_secs(600);
 
 /// A sandbox of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +132,15 @@ impl Lifecycle {
             }
         }
         let mut sandbox = workshop.enter(room, epoch, &base, start)?;
+        let mut wanted = plan.ways.furnishings.iter();
+        let wanted = wanted.find(|one| one.resource == room.site.name);
+        if sandbox.made_by == epoch {
+            let include = wanted.map(|one| one.include.as_slice()).unwrap_or_default();
+            workshop.furnish(room, &sandbox, include)?;
+        }
+        if let Some(command) = wanted.and_then(|one| one.setup.as_deref()) {
+            workshop.set_up(&sandbox, command, SET_UP_LIMIT)?;
+        }
         if plan.entrance.catch_up {
             let tip = workshop.tip(room.site)?;
             sandbox = workshop.catch_up(room, epoch, &tip)?;

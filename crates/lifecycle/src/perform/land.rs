@@ -8,6 +8,7 @@ use plan::changeset::TreePath;
 use plan::command::LinkedPlan;
 use plan::how::Shape;
 use plan::stage::{ConstraintKind, Intent, Landing, RefMove, ResultContent, ResultTree};
+use plan::ways::Clean;
 use plan::{Command, Epoch, How, Plan, PlanId, Refusal, Span, Stage};
 use sandbox::land::{Landed, Message, Outcome, Proposal, Proposed, Seen};
 use sandbox::{Obstacle, Room, SandboxError, Site};
@@ -528,7 +529,9 @@ impl Lifecycle {
                 let _ = hands.workshop.release_pins(&room, epoch);
             }
         }
-        let _ = self.tidy(plan);
+        if plan.ways.clean != Clean::Manual {
+            let _ = self.tidy(plan);
+        }
     }
 
     fn site_named(&self, plan: &Plan, resource: &str) -> Result<Site, Error> {

@@ -77,6 +77,7 @@ pub(super) fn from_use(
         read_only: definition.is_some_and(|action| action.read_only),
         resources: project::freeze(facts, &new.projects)?,
         bases: new.bases.clone(),
+        ways: new.ways.clone(),
         limits: new.limits,
         origin: Origin::Use,
         result: None,
@@ -141,6 +142,7 @@ pub(super) fn linked_plan(
         profile_source: from.profile_source,
         read_only: false,
         resources,
+        ways: from.ways.clone(),
         // A result that is there has its base already.
         bases: linked
             .result

@@ -324,6 +324,7 @@ fn odd_values() -> Vec<Recorded> {
             target: Some("refs/heads/main".into()),
         }],
         bases: Vec::new(),
+        ways: Default::default(),
         limits: Limits { attempts: u32::MAX },
         origin: Origin::Use,
         result: None,

@@ -46,6 +46,7 @@ fn new_plan() -> NewPlan {
         fallback_profile: None,
         limits: Limits::default(),
         bases: Vec::new(),
+        ways: Default::default(),
         projects: vec!["shop".parse().unwrap()],
     }
 }

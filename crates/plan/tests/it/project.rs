@@ -115,6 +115,7 @@ fn delete(force: bool) -> Command {
 fn new_plan(projects: &[&str]) -> NewPlan {
     NewPlan {
         bases: Vec::new(),
+        ways: Default::default(),
         id: PlanId::from_parts(1, 1),
         action: None,
         goal: Some("tidy up".into()),

@@ -116,6 +116,7 @@ impl World {
         };
         let new = NewPlan {
             bases: Vec::new(),
+            ways: Default::default(),
             id: PlanId::from_parts(START.milliseconds(), number),
             action: Some("tidy".parse().unwrap()),
             goal: Some("tidy up".into()),

@@ -49,6 +49,18 @@ pub struct Arrival {
 }
 
 impl Arrival {
+    /// What was said, or what the repository wants.
+    pub fn how_or(&self, usual: &How) -> Result<How, CommandError> {
+        let said = self.how()?;
+        if self.shape.is_empty() && !self.merge {
+            return Ok(How {
+                allow_empty: said.allow_empty,
+                ..usual.clone()
+            });
+        }
+        Ok(said)
+    }
+
     /// As the engine knows it.
     pub fn how(&self) -> Result<How, CommandError> {
         let words: Vec<&str> = self.shape.iter().map(String::as_str).collect();
@@ -87,12 +99,12 @@ impl Arrival {
 /// Signs and lands.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(&args.id)?;
-    let how = How {
-        paths: args.paths.clone(),
-        ..args.arrival.how()?
-    };
     let call = args.conditions.apply(app.call());
     let row = app.lifecycle()?.get_plan(plan)?;
+    let how = How {
+        paths: args.paths.clone(),
+        ..args.arrival.how_or(&row.plan.ways.arrival)?
+    };
     if !args.yes && to_be_signed(&row) {
         confirm(app, &row, "apply")?;
     }

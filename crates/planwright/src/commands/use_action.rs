@@ -1,12 +1,14 @@
 //! `planwright use`.
 
 use lifecycle::{Done, UseRequest};
-use plan::{Name, Profile};
+use plan::ways::Furnishing;
+use plan::{Name, Profile, Ways};
 
 use crate::cli::App;
 use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
-use crate::ui;
+use crate::exit::Exit;
+use crate::{ui, yaml};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -34,7 +36,9 @@ pub struct Args {
 
 /// Makes a plan.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let ways = ways(args, app)?;
     let request = UseRequest {
+        ways,
         action: Some(args.action.clone()),
         goal: args.goal.clone(),
         arguments: args.arguments.clone(),
@@ -71,6 +75,52 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
         });
     }
     Ok(answer.hint(format!("planwright status {handle}")))
+}
+
+/// What the repositories say about work on them, in the working tree of whoever uses them.
+fn ways(args: &Args, app: &App) -> Result<Ways, CommandError> {
+    let mut ways = Ways::default();
+    if args.projects.is_empty() {
+        return Ok(ways);
+    }
+    let sites = match app.lifecycle()?.sites_of_projects(&args.projects) {
+        Ok(sites) => sites,
+        // On another host its own file counts; what is wrong otherwise is said by the use itself.
+        Err(_) => return Ok(ways),
+    };
+    let mut said_by: Option<String> = None;
+    for site in sites {
+        let path = site.place.path().join("planwright.yaml");
+        let source = match std::fs::read_to_string(&path) {
+            Ok(source) => source,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                let message = format!("{} cannot be read: {error}", path.display());
+                return Err(CommandError::new(Exit::Error, message));
+            }
+        };
+        let file = yaml::repository(&source, &path.display().to_string())
+            .map_err(|problem| CommandError::malformed(problem, &source))?;
+        let same = ways.arrival == file.arrival && ways.clean == file.clean;
+        if let Some(other) = said_by.as_ref().filter(|_| !same) {
+            return Err(CommandError::usage(format!(
+                "{other} and {} want results to arrive or sandboxes to be cleaned up differently.",
+                path.display()
+            ))
+            .hint("Make them say the same, or use the projects in plans of their own."));
+        }
+        said_by = Some(path.display().to_string());
+        ways.arrival = file.arrival;
+        ways.clean = file.clean;
+        if file.setup.is_some() || !file.include.is_empty() {
+            ways.furnishings.push(Furnishing {
+                resource: site.name.clone(),
+                setup: file.setup,
+                include: file.include,
+            });
+        }
+    }
+    Ok(ways)
 }
 
 /// Says at once what the work will not see.

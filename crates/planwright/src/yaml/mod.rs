@@ -11,6 +11,7 @@ mod action;
 mod fields;
 mod nearest;
 mod problem;
+mod repository;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ mod value;
 use plan::action::ActionDefinition;
 
 pub use problem::{Position, Problem};
+pub use repository::RepositoryFile;
 
 use problem::Flaw;
 use tree::Node;
@@ -31,6 +33,13 @@ pub const MAX_BYTES: usize = 256 * 1024;
 pub fn action(source: &str, origin: &str) -> Result<ActionDefinition, Problem> {
     parse(source)
         .and_then(|root| action::read(&root))
+        .map_err(|flaw| flaw.of(origin))
+}
+
+/// What a repository's `planwright.yaml` says.
+pub fn repository(source: &str, origin: &str) -> Result<RepositoryFile, Problem> {
+    parse(source)
+        .and_then(|root| repository::read(&root))
         .map_err(|flaw| flaw.of(origin))
 }
 

@@ -375,6 +375,49 @@ fn doctor_finds_and_finishes_what_a_crash_left() {
     }
 }
 
+/// The repository says how it wants to be worked on; what it says at use is frozen.
+#[test]
+fn a_sandbox_is_made_ready_as_the_repository_says() {
+    let yard = Yard::new();
+    yard.write(".gitignore", ".env\nbuilt/\ncache/\n");
+    let file = "sandbox:\n  setup: mkdir built && echo once >> built/log\n  include: [.env]\napply:\n  as: uncommitted\n";
+    yard.write("planwright.yaml", file);
+    yard.write(".worktreeinclude", "cache/\n");
+    yard.commit("ways");
+    yard.write(".env", "SECRET=1\n");
+    yard.write("cache/warm", "yes\n");
+    let (plan, sandbox) = yard.working();
+    let there = |path: &str| std::fs::read_to_string(sandbox.join(path)).unwrap();
+    assert_eq!(there(".env"), "SECRET=1\n");
+    assert_eq!(there("cache/warm"), "yes\n");
+    assert_eq!(
+        there("built/log"),
+        "once\n",
+        "once, though two phases were claimed"
+    );
+    std::fs::write(sandbox.join("new.txt"), "new\n").unwrap();
+    yard.ok(&["plumbing", "complete-execute", &plan, "--epoch", "2"]);
+    let diff = yard.ok(&["diff", &plan]);
+    assert_eq!(diff["resources"][0]["files"].as_array().unwrap().len(), 1);
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.git(&["status", "--porcelain"]), "?? new.txt");
+    // What is wrong with the file is said where it stands, and nothing is stored.
+    yard.write("planwright.yaml", "sandbox:\n  setpu: x\n");
+    let said = yard.run(&["use", "tidy", "shop"]);
+    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert!(said.messages().contains("did you mean `setup`"), "{said:?}");
+    // A set-up that fails halts the plan with the end of what it said.
+    yard.write(
+        "planwright.yaml",
+        "sandbox:\n  setup: echo no such luck; exit 3\n",
+    );
+    let made = yard.ok(&["use", "tidy", "shop"]);
+    let plan = made["plan_id"].as_str().unwrap();
+    let start = ["plumbing", "start-strategize", plan, "--owner", "bot"];
+    yard.bad(1, &start, "no such luck");
+    assert_eq!(yard.state_of(plan), "strategize/errored");
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {

@@ -125,6 +125,7 @@ pub fn decision(change: PlanChange, rows: Vec<Row>, now: Timestamp) -> Decision 
 pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
     let created = Created {
         bases: Vec::new(),
+        ways: Default::default(),
         goal: "Tidy the kitchen".into(),
         action: None,
         arguments: BTreeMap::new(),

@@ -94,6 +94,7 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
         assert!(facts.plan.is_none(), "{id} is there already");
         let created = Event::Created(Box::new(Created {
             bases: Vec::new(),
+            ways: Default::default(),
             goal: goal.clone().into(),
             action: None,
             arguments: BTreeMap::new(),
