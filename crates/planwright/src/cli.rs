@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
 use plan::stage::Work;
-use plan::{PlanId, Stage};
-use store::{Clock, PlanRow};
+use plan::{Name, PlanId, Stage};
+use store::{Clock, PlanFilter, PlanRow};
 
 use crate::commands::{self, Answer};
 use crate::error::CommandError;
@@ -83,9 +83,42 @@ impl App {
         Call::by(home::person())
     }
 
-    /// The plan a handle names.
+    /// The plan a handle names; `@` is the newest of the project one is in.
     pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
-        Ok(self.lifecycle()?.resolve(handle)?)
+        let lifecycle = self.lifecycle()?;
+        if handle == "@"
+            && let Some(project) = self.project_here()?
+        {
+            let filter = PlanFilter {
+                project: Some(project),
+                ..PlanFilter::default()
+            };
+            if let Some(newest) = lifecycle.list_plans(&filter, None, 1)?.first() {
+                return Ok(newest.plan.id);
+            }
+        }
+        Ok(lifecycle.resolve(handle)?)
+    }
+
+    /// The project that the current directory belongs to, if it is exactly one.
+    pub fn project_here(&self) -> Result<Option<Name>, CommandError> {
+        const MOST: usize = 500;
+        let Ok(here) = std::env::current_dir().and_then(|here| here.canonicalize()) else {
+            return Ok(None);
+        };
+        let lifecycle = self.lifecycle()?;
+        let host = &lifecycle.hands()?.host;
+        let mut found = lifecycle
+            .list_projects(None, MOST)?
+            .into_iter()
+            .filter(|project| {
+                project.resources.iter().any(|resource| {
+                    resource.host == *host && here.starts_with(resource.place.path())
+                })
+            })
+            .map(|project| project.name);
+        let first = found.next();
+        Ok(first.filter(|_| found.next().is_none()))
     }
 
     /// A plan as it is now, as programs see it.

@@ -233,6 +233,15 @@ pub fn surroundings() -> Surroundings {
     }
 }
 
+/// The person's shell.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+pub fn shell() -> std::ffi::OsString {
+    std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())
+}
+
 /// What an address looks like.
 const ADDRESSES: &str = "Use sqlite:PATH or postgres://USER@HOST/DATABASE";
 

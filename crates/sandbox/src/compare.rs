@@ -175,6 +175,11 @@ pub struct Counted {
 }
 
 impl Look {
+    /// The tree or commit it ends in.
+    pub fn ends_in(&self) -> &str {
+        &self.new
+    }
+
     /// Shows it on the given output.
     pub fn show(
         &self,

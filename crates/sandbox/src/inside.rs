@@ -1,5 +1,8 @@
 //! Looking at a plan's changes, also while somebody works on them: nothing is remembered of a look.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use crate::compare::{Look, Scratch};
 use crate::error::Doing;
 use crate::room::{Room, Workshop};
@@ -82,6 +85,18 @@ impl Workshop {
             new: tree.to_string(),
             _scratch: Some(scratch),
         }))
+    }
+
+    /// Runs a person's shell in a sandbox, with everything that is theirs, until they leave it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "all child processes belong to this crate"
+    )]
+    pub fn run_shell(&self, path: &Path, shell: &OsStr) -> Result<(), SandboxError> {
+        let mut command = std::process::Command::new(shell);
+        // How a person's last command went is no concern of ours.
+        let status = command.current_dir(path).status();
+        status.map(drop).doing("entered", path)
     }
 
     /// The tree of a landed commit's first parent, and how many paths it brought: what undoing it

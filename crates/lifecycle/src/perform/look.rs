@@ -16,6 +16,25 @@ pub struct Looked {
 }
 
 impl Lifecycle {
+    /// What the sandboxes of a plan hold at this moment, whatever was handed in.
+    pub fn look_inside(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
+        let plan = self.get_plan(plan)?.plan;
+        let workshop = &self.hands()?.workshop;
+        let mut looked = Vec::new();
+        for site in self.sites(&plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            let look = workshop.look_inside(&room)?;
+            looked.extend(look.map(|look| Looked {
+                resource: site.name.clone(),
+                look,
+            }));
+        }
+        Ok(looked)
+    }
+
     /// What a plan changed: as it landed, as it was handed in, or as it stands while somebody works.
     pub fn look(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
         let plan = self.get_plan(plan)?.plan;

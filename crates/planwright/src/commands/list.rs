@@ -14,9 +14,12 @@ use crate::wire::PlanSummary;
 /// List plans, newest first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plans of every repository; there are no projects yet, so this is always so.
+    /// Plans of every project, also from within a repository of one.
     #[arg(long)]
     all: bool,
+    /// Only plans of this project; within a repository of one project, of that one.
+    #[arg(long, conflicts_with = "all")]
+    project: Option<Name>,
     /// Only plans in this phase: strategize, execute or apply.
     #[arg(long)]
     phase: Option<Phase>,
@@ -41,6 +44,12 @@ impl Args {
     /// The command for the next page: the same plans, the same length.
     fn next_page(&self, after: PlanId) -> String {
         let mut command = "planwright list".to_owned();
+        if self.all {
+            command.push_str(" --all");
+        }
+        if let Some(project) = &self.project {
+            command.push_str(&format!(" --project {project}"));
+        }
         if let Some(phase) = self.phase {
             command.push_str(&format!(" --phase {phase}"));
         }
@@ -64,7 +73,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         state: args.state,
         action: args.action.clone(),
         needs_person: args.needs_me,
-        project: None,
+        project: match &args.project {
+            Some(project) => Some(project.clone()),
+            None if args.all => None,
+            None => app.project_here()?,
+        },
     };
     let limit = usize::from(args.limit);
     let mut rows = app

@@ -27,6 +27,7 @@ mod retry;
 mod revert;
 mod revise;
 mod sandbox;
+mod shell;
 mod status;
 mod store;
 mod undo;
@@ -100,6 +101,7 @@ pub enum Command {
     Apply(apply::Args),
     Undo(undo::Args),
     Path(path::Args),
+    Shell(shell::Args),
     Waive(waive::Args),
     Cancel(cancel::Args),
     #[command(subcommand)]
@@ -145,6 +147,7 @@ impl Command {
             Self::Apply(args) => apply::run(&args, app),
             Self::Undo(args) => undo::run(&args, app),
             Self::Path(args) => path::run(&args, app),
+            Self::Shell(args) => shell::run(&args, app),
             Self::Waive(args) => waive::run(&args, app),
             Self::Cancel(args) => cancel::run(&args, app),
             Self::Project(command) => command.run(app),

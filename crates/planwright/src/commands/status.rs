@@ -59,6 +59,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             "constrained",
             format!("{kind}: {}", ui::clean(constraint.message.as_str())),
         ));
+        for path in constraint.paths.iter().take(10) {
+            lines.push(("", path.to_string()));
+        }
     }
     if let Some(lease) = &row.lease {
         let until = if lease.expires_at < now {
@@ -85,6 +88,27 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             "argument",
             ui::one_line(&format!("{name} = {}", value.to_json()), 100),
         ));
+    }
+    for resource in &plan.resources {
+        let target = resource.target.as_deref().unwrap_or_default();
+        let target = target.strip_prefix("refs/heads/").unwrap_or(target);
+        let onto = if target.is_empty() { "" } else { " onto " };
+        lines.push(("works on", format!("{}{onto}{target}", resource.name)));
+    }
+    for step in &plan.landed {
+        let commit: String = step.new.chars().take(10).collect();
+        let target = match step.target.strip_prefix("refs/heads/") {
+            Some(branch) => format!("on {branch} as {commit}"),
+            None => "in the working tree".to_owned(),
+        };
+        lines.push(("landed", target));
+    }
+    if !plan.resources.is_empty()
+        && let Ok(sandboxes) = lifecycle.sandboxes_of(plan.id)
+    {
+        for sandbox in sandboxes {
+            lines.push(("sandbox", sandbox.path.display().to_string()));
+        }
     }
     match plan.origin {
         Origin::Use => {}

@@ -47,6 +47,10 @@ pub struct PlanView {
     pub actors: Value,
     /// It may write nothing.
     pub read_only: bool,
+    /// What it works on.
+    pub resources: Vec<Value>,
+    /// What was done to its targets, once it landed.
+    pub landed: Vec<Value>,
     /// The plan it comes from.
     pub origin: Value,
     /// A person has to do something before it goes on.
@@ -120,6 +124,10 @@ pub struct EntryView {
     pub actor: Option<String>,
     /// With which tool.
     pub tool: Option<String>,
+    /// The plan's resource it is in.
+    pub resource: Option<String>,
+    /// It was reported, and the tree does not show it.
+    pub unseen: bool,
 }
 
 /// A plan in a list.
@@ -174,6 +182,20 @@ impl PlanView {
                 "execution": plan.actors.execution.to_string(),
             }),
             read_only: plan.read_only,
+            resources: plan
+                .resources
+                .iter()
+                .map(|resource| {
+                    json!({
+                        "resource": resource.name,
+                        "project": resource.project.to_string(),
+                        "kind": resource.kind,
+                        "target": resource.target,
+                        "base": plan.base(&resource.name),
+                    })
+                })
+                .collect(),
+            landed: plan.landed.iter().map(|step| json!(step)).collect(),
             origin: match plan.origin {
                 Origin::Use => json!({ "kind": "use" }),
                 Origin::UndoOf(id) => json!({ "kind": "undo_of", "plan_id": id }),
@@ -238,6 +260,8 @@ impl ChangesetView {
                     mode: entry.mode.clone(),
                     actor: entry.actor.clone(),
                     tool: entry.tool.clone(),
+                    resource: entry.resource.clone(),
+                    unseen: entry.unseen,
                 })
                 .collect(),
         }

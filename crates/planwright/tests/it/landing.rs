@@ -418,6 +418,27 @@ fn a_sandbox_is_made_ready_as_the_repository_says() {
     assert_eq!(yard.state_of(plan), "strategize/errored");
 }
 
+/// A person enters the sandbox, changes something and leaves: that is their version, handed in.
+#[test]
+fn what_a_person_changes_in_a_shell_is_handed_in() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    let visit = |script: &str| {
+        let run = yard.program.run(["shell", plan.as_str()]);
+        run.set("SHELL", "/bin/sh").reading(script).finish()
+    };
+    let said = visit("git status > /dev/null; exit 3\n");
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert!(said.stdout.contains("Nothing changed"), "{said:?}");
+    let said = visit("echo mine > by-hand.txt\n");
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert!(said.stdout.contains("3 changed files"), "{said:?}");
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.read("by-hand.txt"), "mine\n");
+    assert_eq!(yard.read("new.txt"), "new\n");
+    yard.bad(3, &["path", &plan], "no sandbox");
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {

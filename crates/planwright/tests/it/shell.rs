@@ -272,6 +272,10 @@ impl Shell {
             "2030-01-01T00:00:00.000000Z".to_owned()
         });
         text = replace(&text, r"\b[0-9a-f]{64}\b", &|_| "0".repeat(64));
+        text = replace(&text, r"\bas [0-9a-f]{10}\b", &|_| {
+            "as 0123456789".to_owned()
+        });
+        text = replace(&text, r"\bgit \d+\.\d+[\w.]*", &|_| "git 2.50.0".to_owned());
         text = replace(&text, r#""duration_ms": ?\d+"#, &|_| {
             r#""duration_ms": 0"#.to_owned()
         });

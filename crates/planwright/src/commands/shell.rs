@@ -1,0 +1,86 @@
+//! `planwright shell`.
+
+use plan::Span;
+use plan::stage::ResultContent;
+use serde_json::json;
+
+use crate::cli::{App, Format};
+use crate::commands::{Answer, moved};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::settings;
+use crate::ui;
+
+/// Enter a plan's sandbox. Ending with a changed tree sends the plan back and hands your version in.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan.
+    id: String,
+    /// Which of its resources, where it has several.
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
+}
+
+/// Starts a shell there, and takes in what was done.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    if app.format == Format::Json {
+        return Err(CommandError::usage(
+            "A shell is for people; use `path` in a script.",
+        ));
+    }
+    let plan = app.plan(&args.id)?;
+    let lifecycle = app.lifecycle()?;
+    let sandboxes = lifecycle.sandboxes_of(plan)?;
+    let wanted = args.resource.as_deref();
+    let entered = sandboxes
+        .iter()
+        .find(|sandbox| wanted.is_none_or(|wanted| sandbox.resource == wanted))
+        .ok_or_else(|| {
+            CommandError::new(Exit::NotFound, "The plan has no such sandbox.")
+                .hint(format!("planwright path {}", args.id))
+        })?;
+    let before = trees(app, plan)?;
+    lifecycle
+        .hands()?
+        .workshop
+        .run_shell(&entered.path, &settings::shell())
+        .map_err(lifecycle::Error::Sandbox)?;
+    if trees(app, plan)? == before {
+        let text = "Nothing changed; the plan is as it was.\n";
+        return Ok(Answer::new(
+            json!({ "plan_id": plan, "changed": false }),
+            text,
+        ));
+    }
+    let call = app.call();
+    if let Err(error) = lifecycle.revise(plan, "changed by hand", Vec::new(), &call) {
+        let error = CommandError::from(error);
+        return Err(CommandError {
+            message: format!(
+                "What you changed stays in the sandbox and was not handed in: {}",
+                error.message
+            ),
+            ..error
+        });
+    }
+    let owner = format!("{} (shell {})", crate::home::person(), std::process::id());
+    let claim = lifecycle.start_execute(plan, &owner, Span::seconds(300), &call)?;
+    let done = claim.complete_execute(&ResultContent::default())?;
+    let mut answer = moved(app, &done)?;
+    let changes = done.plan.result.iter().flat_map(|result| &result.trees);
+    let changes: u64 = changes.filter_map(|tree| tree.changes).sum();
+    answer.text.push_str(&format!(
+        "Handed in: {}\n",
+        ui::count(changes, "changed file")
+    ));
+    Ok(answer)
+}
+
+/// What the sandboxes of a plan hold at this moment.
+fn trees(app: &App, plan: plan::PlanId) -> Result<Vec<(String, String)>, CommandError> {
+    let looked = app.lifecycle()?.look_inside(plan)?;
+    Ok(looked
+        .into_iter()
+        .map(|one| (one.resource, one.look.ends_in().to_owned()))
+        .collect())
+}
