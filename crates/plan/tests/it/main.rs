@@ -5,6 +5,7 @@
     reason = "a test that cannot go on stops where it is"
 )]
 
+mod captured;
 mod changesets;
 mod commands;
 mod design_rows;
