@@ -16,6 +16,7 @@ pub mod broken;
 pub mod check;
 pub mod client;
 pub mod history;
+pub mod landing;
 pub mod simulation;
 pub mod wrapped;
 

@@ -16,7 +16,7 @@ use anyhow::Context;
 use clap::Parser;
 use planwright_prove::arena::{self, Database, Outcome, Settings};
 use planwright_prove::simulation::{self, Stage};
-use planwright_prove::{check, client};
+use planwright_prove::{check, client, landing};
 
 /// Look for a history that Planwright must never produce.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ use planwright_prove::{check, client};
 enum Arguments {
     /// Try with many processes, then compare what they were told with what is stored.
     Run(Run),
+    /// Land plans on a repository while processes are killed, then compare it with what landed.
+    Land(Land),
     /// Play schedules in one process on virtual time, as many as fit.
     Simulate(Simulate),
     /// Be one of the players.
@@ -58,6 +60,26 @@ struct Run {
 }
 
 #[derive(clap::Args)]
+struct Land {
+    /// How many players.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=50))]
+    processes: u32,
+    /// For how long.
+    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    minutes: f64,
+    /// What all choices follow from; a new one if not said.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The planwright program.
+    #[arg(long)]
+    program: PathBuf,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::landing::Bug>,
+}
+
+#[derive(clap::Args)]
 struct Simulate {
     /// For how long.
     #[arg(long, default_value_t = 10)]
@@ -84,6 +106,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse() {
         Arguments::Client(arguments) => client::run(&arguments).map(|()| ExitCode::SUCCESS),
         Arguments::Run(arguments) => run(&arguments),
+        Arguments::Land(arguments) => land(&arguments),
         Arguments::Simulate(arguments) => simulate(&arguments),
     };
     done.unwrap_or_else(|error| {
@@ -123,6 +146,51 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
     let outcome = arena::run(&settings)?;
     report(&outcome, seed);
     if outcome.violations.is_empty() && outcome.missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let kept = directory.keep();
+    println!("everything is kept in {}", kept.display());
+    Ok(ExitCode::from(1))
+}
+
+fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
+    arena::require_program(&arguments.program)?;
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let directory = tempfile::Builder::new()
+        .prefix("planwright-prove-")
+        .tempdir_in(".")
+        .context("could not make a directory for the trial")?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let settings = landing::Settings {
+        processes: arguments.processes,
+        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
+        seed,
+        directory: directory.path().canonicalize()?,
+        program: arguments.program.canonicalize()?,
+        interrupted,
+        #[cfg(feature = "broken")]
+        bug: arguments.bug,
+    };
+    println!(
+        "seed {seed}: {} players land on one repository for {:?}",
+        settings.processes, settings.duration
+    );
+    let outcome = landing::run(&settings)?;
+    println!(
+        "{} plans landed, {} of them taken back, {} processes killed, {} commits by a person",
+        outcome.landed, outcome.undone, outcome.kills, outcome.commits
+    );
+    for violation in outcome.violations.iter().take(20) {
+        println!("violation: {violation}");
+    }
+    for missing in &outcome.missing {
+        println!("too little happened: {missing}");
+    }
+    if outcome.violations.is_empty() && outcome.missing.is_empty() {
+        println!("no violation");
         return Ok(ExitCode::SUCCESS);
     }
     let kept = directory.keep();

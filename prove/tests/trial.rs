@@ -25,13 +25,13 @@ fn program() -> PathBuf {
     clippy::disallowed_methods,
     reason = "a test starts the program it is about"
 )]
-fn prove(arguments: &[&str]) -> Output {
+fn prove(mode: &str, arguments: &[&str]) -> Output {
     // One after the other: each is a crowd by itself.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     Command::new(env!("CARGO_BIN_EXE_planwright-prove"))
-        .arg("run")
+        .arg(mode)
         .args(arguments)
         .arg("--program")
         .arg(program())
@@ -42,7 +42,7 @@ fn prove(arguments: &[&str]) -> Output {
 
 #[track_caller]
 fn check(arguments: &[&str], code: i32, says: &str) {
-    let output = prove(arguments);
+    let output = prove("run", arguments);
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{said}\n{errors}");
@@ -105,4 +105,22 @@ fn a_lost_event_is_found() {
 fn a_trial_in_which_too_little_happened_is_no_proof() {
     let arguments = ["--minutes", "0.01", "--processes", "2", "--pace-ms", "500"];
     check(&arguments, 1, "no proof, because too little happened");
+}
+
+/// Landing on a real repository, in short.
+#[test]
+fn plans_land_once_whatever_is_killed_and_planted_bugs_are_found() {
+    let short = ["--minutes", "0.15", "--processes", "3"];
+    for (bug, code, says) in [
+        (None, 0, "no violation"),
+        (Some("double-apply"), 1, "landed 2 times"),
+        (Some("lost-work"), 1, "landed and is not in the branch"),
+    ] {
+        let bug = bug.map_or_else(Vec::new, |bug| vec!["--break", bug]);
+        let output = prove("land", &[&short[..], &bug].concat());
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{bug:?} {said}\n{errors}");
+        assert!(said.contains(says), "{bug:?} {said}\n{errors}");
+    }
 }

@@ -28,8 +28,8 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "both")]
     store: Stores,
 
-    /// Plant a bug, to see it found: stale-read, no-fence, wrong-changeset, double-transition, half-commit
-    /// or lost-event.
+    /// Plant a bug, to see it found: stale-read, no-fence, wrong-changeset, double-transition, half-commit,
+    /// lost-event, double-apply or lost-work.
     #[arg(long = "break", value_name = "BUG")]
     bug: Option<String>,
 }
@@ -76,6 +76,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let status =
             child::run(&mut simulate, &signals).context("could not run planwright-prove")?;
         if !status.success() {
+            return Ok(child::exit_code(status));
+        }
+    }
+    let of_landing = matches!(arguments.bug.as_deref(), Some("double-apply" | "lost-work"));
+    if arguments.bug.is_none() || of_landing {
+        let mut land = prove();
+        // Every call is a process or ten; a tenth of the players is a crowd.
+        let players = (arguments.processes / 4).max(2);
+        land.arg("land")
+            .arg("--program")
+            .arg(release.join("planwright"))
+            .args(["--minutes", &arguments.minutes.to_string()])
+            .args(["--processes", &players.to_string()]);
+        if let Some(seed) = arguments.seed {
+            land.args(["--seed", &seed.to_string()]);
+        }
+        if let Some(bug) = &arguments.bug {
+            land.args(["--break", bug]);
+        }
+        let status = child::run(&mut land, &signals).context("could not run planwright-prove")?;
+        if !status.success() || of_landing {
             return Ok(child::exit_code(status));
         }
     }

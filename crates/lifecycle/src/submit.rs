@@ -251,7 +251,8 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             new.fallback_profile,
             new.limits,
             new.projects,
-            new.ways
+            new.ways,
+            new.bases.is_empty()
         ]),
         Command::Start {
             phase,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::stage::Work;
+use plan::stage::{ConstraintKind, Landing, Work};
 use plan::{Name, PlanId, Stage};
 use store::{Clock, PlanFilter, PlanRow};
 
@@ -143,6 +143,14 @@ impl App {
         let signable = matches!(row.plan.stage, Stage::Execute(Work::Complete));
         if signable && row.plan.has_targets() {
             return Ok(Some(format!("planwright apply {handle}")));
+        }
+        if let Stage::Apply(Landing::Constrained(constraint)) = &row.plan.stage {
+            let solvable = constraint.kind == ConstraintKind::Conflict;
+            return Ok(Some(match (solvable, constraint.paths.is_empty()) {
+                (true, false) => format!("planwright revise {handle} \"TEXT\""),
+                (true, true) => format!("planwright cancel {handle}"),
+                (false, _) => format!("planwright apply {handle}"),
+            }));
         }
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))

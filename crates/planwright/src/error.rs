@@ -75,7 +75,7 @@ impl From<Error> for CommandError {
                 let branch = branch.clone();
                 Self::new(Exit::Conflict, sentence(&error.to_string()))
                     .kind("landed_on_branch")
-                    .hint(format!("git branch -D {branch}"))
+                    .hint(format!("In the repository: git branch -D {branch}"))
             }
             Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
                 .kind("bad_expression")
@@ -109,7 +109,10 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             "If you trust it: git config --global --add safe.directory {}",
             path.display()
         )),
-        SandboxError::NoBranch { .. } => new(Exit::NotFound, "no_branch"),
+        SandboxError::NoBranch { path, branch } => new(Exit::NotFound, "no_branch").hint(format!(
+            "Make it (git -C {} branch {branch}), or name another.",
+            path.display()
+        )),
         SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
         SandboxError::SandboxGone { .. } => new(Exit::NotFound, "sandbox_gone").hint(
             "Start over: planwright retry ID --fresh, after failing or reclaiming the phase.",
@@ -126,6 +129,11 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             "Repeat the command; if no git is running, remove {}",
             lock.display()
         )),
+        SandboxError::Occupied { .. } => new(Exit::Conflict, "occupied").hint("End it first."),
+        SandboxError::BadBranchName { .. } => new(Exit::Usage, "bad_branch_name"),
+        SandboxError::BranchExists { .. } => {
+            new(Exit::Conflict, "branch_exists").hint("Choose another name: --as branch NAME")
+        }
         SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
         SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed"),
         SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),

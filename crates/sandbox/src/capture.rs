@@ -96,15 +96,11 @@ impl Workshop {
         // A lock of this index is ours, left by a process that was killed: agents cannot reach it.
         let lock = sandbox.index.with_extension("index.lock");
         let _ = std::fs::remove_file(&lock);
-        let add = [
-            "-c",
-            "advice.addEmbeddedRepo=false",
-            "add",
-            "--all",
-            "--",
-            ".",
-        ];
-        git.run(&add)?;
+        let git = git.with_settings(&["advice.addEmbeddedRepo=false".to_owned()]);
+        let added = git.ask(&["add", "--all", "--", "."])?;
+        if added.code != 0 {
+            return Err(not_added(&added.stderr));
+        }
         let tree = git.object(&["write-tree"])?;
         let changes = changes(&git, base, &tree)?;
         refuse_nested_repositories(&changes)?;
@@ -196,5 +192,24 @@ impl Workshop {
     /// What the process is doing fails here if a test says so.
     pub(crate) fn after(&self, step: Step, path: &std::path::Path) -> Result<(), SandboxError> {
         self.faults().after(step).doing("written", path)
+    }
+}
+
+/// Why git could not take the files in.
+fn not_added(said: &str) -> SandboxError {
+    // A repository in which nothing was committed yet.
+    let nested = said
+        .split_once("' does not have a commit checked out")
+        .and_then(|(before, _)| before.rsplit('\'').next())
+        .and_then(|path| TreePath::new(path.trim_end_matches('/')).ok());
+    match nested {
+        Some(path) => SandboxError::Uncapturable {
+            path,
+            why: "it is a repository of its own; remove it or its .git",
+        },
+        None => SandboxError::Git {
+            command: "add".to_owned(),
+            said: said.trim().chars().take(2000).collect(),
+        },
     }
 }

@@ -4,7 +4,7 @@ use plan::{Epoch, PlanId};
 
 use crate::error::Doing;
 use crate::fault::Step;
-use crate::room::{Room, Sandbox, Start, Workshop};
+use crate::room::{Inside, Room, Sandbox, Start, Workshop, inside};
 use crate::{ObjectId, SandboxError, files, refs};
 
 /// A plan's sandbox, as it is found.
@@ -130,8 +130,14 @@ impl Workshop {
         if !directory.exists() {
             return Ok(false);
         }
-        if !crate::room::is_left(&directory) {
-            return Err(SandboxError::Busy { path: directory });
+        match inside(&directory) {
+            Inside::Nobody | Inside::Unknown => {}
+            Inside::Process(process) => {
+                return Err(SandboxError::Occupied {
+                    path: directory,
+                    process,
+                });
+            }
         }
         // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
         let aside = self

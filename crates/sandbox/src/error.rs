@@ -135,6 +135,26 @@ pub enum SandboxError {
         /// The end of what it said.
         said: Said,
     },
+    /// A process works where something is to be removed.
+    #[error("process {process} works in {path}")]
+    Occupied {
+        /// Where.
+        path: PathBuf,
+        /// Which.
+        process: u32,
+    },
+    /// A name that no branch can have.
+    #[error("`{name}` is not a name for a branch")]
+    BadBranchName {
+        /// Which.
+        name: String,
+    },
+    /// The branch a change shall be put on is there already.
+    #[error("there is a branch `{name}` already")]
+    BranchExists {
+        /// Which.
+        name: String,
+    },
     /// Something of ours cannot be read.
     #[error("{path} is damaged: {why}")]
     Damaged {
@@ -146,6 +166,14 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// Is it about how somebody wants a result to arrive, rather than about the world?
+    pub fn is_about_the_wish(&self) -> bool {
+        matches!(
+            self,
+            Self::BadBranchName { .. } | Self::BranchExists { .. } | Self::NothingMatches { .. }
+        )
+    }
+
     /// Worth trying again without a person?
     pub fn is_passing(&self) -> bool {
         matches!(

@@ -255,7 +255,9 @@ impl Git {
     pub fn pager(&self) -> Option<Child> {
         let mut command = Command::new("less");
         command.env_clear().args(["-R", "-F", "-X"]);
-        command.env("TERM", "xterm-256color");
+        command
+            .env("TERM", "xterm-256color")
+            .env("LESSCHARSET", "utf-8");
         if let Some(path) = &self.surroundings.path {
             command.env("PATH", path);
         }

@@ -69,7 +69,10 @@ pub fn look_at_git(
             return Err(bad(
                 path,
                 "has no commit yet",
-                "Make a first one: git commit --allow-empty -m start",
+                &format!(
+                    "Make a first one: git -C {} commit --allow-empty -m start",
+                    path.display()
+                ),
             ));
         }
         return Err(SandboxError::NoBranch {

@@ -98,9 +98,10 @@ impl Fence {
     /// Takes the fence down, with whatever else is no longer needed.
     pub fn take_down(self, git: &Git, refs: &[String]) -> Result<(), SandboxError> {
         let mut script = Vec::new();
-        for name in refs.iter().chain([&self.name]) {
+        for name in refs {
             script.extend(format!("delete {name}\0\0").bytes());
         }
+        script.extend(format!("delete {}\0{}\0", self.name, self.mark).bytes());
         git.run_with(&["update-ref", "--stdin", "-z"], &script)
             .map(drop)
     }

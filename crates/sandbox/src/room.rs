@@ -105,6 +105,8 @@ pub struct Sandbox {
     pub made_by: Epoch,
     /// The holder that has it.
     pub held_by: Epoch,
+    /// Paths in which a merge left conflicts to be solved.
+    pub conflicts: Vec<TreePath>,
     pub(crate) index: PathBuf,
 }
 
@@ -120,6 +122,8 @@ impl Sandbox {
 struct State {
     base: ObjectId,
     held_by: Epoch,
+    #[serde(default)]
+    conflicts: Vec<TreePath>,
 }
 
 impl Workshop {
@@ -307,10 +311,27 @@ impl Workshop {
         let caught_up = Sandbox {
             base: tip.clone(),
             held_by: epoch,
+            conflicts: merged.conflicts,
             ..sandbox
         };
         self.declare(room, &caught_up)?;
         Ok(caught_up)
+    }
+
+    /// The paths whose conflicts are still marked in a sandbox.
+    pub fn unsolved(&self, room: &Room<'_>) -> Result<Vec<TreePath>, SandboxError> {
+        let Some(sandbox) = self.current(room)? else {
+            return Ok(Vec::new());
+        };
+        let marked = |path: &&TreePath| {
+            let text = std::fs::read(files::below(&sandbox.path, path)).unwrap_or_default();
+            let begins = |mark: &[u8]| {
+                text.split(|b| *b == b'\n')
+                    .any(|line| line.starts_with(mark))
+            };
+            begins(b"<<<<<<< ") && begins(b">>>>>>> ")
+        };
+        Ok(sandbox.conflicts.iter().filter(marked).cloned().collect())
     }
 
     fn whole(&self, room: &Room<'_>, made_by: Epoch) -> Result<Option<Sandbox>, SandboxError> {
@@ -333,6 +354,7 @@ impl Workshop {
             base: state.base,
             made_by,
             held_by: state.held_by,
+            conflicts: state.conflicts,
         }))
     }
 
@@ -372,6 +394,7 @@ impl Workshop {
             base: base.clone(),
             made_by: epoch,
             held_by: epoch,
+            conflicts: Vec::new(),
         };
         // Without its state file, whatever is here is what a killed process left of the same try.
         files::remove_tree(&sandbox.path)?;
@@ -399,6 +422,7 @@ impl Workshop {
         let state = State {
             base: sandbox.base.clone(),
             held_by: sandbox.held_by,
+            conflicts: sandbox.conflicts.clone(),
         };
         let text = serde_json::to_vec(&state).expect("BUG: a state always encodes");
         files::write_whole(&directory.join(format!("{}.json", room.name())), &text)
@@ -434,27 +458,45 @@ impl Workshop {
     }
 }
 
-/// Is nobody in a directory any more? Only what can be looked up counts: where processes cannot be
-/// seen, somebody may be there.
-pub(crate) fn is_left(directory: &Path) -> bool {
+/// Who is in a directory.
+pub(crate) enum Inside {
+    /// Nobody, as far as processes can be seen.
+    Nobody,
+    /// This process, for one.
+    Process(u32),
+    /// Processes cannot be seen here, so that somebody may be.
+    Unknown,
+}
+
+/// Looks who is in a directory.
+pub(crate) fn inside(directory: &Path) -> Inside {
     let Ok(processes) = std::fs::read_dir("/proc") else {
-        return false;
+        return Inside::Unknown;
     };
     let Ok(directory) = directory.canonicalize() else {
-        return false;
+        return Inside::Unknown;
     };
     let mut seen_any = false;
     for process in processes.flatten() {
         let name = process.file_name();
-        if !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
-        }
+        };
         if let Ok(place) = std::fs::read_link(process.path().join("cwd")) {
             seen_any = true;
             if place.starts_with(&directory) {
-                return false;
+                return Inside::Process(number);
             }
         }
     }
-    seen_any
+    if seen_any {
+        Inside::Nobody
+    } else {
+        Inside::Unknown
+    }
+}
+
+/// Is nobody in a directory any more?
+fn is_left(directory: &Path) -> bool {
+    matches!(inside(directory), Inside::Nobody)
 }

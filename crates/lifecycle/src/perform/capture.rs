@@ -7,7 +7,7 @@ use plan::changeset::Node;
 use plan::command::Captured;
 use plan::stage::{ResultContent, ResultTree, Work};
 use plan::{Epoch, Plan, PlanId, Stage};
-use sandbox::Room;
+use sandbox::{Room, SandboxError};
 
 use super::enter::object;
 use crate::{Error, Lifecycle};
@@ -49,6 +49,12 @@ impl Lifecycle {
                 site,
             };
             let base = object(plan.base(&site.name).unwrap_or_default())?;
+            if let Some(path) = workshop.unsolved(&room)?.into_iter().next() {
+                return Err(Error::Sandbox(SandboxError::Uncapturable {
+                    path,
+                    why: "it still has the marks of a conflict",
+                }));
+            }
             let seen = workshop.capture(&room, epoch, &base)?;
             let node = if sites.len() == 1 {
                 Node::main()

@@ -82,6 +82,9 @@ impl Lifecycle {
         let row = self.get_plan(plan)?;
         self.check_reach(&row.plan)?;
         let next = call.follow_up();
+        if row.plan.result.is_some() && !row.plan.is_prepared() {
+            self.check_wish(&row.plan, how)?;
+        }
         // Held until the landing has ended: whoever comes after a crash need not wait for the lease.
         let _presence = match &self.hands {
             Some(hands) => Some(hands.workshop.sign_in(owner)?),
@@ -100,6 +103,11 @@ impl Lifecycle {
                     // Whoever landed it is gone, or this is refused with who it is.
                     self.reclaim_from_the_gone(plan, call)?;
                 }
+                Landing::Applied(_) if call.key.is_some() => {
+                    // Answered like the first time, or refused because that was another's.
+                    let done = self.approve(plan, how, call)?;
+                    return Ok(landed(done, Vec::new(), None));
+                }
                 Landing::Queued(..)
                 | Landing::AwaitingInput(..)
                 | Landing::Applied(_)
@@ -117,6 +125,18 @@ impl Lifecycle {
     pub fn drive_apply(&self, claim: &Claim) -> Result<Driven, Error> {
         let (id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
         match self.drive(id, epoch, &call) {
+            Err(Error::Sandbox(error)) if error.is_about_the_wish() => {
+                // It can be signed anew, in another way.
+                let constrain = Command::Constrain {
+                    epoch,
+                    kind: ConstraintKind::ApprovalVoid,
+                    message: error.to_string(),
+                    paths: Vec::new(),
+                    commits: Vec::new(),
+                };
+                self.run(id, constrain, &call)?;
+                Err(error.into())
+            }
             Err(error @ Error::Sandbox(_)) => {
                 // Nothing is lost: whoever tries next finds the plan waiting, with its intent if
                 // there is one.
@@ -163,7 +183,7 @@ impl Lifecycle {
             }
         };
         if let Stepped::Ended(Driven::Landed { done, .. }) = &driven {
-            self.after_landing(&done.plan, epoch);
+            self.after_landing(&done.plan);
         }
         Ok(driven)
     }
@@ -197,6 +217,19 @@ impl Lifecycle {
     /// since.
     pub fn undo(&self, plan: PlanId, call: &Call) -> Result<Undone, Error> {
         let origin = self.get_plan(plan)?.plan;
+        if !matches!(origin.stage, Stage::Apply(Landing::Applied(_))) || !origin.has_targets() {
+            let nothing = LinkedPlan {
+                id: self.ids.plan(),
+                resources: Vec::new(),
+                result: ResultContent::default(),
+            };
+            // Refused: nothing landed.
+            let done = self.run(plan, Command::Undo(nothing), call)?;
+            return Ok(Undone {
+                done,
+                how: How::default(),
+            });
+        }
         let how = origin.approval.as_ref().map(|approval| &approval.how);
         let shape = how.map(|how| how.shape.clone()).unwrap_or_default();
         if let Shape::Branch(name) = shape {
@@ -237,6 +270,32 @@ impl Lifecycle {
         Ok(Undone { done, how })
     }
 
+    /// Can the result arrive like this at all? Looked at before it is signed.
+    fn check_wish(&self, plan: &Plan, how: &How) -> Result<(), Error> {
+        let workshop = &self.hands()?.workshop;
+        let mut unmatched = None;
+        let mut matched = how.paths.is_empty();
+        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+            let site = self.site_named(plan, &tree.resource)?;
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            workshop.check_arrival(&room, &arrival(how))?;
+            if !how.paths.is_empty() && tree.changes != Some(0) {
+                match workshop.restrict(&room, &outcome_of(tree)?, &how.paths) {
+                    Ok(_) => matched = true,
+                    Err(error @ SandboxError::NothingMatches { .. }) => unmatched = Some(error),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        match unmatched {
+            Some(error) if !matched => Err(error.into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Signs the result as it stands, unless it is signed like this already.
     fn sign(&self, plan: &Plan, how: &How, call: &Call) -> Result<(), Error> {
         let signed = plan.valid_approval();
@@ -269,7 +328,7 @@ impl Lifecycle {
             };
             if let Some(driven) = ended {
                 if let Driven::Landed { done, .. } = &driven {
-                    self.after_landing(&done.plan, epoch);
+                    self.after_landing(&done.plan);
                 }
                 return Ok(driven);
             }
@@ -516,19 +575,7 @@ impl Lifecycle {
 
     /// What only kept the landing safe goes, and so do the sandboxes. If it cannot, it is found and
     /// removed by a later tidying up; the landing is no less done for it.
-    fn after_landing(&self, plan: &Plan, epoch: Epoch) {
-        let Ok(hands) = self.hands() else {
-            return;
-        };
-        for step in &plan.landed {
-            if let Ok(site) = self.site_named(plan, &step.resource) {
-                let room = Room {
-                    plan: plan.id,
-                    site: &site,
-                };
-                let _ = hands.workshop.release_pins(&room, epoch);
-            }
-        }
+    fn after_landing(&self, plan: &Plan) {
         if plan.ways.clean != Clean::Manual {
             let _ = self.tidy(plan);
         }

@@ -2,7 +2,6 @@
 
 use plan::stage::{Landing, StateName};
 use plan::{Phase, Plan, PlanId, Span, Stage};
-use sandbox::Room;
 use store::PlanFilter;
 
 use super::Driven;
@@ -51,8 +50,8 @@ impl Lifecycle {
         Ok(found)
     }
 
-    /// Finishes one thing.
-    pub fn mend(&self, what: &Mendable, owner: &str, call: &Call) -> Result<(), Error> {
+    /// Finishes one thing; of a landing, what came of it.
+    pub fn mend(&self, what: &Mendable, owner: &str, call: &Call) -> Result<Option<Driven>, Error> {
         match what {
             Mendable::Landing(plan) => {
                 let row = self.get_plan(*plan)?;
@@ -60,20 +59,12 @@ impl Lifecycle {
                     self.reclaim_from_the_gone(*plan, call)?;
                 }
                 let claim = self.start_apply(*plan, owner, Span::seconds(60), call)?;
-                match self.drive_apply(&claim)? {
-                    Driven::Landed { .. } | Driven::Constrained(_) | Driven::Asks(_) => Ok(()),
-                }
+                self.drive_apply(&claim).map(Some)
             }
             Mendable::Remains(plan) => {
                 let plan = self.get_plan(*plan)?.plan;
-                for site in self.sites(&plan)? {
-                    let room = Room {
-                        plan: plan.id,
-                        site: &site,
-                    };
-                    self.hands()?.workshop.release_pins(&room, plan.epoch)?;
-                }
-                self.tidy(&plan).map(drop)
+                self.tidy(&plan)?;
+                Ok(None)
             }
         }
     }

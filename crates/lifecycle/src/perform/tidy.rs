@@ -46,6 +46,15 @@ impl Lifecycle {
             }
         }
         tidied.removed = workshop.remove(plan.id)?;
+        if plan.stage.is_final() {
+            for site in self.sites(plan)? {
+                let room = Room {
+                    plan: plan.id,
+                    site: &site,
+                };
+                workshop.release_pins(&room, plan.epoch)?;
+            }
+        }
         Ok(tidied)
     }
 

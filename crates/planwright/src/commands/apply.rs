@@ -103,12 +103,18 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let row = app.lifecycle()?.get_plan(plan)?;
     let how = How {
         paths: args.paths.clone(),
-        ..args.arrival.how_or(&row.plan.ways.arrival)?
+        ..args.arrival.how_or(usual(&row))?
     };
     if !args.yes && to_be_signed(&row) {
-        confirm(app, &row, "apply")?;
+        confirm(app, &row, "apply", &how.paths)?;
     }
     land(app, plan, &how, &call)
+}
+
+/// How a result arrives if nothing is said: as it was signed, or as its repository wants.
+pub fn usual(row: &PlanRow) -> &How {
+    let signed = row.plan.valid_approval();
+    signed.map_or(&row.plan.ways.arrival, |approval| &approval.how)
 }
 
 /// Lands a plan and says what came of it.
@@ -127,7 +133,7 @@ pub fn land(
 }
 
 /// Shows what is about to land and asks; without a terminal nobody can be asked.
-pub fn confirm(app: &App, row: &PlanRow, verb: &str) -> Result<(), CommandError> {
+pub fn confirm(app: &App, row: &PlanRow, verb: &str, paths: &[String]) -> Result<(), CommandError> {
     let handle = app.lifecycle()?.short_name(row.plan.id)?;
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if !terminal {
@@ -138,12 +144,24 @@ pub fn confirm(app: &App, row: &PlanRow, verb: &str) -> Result<(), CommandError>
         .hint(format!("Look at it first: planwright diff {handle}"))
         .hint(format!("planwright {verb} {handle} --yes")));
     }
-    let summary = diff::summary(&app.lifecycle()?.look(row.plan.id)?)?;
+    let summary = diff::summary(&app.lifecycle()?.look(row.plan.id)?, paths)?;
+    let targets: Vec<&str> = row
+        .plan
+        .resources
+        .iter()
+        .map(|resource| resource.target.as_deref().unwrap_or(&resource.name))
+        .map(|target| target.strip_prefix("refs/heads/").unwrap_or(target))
+        .collect();
+    let targets = targets.join(", ");
+    let asks = match verb {
+        "undo" => format!("Take this back from {targets}?"),
+        _ => format!("Land this on {targets}?"),
+    };
     let mut stderr = anstream::stderr().lock();
+    let goal = ui::one_line(row.plan.goal.as_str(), 70);
     let question = format!(
-        "{}{} Land it? [y/N] ",
-        summary,
-        ui::one_line(row.plan.goal.as_str(), 70)
+        "{summary}{goal}
+{asks} [y/N] "
     );
     let mut answer = String::new();
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
@@ -167,7 +185,8 @@ fn to_be_signed(row: &PlanRow) -> bool {
     signing && row.plan.has_targets() && row.plan.result.is_some()
 }
 
-fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
+/// What came of a landing.
+pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
     match driven {
         Driven::Landed { done, kept, rest } => {
             let handle = app.lifecycle()?.short_name(done.plan.id)?;
@@ -181,6 +200,12 @@ fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
             data["kept"] = json!(kept);
             data["rest"] = json!(rest);
             let mut answer = Answer::new(data, text);
+            if done.repeated {
+                answer.messages.push(Message {
+                    level: "info",
+                    text: "It had been done before; nothing changed.".to_owned(),
+                });
+            }
             for path in &kept {
                 answer.messages.push(Message {
                     level: "warn",
@@ -194,8 +219,13 @@ fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
                     level: "warn",
                     text: format!("What did not land is now plan {rest}."),
                 });
+                let rest = app.lifecycle()?.short_name(rest)?;
+                answer = answer.hint(format!("planwright apply {rest}"));
             }
-            if done.plan.has_targets() {
+            let on_a_branch = done.plan.approval.as_ref();
+            let on_a_branch =
+                on_a_branch.is_some_and(|approval| matches!(approval.how.shape, Shape::Branch(_)));
+            if done.plan.has_targets() && !on_a_branch {
                 answer = answer.hint(format!("planwright undo {handle}"));
             }
             Ok(answer)
@@ -210,7 +240,8 @@ fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
             let text = question.map_or_else(String::new, |question| question.text.to_string());
             let mut error = CommandError::new(Exit::NeedsPerson, text)
                 .hint(format!("planwright answer {handle} landed"))
-                .hint(format!("planwright answer {handle} again"));
+                .hint(format!("planwright answer {handle} again"))
+                .hint(format!("planwright answer {handle} drop"));
             error.data = view_with_receipt(app, &done)?;
             Err(error)
         }
@@ -261,6 +292,9 @@ fn constrained(
     }
     let mut error = CommandError::new(Exit::Conflict, message);
     error.hints = match constraint.kind {
+        ConstraintKind::Conflict if constraint.paths.is_empty() => {
+            vec![format!("planwright cancel {handle}")]
+        }
         ConstraintKind::Conflict => vec![format!(
             "Have it solved on top of the target: planwright revise {handle} \"TEXT\""
         )],

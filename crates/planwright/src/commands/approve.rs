@@ -19,7 +19,9 @@ pub struct Args {
 /// Signs the result.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
-    let how = args.arrival.how()?;
-    let done = app.lifecycle()?.approve(app.plan(&args.id)?, &how, &call)?;
+    let plan = app.plan(&args.id)?;
+    let row = app.lifecycle()?.get_plan(plan)?;
+    let how = args.arrival.how_or(&row.plan.ways.arrival)?;
+    let done = app.lifecycle()?.approve(plan, &how, &call)?;
     moved(app, &done)
 }

@@ -116,7 +116,7 @@ fn told(
 }
 
 /// One line on what changed, for people.
-pub fn summary(looked: &[Looked]) -> Result<String, CommandError> {
+pub fn summary(looked: &[Looked], paths: &[String]) -> Result<String, CommandError> {
     let mut text = String::new();
     for one in looked {
         if looked.len() > 1 {
@@ -124,7 +124,7 @@ pub fn summary(looked: &[Looked]) -> Result<String, CommandError> {
         }
         let shown = one
             .look
-            .text(Shape::Stat, false, &[])
+            .text(Shape::Stat, false, paths)
             .map_err(lifecycle::Error::Sandbox)?;
         text.push_str(&ui::clean(&String::from_utf8_lossy(&shown)));
     }

@@ -1,6 +1,6 @@
 //! `planwright doctor`.
 
-use lifecycle::Mendable;
+use lifecycle::{Driven, Mendable};
 use serde_json::{Value, json};
 
 use crate::cli::App;
@@ -95,9 +95,15 @@ fn fix(app: &App) -> Result<Vec<String>, CommandError> {
     let mendable = lifecycle.mendable()?;
     for (number, what) in mendable.iter().enumerate() {
         let owner = format!("doctor {}-{number}", std::process::id());
-        lifecycle.mend(what, &owner, &app.call())?;
+        let driven = lifecycle.mend(what, &owner, &app.call())?;
         fixed.push(match what {
-            Mendable::Landing(plan) => format!("finished the landing of plan {plan}"),
+            Mendable::Landing(plan) => match driven {
+                Some(Driven::Asks(_)) => format!("asked what is to become of plan {plan}"),
+                Some(Driven::Constrained(_)) => format!("took back the landing of plan {plan}"),
+                Some(Driven::Landed { .. }) | None => {
+                    format!("finished the landing of plan {plan}")
+                }
+            },
             Mendable::Remains(plan) => format!("removed what plan {plan} left after landing"),
         });
     }

@@ -9,6 +9,7 @@ use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui;
+use crate::wire::Message;
 
 /// Sandboxes: the private copies that plans are worked on in.
 #[derive(Debug, Subcommand)]
@@ -91,6 +92,7 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
     };
     let mut text = String::new();
     let mut views = Vec::new();
+    let mut failed: Vec<String> = Vec::new();
     for plan in plans {
         let row = match lifecycle.get_plan(plan) {
             Ok(row) => row,
@@ -108,7 +110,15 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
             continue;
         }
         let handle = lifecycle.short_name(plan)?;
-        let tidied = lifecycle.tidy(&row.plan)?;
+        let tidied = match lifecycle.tidy(&row.plan) {
+            Ok(tidied) => tidied,
+            Err(error) if id.is_none() => {
+                let error = CommandError::from(error);
+                failed.push(format!("{handle} stays: {}", error.message));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         for kept in &tidied.kept {
             text.push_str(&format!(
                 "{} {} kept as {}\n",
@@ -127,10 +137,20 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
             .collect();
         views.push(json!({ "plan_id": plan, "removed": tidied.removed, "kept": kept }));
     }
-    if text.is_empty() {
+    if text.is_empty() && failed.is_empty() {
         text = "Nothing to clean up.\n".to_owned();
     }
-    Ok(Answer::new(json!({ "cleaned": views }), text))
+    let mut answer = Answer::new(json!({ "cleaned": views }), text);
+    if !failed.is_empty() {
+        answer.exit = Exit::Error;
+    }
+    answer
+        .messages
+        .extend(failed.into_iter().map(|text| Message {
+            level: "error",
+            text,
+        }));
+    Ok(answer)
 }
 
 fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {

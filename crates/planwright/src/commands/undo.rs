@@ -1,5 +1,9 @@
 //! `planwright undo`.
 
+use lifecycle::Driven;
+use plan::Stage;
+use plan::stage::Landing;
+
 use crate::cli::App;
 use crate::commands::{Answer, Conditions, apply};
 use crate::error::CommandError;
@@ -21,10 +25,22 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
     let call = args.conditions.apply(app.call());
-    if !args.yes {
-        let row = lifecycle.get_plan(plan)?;
-        apply::confirm(app, &row, "undo")?;
+    let row = lifecycle.get_plan(plan)?;
+    let landed = matches!(row.plan.stage, Stage::Apply(Landing::Applied(_)));
+    if !args.yes && landed {
+        apply::confirm(app, &row, "undo", &[])?;
     }
     let undone = lifecycle.undo(plan, &call)?;
+    let again = undone.done.plan.stage.is_final();
+    if again {
+        return apply::describe(
+            app,
+            Driven::Landed {
+                done: undone.done,
+                kept: Vec::new(),
+                rest: None,
+            },
+        );
+    }
     apply::land(app, undone.done.plan.id, &undone.how, &app.call())
 }

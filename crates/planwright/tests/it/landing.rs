@@ -439,6 +439,91 @@ fn what_a_person_changes_in_a_shell_is_handed_in() {
     yard.bad(3, &["path", &plan], "no sandbox");
 }
 
+/// A wish that cannot be granted is refused before anything is signed, and another can be made.
+#[test]
+fn a_wish_that_cannot_be_granted_leaves_the_plan_as_it_was() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.bad(3, &["apply", &plan, "--yes", "--", "nowhere"], "nowhere");
+    yard.bad(
+        2,
+        &["apply", &plan, "--yes", "--as", "branch", "bad name"],
+        "not a name",
+    );
+    yard.bad(
+        4,
+        &["apply", &plan, "--yes", "--as", "branch", "main"],
+        "already",
+    );
+    assert_eq!(yard.state_of(&plan), "execute/complete");
+    // What was signed is what lands when nothing else is said.
+    yard.ok(&["approve", &plan, "--as", "branch", "aside"]);
+    yard.bad(4, &["undo", &plan, "--yes"], "execute/complete");
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.git(&["show", "aside:new.txt"]), "new");
+    assert_eq!(yard.git(&["rev-list", "--count", "main"]), "1");
+}
+
+#[test]
+fn the_marks_of_a_conflict_do_not_land() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\n6\n");
+    yard.commit("same line");
+    yard.bad(4, &["apply", &plan, "--yes"], "changed the same lines");
+    yard.ok(&["revise", &plan, "solve it"]);
+    let claimed = yard.ok(&["plumbing", "start-execute", &plan, "--owner", "bot"]);
+    let epoch = claimed["epoch"].to_string();
+    let complete = ["plumbing", "complete-execute", &plan, "--epoch", &epoch];
+    yard.bad(4, &complete, "marks of a conflict");
+    let path = claimed["sandboxes"][0]["path"].as_str().unwrap();
+    let file = std::path::Path::new(path).join("src/a.txt");
+    std::fs::write(file, "one\ntwo\nthree\nfour\nfive\nboth\n").unwrap();
+    yard.ok(&complete);
+}
+
+#[test]
+fn repeating_under_a_key_gives_the_same_answer() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    let apply = ["apply", &plan, "--yes", "--idempotency-key", "a"];
+    yard.ok(&apply);
+    assert_eq!(yard.ok(&apply)["standing"], "landed");
+    let undo = ["undo", &plan, "--yes", "--idempotency-key", "u"];
+    let first = yard.ok(&undo)["plan_id"].clone();
+    assert_eq!(yard.ok(&undo)["plan_id"], first);
+    assert_eq!(yard.git(&["rev-list", "--count", "main"]), "3");
+    yard.bad(
+        4,
+        &["apply", &plan, "--yes", "--idempotency-key", "b"],
+        "applied",
+    );
+}
+
+#[test]
+fn one_sandbox_that_cannot_be_cleaned_does_not_keep_the_others() {
+    let yard = Yard::new();
+    let (stuck, sandbox) = yard.working();
+    std::fs::create_dir(sandbox.join("nested")).unwrap();
+    yard.git(&["init", "-q", sandbox.join("nested").to_str().unwrap()]);
+    let complete = ["plumbing", "complete-execute", &stuck, "--epoch", "2"];
+    yard.bad(4, &complete, "a repository of its own");
+    yard.ok(&["cancel", &stuck]);
+    let other = yard.usual();
+    yard.ok(&["cancel", &other]);
+    let said = yard.run(&["sandbox", "clean"]);
+    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert!(
+        said.messages().contains("a repository of its own"),
+        "{said:?}"
+    );
+    assert_eq!(said.data()["cleaned"][0]["removed"], true);
+    std::fs::remove_dir_all(sandbox.join("nested/.git")).unwrap();
+    yard.ok(&["sandbox", "clean"]);
+    let left = yard.git(&["for-each-ref", "--format=%(refname)", "refs/planwright"]);
+    assert!(left.lines().all(|name| name.contains("/rescue/")), "{left}");
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {

@@ -185,6 +185,16 @@ impl Workshop {
         Ok(Proposed::Ready(proposal))
     }
 
+    /// Can a result arrive like this at all? Asked before somebody signs it.
+    pub fn check_arrival(&self, room: &Room<'_>, how: &How) -> Result<(), SandboxError> {
+        match (&room.site.place, how) {
+            (SitePlace::Git { .. }, How::Branch(name)) => {
+                free_branch(&self.repository(room.site)?, name).map(drop)
+            }
+            (SitePlace::Git { .. } | SitePlace::Dir { .. }, _) => Ok(()),
+        }
+    }
+
     /// Where the target stands. Only looks.
     pub fn observe(&self, room: &Room<'_>, proposal: &Proposal) -> Result<Seen, SandboxError> {
         observe(&self.repository(room.site)?, proposal)
@@ -270,11 +280,7 @@ impl Workshop {
         };
         let (tip, tip_tree) = tip_and_tree(repository, &repository.git(), target)?;
         let (target, old) = match how {
-            How::Branch(name) => {
-                let name = format!("refs/heads/{name}");
-                repository.git().run(&["check-ref-format", &name])?;
-                (name, tip.nothing_like())
-            }
+            How::Branch(name) => (free_branch(repository, name)?, tip.nothing_like()),
             How::Commit { .. } | How::Uncommitted => (target.clone(), tip.clone()),
         };
         Ok(Aim {
@@ -450,6 +456,23 @@ struct Aim {
     tip: ObjectId,
     /// Its tree.
     tip_tree: ObjectId,
+}
+
+/// The full name of a branch that may be made.
+fn free_branch(repository: &Repository, name: &str) -> Result<String, SandboxError> {
+    let full = format!("refs/heads/{name}");
+    let git = repository.git();
+    if git.ask(&["check-ref-format", &full])?.code != 0 {
+        return Err(SandboxError::BadBranchName {
+            name: name.to_owned(),
+        });
+    }
+    if refs::read(&git, &full)?.is_some() {
+        return Err(SandboxError::BranchExists {
+            name: name.to_owned(),
+        });
+    }
+    Ok(full)
 }
 
 /// The commit a name stands for, and its tree.

@@ -451,3 +451,27 @@ fn a_rescue_ref_keeps_what_did_not_land() {
         .enter(&room, Epoch(2), &base, Start::Continue)
         .unwrap();
 }
+
+/// The branch moves from exactly where it was looked at, or not at all.
+#[test]
+fn a_commit_in_the_last_moment_is_not_overwritten() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    let (path, tip) = (yard.path(), yard.tip());
+    let late = yard.with_faults(planwright_sandbox::Faults::new(move |step| {
+        if step == planwright_sandbox::Step::Journalled {
+            let theirs = git(
+                &path,
+                &["commit-tree", "main^{tree}", "-p", "main", "-m", "theirs"],
+            );
+            git(&path, &["update-ref", "refs/heads/main", &theirs]);
+        }
+        Ok(())
+    }));
+    let landed = late.land(&yard.room(plan(1)), Epoch(2), &proposal).unwrap();
+    assert_eq!(landed, Landed::Moved);
+    assert_eq!(yard.git(&["rev-parse", "main^"]), tip.to_string());
+    assert_eq!(yard.git(&["log", "-1", "--format=%s"]), "theirs");
+    yard.assert_clean();
+    yard.assert_tidy();
+}

@@ -1,0 +1,460 @@
+//! Landing under chaos: players drive the real program on one real repository, their processes are killed
+//! at any moment, and a person works in the repository meanwhile. Afterwards the repository must hold
+//! exactly what the plans say: every landed plan once, every other not at all, and all of the person's
+//! work.
+//!
+//! Each plan writes one file of its own, so that what the branch should hold needs no merging to know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+/// What a trial is played with.
+pub struct Settings {
+    /// How many players.
+    pub processes: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// What all choices follow from.
+    pub seed: u64,
+    /// Everything is kept here.
+    pub directory: PathBuf,
+    /// The planwright program.
+    pub program: PathBuf,
+    /// Ends it early.
+    pub interrupted: Arc<AtomicBool>,
+    /// A planted bug.
+    #[cfg(feature = "broken")]
+    pub bug: Option<Bug>,
+}
+
+/// Sorts of bug, each done to the repository as if the engine had done it. Compiled for tests only.
+#[cfg(feature = "broken")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Bug {
+    /// A change is brought in a second time.
+    DoubleApply,
+    /// What landed is lost again.
+    LostWork,
+}
+
+/// What came of a trial.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Plans that landed, undos among them.
+    pub landed: usize,
+    /// Plans that took another back.
+    pub undone: usize,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Commits of the person.
+    pub commits: u64,
+    /// What must never happen.
+    pub violations: Vec<String>,
+    /// What did not happen often enough for the trial to mean anything.
+    pub missing: Vec<String>,
+}
+
+/// Plays a trial.
+pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
+    let yard = Yard::new(settings)?;
+    let until = Instant::now() + settings.duration;
+    let over = || Instant::now() >= until || settings.interrupted.load(Ordering::Relaxed);
+    let person = AtomicU64::new(0);
+    std::thread::scope(|scope| -> anyhow::Result<()> {
+        let mut threads = Vec::new();
+        for number in 0..settings.processes {
+            let (yard, over) = (&yard, &over);
+            let random = fastrand::Rng::with_seed(settings.seed ^ u64::from(number) << 32);
+            threads.push(scope.spawn(move || play(yard, settings, random, over)));
+        }
+        let (yard, over, person) = (&yard, &over, &person);
+        threads.push(scope.spawn(move || work_as_a_person(yard, person, over)));
+        for thread in threads {
+            thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a player panicked"))??;
+        }
+        Ok(())
+    })?;
+    yard.finish()?;
+    yard.check(person.load(Ordering::Relaxed))
+}
+
+/// The home, the repository and the plans of a trial.
+struct Yard {
+    program: PathBuf,
+    home: PathBuf,
+    shop: PathBuf,
+    kills: AtomicU64,
+    plans: Mutex<Vec<String>>,
+}
+
+impl Yard {
+    fn new(settings: &Settings) -> anyhow::Result<Self> {
+        let yard = Self {
+            program: settings.program.clone(),
+            home: settings.directory.join("home"),
+            shop: settings.directory.join("shop"),
+            kills: AtomicU64::new(0),
+            plans: Mutex::new(Vec::new()),
+        };
+        std::fs::create_dir_all(&yard.shop)?;
+        yard.git(&["init", "-q", "-b", "main", "."])?;
+        yard.git(&["config", "user.name", "Ada"])?;
+        yard.git(&["config", "user.email", "ada@example.org"])?;
+        std::fs::write(yard.shop.join("person.txt"), "")?;
+        yard.git(&["add", "-A"])?;
+        yard.git(&["commit", "-q", "-m", "start"])?;
+        let action = settings.directory.join("make.yaml");
+        std::fs::write(
+            &action,
+            "name: make\ndescription: Make a file\nactor: bot\n",
+        )?;
+        yard.must(&["action", "create", "--config", text(&action)?])?;
+        yard.must(&["project", "create", "shop", "--git", text(&yard.shop)?])?;
+        Ok(yard)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a trial starts the program it is about"
+    )]
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--format", "json"])
+            .args(words)
+            .env("PLANWRIGHT_HOME", &self.home)
+            .env_remove("PLANWRIGHT_STORE")
+            .current_dir(&self.shop)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program to its end; what it answered.
+    fn ask(&self, words: &[&str]) -> anyhow::Result<(Option<i32>, Value)> {
+        answered(&self.command(words).output()?)
+    }
+
+    fn must(&self, words: &[&str]) -> anyhow::Result<Value> {
+        match self.ask(words)? {
+            (Some(0), envelope) => Ok(envelope["data"].clone()),
+            (code, envelope) => bail!("{words:?} ended with {code:?}: {envelope}"),
+        }
+    }
+
+    /// Runs the program and kills it at some moment, if it takes that long.
+    fn ask_and_kill(&self, words: &[&str], random: &mut fastrand::Rng) -> anyhow::Result<()> {
+        let mut child = self.command(words).spawn()?;
+        std::thread::sleep(Duration::from_micros(random.u64(1_000..250_000)));
+        if child.try_wait()?.is_none() {
+            child.kill()?;
+            self.kills.fetch_add(1, Ordering::Relaxed);
+        }
+        child.wait_with_output()?;
+        Ok(())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a person uses git by themselves")]
+    fn git(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new("git")
+            .args(arguments)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .current_dir(&self.shop)
+            .output()?;
+        if !output.status.success() {
+            bail!(
+                "git {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    fn remember(&self, plan: &str) {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.push(plan.to_owned());
+    }
+
+    /// Finishes what was killed: whoever comes next can.
+    fn finish(&self) -> anyhow::Result<()> {
+        self.must(&["doctor", "--fix"])?;
+        Ok(())
+    }
+
+    fn check(&self, person: u64) -> anyhow::Result<Outcome> {
+        let mut outcome = Outcome {
+            kills: self.kills.load(Ordering::Relaxed),
+            commits: person,
+            ..Outcome::default()
+        };
+        let mut wrong = |what: String| outcome.violations.push(what);
+        let mut landed: BTreeMap<String, Value> = BTreeMap::new();
+        let mut after = None::<String>;
+        loop {
+            let mut words = vec!["list", "--all", "--limit", "500"];
+            words.extend(
+                after
+                    .as_deref()
+                    .map(|after| ["--after", after])
+                    .iter()
+                    .flatten(),
+            );
+            let page = self.must(&words)?;
+            for plan in page["plans"].as_array().into_iter().flatten() {
+                let id = plan["plan_id"].as_str().unwrap_or_default();
+                let view = self.must(&["plumbing", "show", id])?;
+                if view["prepared"] == true {
+                    wrong(format!("{id} is still past the point of no return"));
+                }
+                if view["state"] == "applied" {
+                    landed.insert(id.to_owned(), view);
+                }
+            }
+            after = page["next_after"].as_str().map(str::to_owned);
+            if after.is_none() {
+                break;
+            }
+        }
+        let trailers = self.git(&[
+            "log",
+            "--format=%(trailers:key=Planwright-Plan,valueonly,separator=%x2C)",
+            "main",
+        ])?;
+        let mut in_branch: BTreeMap<&str, usize> = BTreeMap::new();
+        for plan in trailers.lines().filter(|line| !line.is_empty()) {
+            *in_branch.entry(plan).or_default() += 1;
+        }
+        for (plan, times) in &in_branch {
+            if *times > 1 {
+                wrong(format!("{plan} landed {times} times"));
+            }
+            if !landed.contains_key(*plan) {
+                wrong(format!("{plan} is in the branch and did not land"));
+            }
+        }
+        for plan in landed
+            .keys()
+            .filter(|plan| !in_branch.contains_key(plan.as_str()))
+        {
+            wrong(format!("{plan} landed and is not in the branch"));
+        }
+        let mut expected: BTreeSet<String> = BTreeSet::from(["person.txt".to_owned()]);
+        let undone: BTreeSet<&str> = landed
+            .values()
+            .filter(|view| view["origin"]["kind"] == "undo_of")
+            .filter_map(|view| view["origin"]["plan_id"].as_str())
+            .collect();
+        for (id, view) in &landed {
+            if view["origin"]["kind"] == "use" && !undone.contains(id.as_str()) {
+                expected.insert(format!("made/{id}.txt"));
+            }
+        }
+        let there = self.git(&["ls-tree", "-r", "--name-only", "main"])?;
+        let there: BTreeSet<String> = there.lines().map(str::to_owned).collect();
+        for path in expected.symmetric_difference(&there) {
+            let what = if there.contains(path) {
+                "should not be"
+            } else {
+                "is not"
+            };
+            wrong(format!("{path} {what} in the branch"));
+        }
+        let lines = std::fs::read_to_string(self.shop.join("person.txt"))?
+            .lines()
+            .count() as u64;
+        if lines != person {
+            wrong(format!(
+                "the person committed {person} lines, {lines} are there"
+            ));
+        }
+        let status = self.git(&["status", "--porcelain"])?;
+        if !status.is_empty() {
+            wrong(format!("the working tree is not the branch's: {status}"));
+        }
+        for left in [
+            ".git/index.lock",
+            ".git/planwright",
+            ".git/refs/heads/main.lock",
+        ] {
+            if self.shop.join(left).exists() {
+                wrong(format!("{left} was left behind"));
+            }
+        }
+        self.git(&["fsck", "--no-dangling"])?;
+        self.must(&["store", "verify"])?;
+        outcome.landed = landed.len();
+        outcome.undone = undone.len();
+        for (count, what) in [
+            (outcome.landed, "landings"),
+            (outcome.undone, "undos"),
+            (
+                usize::try_from(outcome.kills).unwrap_or(usize::MAX),
+                "kills",
+            ),
+        ] {
+            if count < 3 {
+                outcome.missing.push(format!("{count} {what}"));
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// Plan after plan: made, worked on, landed, sometimes taken back; any of it killed at any moment.
+fn play(
+    yard: &Yard,
+    settings: &Settings,
+    mut random: fastrand::Rng,
+    over: &(impl Fn() -> bool + Sync),
+) -> anyhow::Result<()> {
+    while !over() {
+        let made = yard.must(&["use", "make", "shop"])?;
+        let plan = made["plan_id"]
+            .as_str()
+            .context("a plan has an id")?
+            .to_owned();
+        yard.remember(&plan);
+        if !work(yard, &plan)? {
+            continue;
+        }
+        let words = ["apply", plan.as_str(), "--yes"];
+        while random.u8(..100) < 60 {
+            yard.ask_and_kill(&words, &mut random)?;
+        }
+        land(yard, &words, over)?;
+        plant(yard, settings, &mut random)?;
+        if random.u8(..100) < 40 {
+            undo(yard, &plan, &mut random, over)?;
+        }
+    }
+    Ok(())
+}
+
+/// `false` if somebody else, such as a killed try, is in the way for now.
+fn work(yard: &Yard, plan: &str) -> anyhow::Result<bool> {
+    yard.must(&["plumbing", "start-strategize", plan, "--owner", "bot"])?;
+    yard.must(&["plumbing", "complete-strategize", plan, "--epoch", "1"])?;
+    yard.must(&["plumbing", "execute-plan", plan])?;
+    let claimed = yard.must(&["plumbing", "start-execute", plan, "--owner", "bot"])?;
+    let Some(sandbox) = claimed["sandboxes"][0]["path"].as_str() else {
+        return Ok(false);
+    };
+    let made = Path::new(sandbox).join("made");
+    std::fs::create_dir_all(&made)?;
+    std::fs::write(made.join(format!("{plan}.txt")), format!("by {plan}\n"))?;
+    yard.must(&["plumbing", "complete-execute", plan, "--epoch", "2"])?;
+    Ok(true)
+}
+
+/// Lands until it is answered; a person's git may be in the way for a moment.
+fn land(yard: &Yard, words: &[&str], over: &(impl Fn() -> bool + Sync)) -> anyhow::Result<()> {
+    for _ in 0..200 {
+        match yard.ask(words)? {
+            (Some(0), _) => return Ok(()),
+            // A killed try had landed it.
+            (Some(4), envelope) if envelope["data"]["kind"] == "final" => return Ok(()),
+            (Some(1 | 4), _) => std::thread::sleep(Duration::from_millis(50)),
+            (code, envelope) => bail!("{words:?} ended with {code:?}: {envelope}"),
+        }
+        if over() {
+            return Ok(());
+        }
+    }
+    bail!("{words:?} never ended")
+}
+
+fn undo(
+    yard: &Yard,
+    plan: &str,
+    random: &mut fastrand::Rng,
+    over: &(impl Fn() -> bool + Sync),
+) -> anyhow::Result<()> {
+    // Under a key, so that a killed one is not made twice.
+    let key = format!("undo-{plan}");
+    let words = ["undo", plan, "--yes", "--idempotency-key", &key];
+    if random.bool() {
+        yard.ask_and_kill(&words, random)?;
+    }
+    land(yard, &words, over)
+}
+
+/// Commits a line after the other; their git and ours take turns at the index.
+fn work_as_a_person(
+    yard: &Yard,
+    commits: &AtomicU64,
+    over: &(impl Fn() -> bool + Sync),
+) -> anyhow::Result<()> {
+    let file = yard.shop.join("person.txt");
+    while !over() {
+        let number = commits.load(Ordering::Relaxed) + 1;
+        let text: String = (1..=number).map(|line| format!("{line}\n")).collect();
+        std::fs::write(&file, text)?;
+        while let Err(error) = yard.git(&["commit", "-q", "-m", "person", "--only", "person.txt"]) {
+            let busy = error.to_string();
+            if !busy.contains("lock") && !busy.contains("cannot lock ref") {
+                return Err(error);
+            }
+            if over() {
+                // What they have not committed is theirs all the same; here it only would confuse.
+                yard.finish()?;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        commits.store(number, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    Ok(())
+}
+
+#[cfg(feature = "broken")]
+fn plant(yard: &Yard, settings: &Settings, random: &mut fastrand::Rng) -> anyhow::Result<()> {
+    let Some(bug) = settings.bug.filter(|_| random.u8(..100) < 50) else {
+        return Ok(());
+    };
+    // The person's git may be faster; then the bug strikes another time.
+    let tip = yard.git(&["rev-parse", "main"])?;
+    let _ = match bug {
+        Bug::DoubleApply => yard.git(&["rev-parse", "main^{tree}"]).and_then(|tree| {
+            let message =
+                yard.git(&["log", "-1", "--grep=Planwright-Plan", "--format=%B", "main"])?;
+            let again = yard.git(&["commit-tree", &tree, "-p", &tip, "-m", &message])?;
+            yard.git(&["update-ref", "refs/heads/main", &again, &tip])
+        }),
+        Bug::LostWork => yard.git(&["rev-parse", "main^{tree}"]).and_then(|_| {
+            let landed =
+                yard.git(&["log", "-1", "--grep=Planwright-Plan", "--format=%H", "main"])?;
+            if landed != tip {
+                return Ok(String::new());
+            }
+            yard.git(&["update-ref", "refs/heads/main", "main~1", &tip])
+        }),
+    };
+    Ok(())
+}
+
+#[cfg(not(feature = "broken"))]
+fn plant(_yard: &Yard, _settings: &Settings, _random: &mut fastrand::Rng) -> anyhow::Result<()> {
+    Ok(())
+}
+
+fn answered(output: &Output) -> anyhow::Result<(Option<i32>, Value)> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().last().unwrap_or_default();
+    let envelope = serde_json::from_str(line).unwrap_or(Value::Null);
+    Ok((output.status.code(), envelope))
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str()
+        .context("the directory of a trial is not UTF-8")
+}
