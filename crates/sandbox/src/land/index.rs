@@ -100,8 +100,11 @@ impl IndexLock {
     }
 }
 
+/// What a lock of ours begins with.
+pub(super) const MARK: &str = "planwright lands ";
+
 fn mark(plan: PlanId) -> String {
-    format!("planwright lands {plan} in this checkout; epoch ")
+    format!("{MARK}{plan} in this checkout; epoch ")
 }
 
 /// The index after the change, in a file of its own: what the person staged elsewhere stays staged,

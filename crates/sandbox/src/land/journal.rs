@@ -166,6 +166,20 @@ impl Journal {
         Ok(())
     }
 
+    /// The proposal it is about.
+    pub fn proposal(&self) -> Proposal {
+        let old = if self.keeps_index() {
+            self.head.nothing_like()
+        } else {
+            self.head.clone()
+        };
+        Proposal {
+            target: self.target.clone(),
+            old,
+            new: self.new.clone(),
+        }
+    }
+
     /// Is it about this proposal?
     pub fn is_of(&self, proposal: &Proposal) -> bool {
         self.target == proposal.target && self.new == proposal.new

@@ -15,6 +15,7 @@ mod index;
 mod journal;
 mod merge;
 mod message;
+mod others;
 mod part;
 mod turn;
 
@@ -132,6 +133,7 @@ impl Workshop {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
         vault.make(&repository, self.faults())?;
+        self.settle_leftovers(&repository)?;
         let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
         self.after(Step::Fenced, repository.path())?;
         let Aim {
@@ -208,12 +210,13 @@ impl Workshop {
         proposal: &Proposal,
     ) -> Result<Landed, SandboxError> {
         let repository = self.repository(room.site)?;
-        let _turn = turn::take(self.home(), &repository)?;
+        let _turn = turn::take(&repository)?;
         let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
         let checkouts = repository.checkouts()?;
         let kept = self
             .settle_journal(room, &repository, &checkouts, proposal)?
             .unwrap_or_default();
+        self.settle_others(&repository, &checkouts)?;
         match observe(&repository, proposal)? {
             Seen::Landed => return Ok(Landed::Yes { kept }),
             Seen::Moved => return Ok(Landed::Moved),
@@ -241,7 +244,7 @@ impl Workshop {
     /// tells; nothing else is needed.
     pub fn settle(&self, room: &Room<'_>, proposal: &Proposal) -> Result<(), SandboxError> {
         let repository = self.repository(room.site)?;
-        let _turn = turn::take(self.home(), &repository)?;
+        let _turn = turn::take(&repository)?;
         let checkouts = repository.checkouts()?;
         self.settle_journal(room, &repository, &checkouts, proposal)
             .map(drop)

@@ -1,10 +1,8 @@
 //! Landings into one repository take turns, whichever process does them.
 
 use std::fs::File;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use plan::Digest;
 use rustix::fs::FlockOperation;
 
 use crate::error::Doing;
@@ -18,19 +16,11 @@ pub(super) struct Turn {
     _lock: File,
 }
 
-/// Waits for the turn.
-pub(super) fn take(home: &Path, repository: &Repository) -> Result<Turn, SandboxError> {
-    use std::os::unix::ffi::OsStrExt;
-    let directory = home.join("locks");
-    std::fs::create_dir_all(&directory).doing("made", &directory)?;
-    let name = Digest::of(repository.common_dir().as_os_str().as_bytes()).to_string();
-    let path = directory.join(format!("{}.lock", &name[..16]));
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .doing("opened", &path)?;
+/// Waits for the turn. What is locked is the repository's own directory: whoever lands in it, from
+/// whichever home, waits for the same, and nothing is left there.
+pub(super) fn take(repository: &Repository) -> Result<Turn, SandboxError> {
+    let path = repository.common_dir();
+    let lock = File::open(path).doing("opened", path)?;
     let until = Instant::now() + PATIENCE;
     loop {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -43,7 +33,7 @@ pub(super) fn take(home: &Path, repository: &Repository) -> Result<Turn, Sandbox
                     path: repository.path().to_owned(),
                 });
             }
-            Err(error) => return Err(error).doing("locked", &path),
+            Err(error) => return Err(error).doing("locked", path),
         }
     }
 }

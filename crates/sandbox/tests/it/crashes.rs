@@ -225,6 +225,39 @@ fn a_killed_landing_the_person_reset_by_hand_stays_reset() {
     }
 }
 
+/// Killed, a landing keeps nobody else from landing: whoever comes next finishes it, or takes it back.
+#[test]
+fn another_plan_finishes_what_a_killed_one_left() {
+    for step in LANDING {
+        let yard = Yard::new();
+        let first = yard.proposed(plan(1), &COMMIT);
+        kill_at(step, "land", &yard, Some(&first));
+        let moved = yard.tip() == first.new;
+        let sandbox = yard.enter(plan(2), 1);
+        write(&sandbox.path.join("second.txt"), "second\n");
+        // Where the first one works, too, but not in the same lines.
+        let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
+        let text = text.replace("one\n", "ONE\n");
+        write(&sandbox.path.join("src/a.txt"), &text);
+        let result = yard.captured(plan(2), 1);
+        let Proposed::Ready(second) = yard.propose(plan(2), 2, &result, &COMMIT) else {
+            panic!("{step:?}");
+        };
+        yard.land(plan(2), 2, &second);
+        assert_eq!(yard.tip(), second.new, "{step:?}");
+        assert_eq!(yard.read("second.txt"), "second\n", "{step:?}");
+        assert_eq!(
+            yard.path().join("src/new/c.txt").exists(),
+            moved,
+            "{step:?}"
+        );
+        yard.assert_clean();
+        yard.assert_tidy();
+        let landed = yard.land(plan(1), 3, &first);
+        assert_eq!(landed == Landed::Moved, !moved, "{step:?}: {landed:?}");
+    }
+}
+
 #[test]
 fn somebody_elses_lock_is_waited_for_and_never_removed() {
     let yard = Yard::new();
