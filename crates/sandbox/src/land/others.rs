@@ -21,7 +21,10 @@ impl Workshop {
         if !own.exists() && !shared.exists() {
             return Ok(());
         }
-        let _turn = turn::take(repository)?;
+        // Somebody who is landing at this moment has left nothing yet.
+        let Some(_turn) = turn::try_take(repository)? else {
+            return Ok(());
+        };
         self.settle_others(repository, &repository.checkouts()?)
     }
 

@@ -16,24 +16,30 @@ pub(super) struct Turn {
     _lock: File,
 }
 
+/// The turn, if nobody has it.
+pub(super) fn try_take(repository: &Repository) -> Result<Option<Turn>, SandboxError> {
+    let path = repository.common_dir();
+    let lock = File::open(path).doing("opened", path)?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Turn { _lock: lock })),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error).doing("locked", path),
+    }
+}
+
 /// Waits for the turn. What is locked is the repository's own directory: whoever lands in it, from
 /// whichever home, waits for the same, and nothing is left there.
 pub(super) fn take(repository: &Repository) -> Result<Turn, SandboxError> {
-    let path = repository.common_dir();
-    let lock = File::open(path).doing("opened", path)?;
     let until = Instant::now() + PATIENCE;
     loop {
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Turn { _lock: lock }),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(SandboxError::Busy {
-                    path: repository.path().to_owned(),
-                });
-            }
-            Err(error) => return Err(error).doing("locked", path),
+        if let Some(turn) = try_take(repository)? {
+            return Ok(turn);
         }
+        if Instant::now() >= until {
+            return Err(SandboxError::Busy {
+                path: repository.path().to_owned(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
