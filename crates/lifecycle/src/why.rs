@@ -4,7 +4,7 @@ use plan::decide::{blocked_by, options};
 use plan::invariant::Gate;
 use plan::judgement::{Counts, FailedRule};
 use plan::stage::Work;
-use plan::{PlanId, Refusal, Stage, Verb};
+use plan::{Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
 
 use crate::judge::judge;
@@ -17,6 +17,10 @@ pub struct Why {
     pub row: PlanRow,
     /// The gate before its next step, if that has one: the rules as they judge it now.
     pub gate: Option<GateNow>,
+    /// A project that keeps it from being worked on: paused, or gone.
+    pub project: Option<Refusal>,
+    /// Whoever holds it signed in on this host and is gone.
+    pub holder_gone: bool,
     /// What can be done to it as it stands, most useful first.
     pub options: Vec<Verb>,
 }
@@ -58,10 +62,37 @@ impl Lifecycle {
                 })
             }
         };
+        let plan = &snapshot.row.plan;
+        let project = match plan.stage.waiting() {
+            Some(_) if !plan.is_prepared() => self.project_in_the_way(plan)?,
+            Some(_) | None => None,
+        };
+        let holder_gone = match (plan.stage.holder(), &self.hands) {
+            (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
+            (Some(_) | None, _) => false,
+        };
         Ok(Why {
+            project,
+            holder_gone,
             options: options(&snapshot.row.plan),
             row: snapshot.row,
             gate,
         })
+    }
+
+    /// A project of the plan that is paused or gone.
+    fn project_in_the_way(&self, plan: &Plan) -> Result<Option<Refusal>, Error> {
+        for resource in &plan.resources {
+            let Some(project) = self.store.project(&resource.project)? else {
+                return Ok(Some(Refusal::NoSuchProject(resource.project.clone())));
+            };
+            if let Some(paused) = project.paused {
+                return Ok(Some(Refusal::ProjectPaused {
+                    project: project.name,
+                    paused,
+                }));
+            }
+        }
+        Ok(None)
     }
 }

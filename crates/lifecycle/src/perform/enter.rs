@@ -38,7 +38,10 @@ impl Lifecycle {
         if plan.resources.is_empty() || claim.phase() == Phase::Apply || !holds {
             return Ok(claim);
         }
-        match self.enter(plan, epoch, &call.follow_up()) {
+        let entered = self.keeping_the_lease(plan.id, epoch, call, || {
+            self.enter(plan, epoch, &call.follow_up())
+        });
+        match entered {
             Ok((plan, sandboxes)) => {
                 claim.done.plan = plan;
                 claim.sandboxes = sandboxes;

@@ -124,7 +124,8 @@ impl Lifecycle {
     /// Brings a claimed landing to its end.
     pub fn drive_apply(&self, claim: &Claim) -> Result<Driven, Error> {
         let (id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
-        match self.drive(id, epoch, &call) {
+        let driven = self.keeping_the_lease(id, epoch, &call, || self.drive(id, epoch, &call));
+        match driven {
             Err(Error::Sandbox(error)) if error.is_about_the_wish() => {
                 // It can be signed anew, in another way.
                 let constrain = Command::Constrain {

@@ -3,6 +3,7 @@
 
 mod capture;
 mod enter;
+mod keep;
 mod land;
 mod look;
 mod mend;

@@ -1,7 +1,8 @@
 //! `planwright why`.
 
 use plan::judgement::Counts;
-use plan::{Phase, Stage};
+use plan::stage::Landing;
+use plan::{Phase, Refusal, Stage};
 use serde_json::json;
 
 use crate::cli::App;
@@ -51,6 +52,15 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             )
         })
         .collect();
+    if let Some(Refusal::ProjectPaused { project, .. }) = &why.project {
+        commands.push(format!("planwright project resume {project}"));
+    }
+    if why.holder_gone && plan.phase() == Phase::Apply {
+        commands.push(format!("planwright apply {handle}"));
+    }
+    if matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
+        commands.extend(app.next_command(&why.row)?);
+    }
     // Whoever holds the plan knows its authority; it is no secret.
     let epoch = format!("--epoch {}", plan.epoch);
     commands.extend(
@@ -117,7 +127,9 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
             .lease
             .as_ref()
             .is_some_and(|lease| lease.expires_at < now);
-        let lease = if expired {
+        let lease = if why.holder_gone {
+            "its process has ended, and whoever comes next takes over"
+        } else if expired {
             "its lease has expired and can be reclaimed"
         } else {
             "its lease runs"
@@ -147,6 +159,23 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
         .filter(|at| *at > now)
     {
         return format!("It tries again at {retry_at}");
+    }
+    if let Some(refusal) = &why.project {
+        return format!("It cannot be started: {refusal}");
+    }
+    if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
+        let mut reason = format!(
+            "Nothing was landed: {}",
+            ui::clean(constraint.message.as_str())
+        );
+        for path in constraint.paths.iter().take(20) {
+            reason.push_str(&format!("\n  {path}"));
+        }
+        for commit in constraint.commits.iter().take(5) {
+            let commit: String = commit.chars().take(10).collect();
+            reason.push_str(&format!("\n  changed by {commit}"));
+        }
+        return reason;
     }
     let profile = plan.profile;
     match (&plan.stage, plan.needs_person()) {

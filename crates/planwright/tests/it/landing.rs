@@ -524,6 +524,51 @@ fn one_sandbox_that_cannot_be_cleaned_does_not_keep_the_others() {
     assert!(left.lines().all(|name| name.contains("/rescue/")), "{left}");
 }
 
+/// A set-up that takes longer than the lease does not lose the plan to somebody else.
+#[test]
+fn a_lease_is_kept_while_a_sandbox_is_made_ready() {
+    let yard = Yard::new();
+    yard.write("planwright.yaml", "sandbox:\n  setup: sleep 3\n");
+    let made = yard.ok(&["use", "tidy", "shop"]);
+    let plan = made["plan_id"].as_str().unwrap();
+    let start = ["--format", "json", "plumbing", "start-strategize", plan];
+    let lease = ["--owner", "bot", "--lease-seconds", "1"];
+    let running = yard.program.run([&start[..], &lease].concat()).start();
+    std::thread::sleep(std::time::Duration::from_millis(2_000));
+    yard.bad(4, &["plumbing", "reclaim", plan], "");
+    let said = running.finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+}
+
+#[test]
+fn why_tells_what_keeps_a_plan_from_landing_or_starting() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "mine\n");
+    yard.bad(4, &["apply", &plan, "--yes"], "local edits");
+    let why = yard.ok(&["why", &plan]);
+    let reasons = why["reasons"][0].as_str().unwrap();
+    assert!(
+        reasons.contains("local edits") && reasons.contains("src/a.txt"),
+        "{reasons}"
+    );
+    yard.git(&["checkout", "-q", "--", "."]);
+    yard.killed("ref-moved", &["apply", &plan, "--yes"]);
+    let said = yard.run(&["why", &plan]);
+    assert!(said.messages().starts_with("planwright apply "), "{said:?}");
+    yard.ok(&["project", "pause", "shop"]);
+    let waiting = yard.ok(&["use", "tidy", "shop"]);
+    let waiting = waiting["plan_id"].as_str().unwrap();
+    let said = yard.run(&["why", waiting]);
+    assert!(
+        said.messages()
+            .starts_with("planwright project resume shop"),
+        "{said:?}"
+    );
+    // What is past the point of no return goes on all the same.
+    yard.ok(&["apply", &plan]);
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {
