@@ -190,6 +190,12 @@ impl Plan {
         self.entries.get(&phase).copied().unwrap_or(0)
     }
 
+    /// Does the holder with this authority have it?
+    pub fn is_held_by(&self, epoch: Epoch) -> bool {
+        let holder = self.stage.holder();
+        holder.is_some_and(|holder| holder.epoch == epoch)
+    }
+
     /// Past the point of no return: a stored intent is neither landed nor withdrawn.
     pub fn is_prepared(&self) -> bool {
         self.stage.intent().is_some()

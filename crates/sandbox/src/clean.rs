@@ -71,17 +71,7 @@ impl Workshop {
         let repository = self.repository(room.site)?;
         let git = repository.git();
         let name = refs::rescue(room.plan, &room.name());
-        let wanted = format!("{commit}\n^{}\n", sandbox.base);
-        let theirs = git.ask(&["cat-file", "-e", sandbox.base.as_str()])?.code == 0;
-        let wanted = if theirs {
-            wanted
-        } else {
-            format!("{commit}\n")
-        };
-        let pack = ["pack-objects", "--revs", "--stdout", "--quiet"];
-        vault
-            .git()
-            .pipe_into(&pack, wanted.as_bytes(), &git, &["index-pack", "--stdin"])?;
+        crate::land::copy_objects(&vault, &repository, &commit, &sandbox.base)?;
         git.run(&["update-ref", &name, commit.as_str()])?;
         self.after(Step::Rescued, repository.path())?;
         Ok(Some(Leftover {

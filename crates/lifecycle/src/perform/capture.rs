@@ -5,8 +5,8 @@
 
 use plan::changeset::Node;
 use plan::command::Captured;
-use plan::stage::{ResultContent, ResultTree, Work};
-use plan::{Epoch, Plan, PlanId, Stage};
+use plan::stage::{ResultContent, ResultTree};
+use plan::{Epoch, Phase, Plan, PlanId};
 use sandbox::{Room, SandboxError};
 
 use super::enter::object;
@@ -26,8 +26,8 @@ impl Lifecycle {
         }
         let plan = self.get_plan(plan)?.plan;
         // Whoever may not hand in a result is told so by the decision.
-        let holds = matches!(&plan.stage, Stage::Execute(Work::Processing(holder)) if holder.epoch == epoch);
-        if !holds || plan.resources.is_empty() {
+        let working = plan.phase() == Phase::Execute && plan.is_held_by(epoch);
+        if !working || plan.resources.is_empty() {
             return Ok(nothing());
         }
         self.capture_all(&plan, epoch, result)

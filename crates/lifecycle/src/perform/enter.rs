@@ -31,11 +31,7 @@ impl Lifecycle {
     pub(crate) fn ready(&self, mut claim: Claim, call: &Call) -> Result<Claim, Error> {
         let plan = claim.plan();
         let epoch = claim.epoch();
-        let holds = plan
-            .stage
-            .holder()
-            .is_some_and(|holder| holder.epoch == epoch);
-        if plan.resources.is_empty() || claim.phase() == Phase::Apply || !holds {
+        if plan.resources.is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
             return Ok(claim);
         }
         let entered = self.keeping_the_lease(plan.id, epoch, call, || {

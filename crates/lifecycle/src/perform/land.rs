@@ -156,7 +156,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<Stepped, Error> {
         let row = self.get_plan(plan)?;
-        if !row.plan.has_targets() || !holds(&row.plan, epoch) || row.plan.is_prepared() {
+        if !row.plan.has_targets() || !row.plan.is_held_by(epoch) || row.plan.is_prepared() {
             // Nothing to merge, or for the decision to refuse.
             let done = self.prepare_apply(plan, epoch, &[], call)?;
             return Ok(Stepped::Done(done));
@@ -173,7 +173,7 @@ impl Lifecycle {
     ) -> Result<Stepped, Error> {
         let row = self.get_plan(plan)?;
         let intent = row.plan.stage.intent().cloned();
-        let intent = intent.filter(|intent| holds(&row.plan, epoch) && intent.vouched.is_none());
+        let intent = intent.filter(|intent| row.plan.is_held_by(epoch) && intent.vouched.is_none());
         let driven = match intent {
             Some(intent) if !intent.moves.is_empty() => {
                 self.bring_in(&row.plan, epoch, &intent, call)?
@@ -192,7 +192,11 @@ impl Lifecycle {
     /// One step of a landing: takes the intent back, after looking that no target has or ever had it.
     pub fn withdraw_landing(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
         let row = self.get_plan(plan)?;
-        let intent = row.plan.stage.intent().filter(|_| holds(&row.plan, epoch));
+        let intent = row
+            .plan
+            .stage
+            .intent()
+            .filter(|_| row.plan.is_held_by(epoch));
         for step in intent
             .map(|intent| intent.moves.as_slice())
             .unwrap_or_default()
@@ -589,11 +593,6 @@ impl Lifecycle {
         })?;
         self.site(found)
     }
-}
-
-fn holds(plan: &Plan, epoch: Epoch) -> bool {
-    let holder = plan.stage.holder();
-    holder.is_some_and(|holder| holder.epoch == epoch)
 }
 
 fn outcome_of(tree: &ResultTree) -> Result<Outcome, Error> {

@@ -6,6 +6,7 @@ use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::wire::SandboxView;
 
 /// Print where a plan's sandbox is. Edits there land only if they are handed in.
 #[derive(Debug, clap::Args)]
@@ -29,10 +30,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         .iter()
         .map(|sandbox| format!("{}\n", sandbox.path.display()))
         .collect();
-    let data: Vec<_> = sandboxes
-        .iter()
-        .map(|sandbox| json!({ "resource": sandbox.resource, "path": sandbox.path }))
-        .collect();
+    let data: Vec<SandboxView> = sandboxes.iter().map(SandboxView::from).collect();
     Ok(Answer::new(
         json!({ "plan_id": plan, "sandboxes": data }),
         text,

@@ -9,7 +9,7 @@ use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui;
-use crate::wire::Message;
+use crate::wire::{Message, SandboxView};
 
 /// Sandboxes: the private copies that plans are worked on in.
 #[derive(Debug, Subcommand)]
@@ -166,10 +166,7 @@ fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
         .iter()
         .map(|sandbox| format!("{}\n", sandbox.path.display()))
         .collect();
-    let data: Vec<_> = restored
-        .iter()
-        .map(|sandbox| json!({ "resource": sandbox.resource, "path": sandbox.path }))
-        .collect();
+    let data: Vec<SandboxView> = restored.iter().map(SandboxView::from).collect();
     Ok(Answer::new(
         json!({ "plan_id": plan, "sandboxes": data }),
         text,

@@ -6,6 +6,7 @@ mod event;
 mod plan;
 mod project;
 mod rule;
+mod sandbox;
 
 pub use action::ActionView;
 pub use envelope::{Envelope, Message, Status, Timing};
@@ -13,3 +14,4 @@ pub use event::{DecisionView, EventView};
 pub use plan::{ChangesetView, PlanSummary, PlanView};
 pub use project::ProjectView;
 pub use rule::RuleView;
+pub use sandbox::SandboxView;

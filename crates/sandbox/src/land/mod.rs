@@ -593,7 +593,7 @@ fn commit(
 }
 
 /// Copies what the user's repository lacks as one pack, durable before anything points to it.
-fn copy_objects(
+pub(crate) fn copy_objects(
     vault: &Vault,
     repository: &Repository,
     new: &ObjectId,

@@ -12,6 +12,7 @@ use crate::commands::plumbing::{HolderArgs, answered, lease};
 use crate::commands::{Answer, Conditions};
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::wire::SandboxView;
 
 /// A claim.
 #[derive(Debug, clap::Args)]
@@ -107,11 +108,7 @@ pub fn start(phase: Phase, args: &StartArgs, app: &App) -> Result<Answer, Comman
         Phase::Apply => lifecycle.start_apply(plan, &args.owner, lease, &call)?,
     };
     let mut answer = answered(app, claim.done())?;
-    let sandboxes: Vec<_> = claim
-        .sandboxes()
-        .iter()
-        .map(|sandbox| json!({ "resource": sandbox.resource, "path": sandbox.path }))
-        .collect();
+    let sandboxes: Vec<SandboxView> = claim.sandboxes().iter().map(SandboxView::from).collect();
     answer.data["sandboxes"] = json!(sandboxes);
     Ok(answer)
 }
