@@ -9,7 +9,7 @@ use plan::changeset::{Entry, Operation, TreePath};
 use crate::compare::{self, GITLINK};
 use crate::error::Doing;
 use crate::fault::Step;
-use crate::room::{Room, Workshop};
+use crate::room::{Room, Sandbox, Workshop};
 use crate::{ObjectId, SandboxError, files, git};
 
 /// What a sandbox holds, against what it started from.
@@ -62,7 +62,12 @@ impl Workshop {
         base: &ObjectId,
     ) -> Result<Captured, SandboxError> {
         let vault = self.vault(room);
-        let (tree, changes) = self.write_tree(room, base)?;
+        let sandbox = self
+            .current(room)?
+            .ok_or_else(|| SandboxError::SandboxGone {
+                path: self.plan_directory(room.plan),
+            })?;
+        let (tree, changes) = self.write_tree(room, &sandbox, base)?;
         self.after(Step::TreeWritten, vault.path())?;
         vault.checkpoint(room.plan, epoch, base, &tree)?;
         self.after(Step::Checkpointed, vault.path())?;
@@ -75,18 +80,16 @@ impl Workshop {
 
     /// Writes the files of a sandbox as a tree. The agent's own repository, its index and what it
     /// committed there do not matter; nor does the configuration in it, which nobody may trust.
-    fn write_tree(
+    pub(crate) fn write_tree(
         &self,
         room: &Room<'_>,
+        sandbox: &Sandbox,
         base: &ObjectId,
     ) -> Result<(ObjectId, Vec<Change>), SandboxError> {
-        let sandbox = self
-            .current(room)?
-            .ok_or_else(|| SandboxError::SandboxGone {
-                path: self.plan_directory(room.plan),
-            })?;
-        if !sandbox.path.is_dir() {
-            return Err(SandboxError::SandboxGone { path: sandbox.path });
+        if !sandbox.is_there() {
+            return Err(SandboxError::SandboxGone {
+                path: sandbox.path.clone(),
+            });
         }
         let vault = self.vault(room);
         let git = vault
@@ -97,10 +100,8 @@ impl Workshop {
         let lock = sandbox.index.with_extension("index.lock");
         let _ = std::fs::remove_file(&lock);
         let git = git.with_settings(&["advice.addEmbeddedRepo=false".to_owned()]);
-        let added = git.ask(&["add", "--all", "--", "."])?;
-        if added.code != 0 {
-            return Err(not_added(&added.stderr));
-        }
+        let added = git.run(&["add", "--all", "--", "."]);
+        added.map_err(nested_without_commit)?;
         let tree = git.object(&["write-tree"])?;
         let changes = changes(&git, base, &tree)?;
         refuse_nested_repositories(&changes)?;
@@ -113,6 +114,24 @@ impl Workshop {
     }
 }
 
+/// What is wrong with a nested repository.
+const NESTED: &str = "it is a repository of its own; remove it or its .git";
+
+/// Of a nested repository that has no commit, git has not even a name to add, and says so.
+fn nested_without_commit(error: SandboxError) -> SandboxError {
+    let SandboxError::Git { said, .. } = &error else {
+        return error;
+    };
+    let named = said
+        .lines()
+        .filter_map(|line| line.strip_suffix("/' does not have a commit checked out"))
+        .find_map(|line| line.strip_prefix("error: '"));
+    match named.map(TreePath::new) {
+        Some(Ok(path)) => SandboxError::Uncapturable { path, why: NESTED },
+        Some(Err(_)) | None => error,
+    }
+}
+
 /// A nested repository would land as a mere name.
 fn refuse_nested_repositories(changes: &[Change]) -> Result<(), SandboxError> {
     let link = changes
@@ -121,7 +140,7 @@ fn refuse_nested_repositories(changes: &[Change]) -> Result<(), SandboxError> {
     if let Some(link) = link {
         return Err(SandboxError::Uncapturable {
             path: link.path.clone(),
-            why: "it is a repository of its own; remove it or its .git",
+            why: NESTED,
         });
     }
     Ok(())
@@ -192,24 +211,5 @@ impl Workshop {
     /// What the process is doing fails here if a test says so.
     pub(crate) fn after(&self, step: Step, path: &std::path::Path) -> Result<(), SandboxError> {
         self.faults().after(step).doing("written", path)
-    }
-}
-
-/// Why git could not take the files in.
-fn not_added(said: &str) -> SandboxError {
-    // A repository in which nothing was committed yet.
-    let nested = said
-        .split_once("' does not have a commit checked out")
-        .and_then(|(before, _)| before.rsplit('\'').next())
-        .and_then(|path| TreePath::new(path.trim_end_matches('/')).ok());
-    match nested {
-        Some(path) => SandboxError::Uncapturable {
-            path,
-            why: "it is a repository of its own; remove it or its .git",
-        },
-        None => SandboxError::Git {
-            command: "add".to_owned(),
-            said: said.trim().chars().take(2000).collect(),
-        },
     }
 }

@@ -52,26 +52,72 @@ impl Workshop {
         Ok(found)
     }
 
-    /// Keeps what a sandbox holds under a rescue ref in the user's repository, if it is anything but
-    /// its base. Repeating it gives the same.
+    /// Keeps what the newest sandbox holds under a rescue ref in the user's repository, if it is
+    /// anything but its base. Repeating it gives the same.
     pub fn rescue(&self, room: &Room<'_>) -> Result<Option<Leftover>, SandboxError> {
         let Some(sandbox) = self.current(room)? else {
             return self.rescued(room);
         };
-        if sandbox.path.is_dir() {
+        if sandbox.is_there() {
             self.capture(room, sandbox.held_by, &sandbox.base)?;
         }
-        let vault = self.vault(room);
-        let Some(commit) = vault.checkpoint_commit()? else {
+        let Some(commit) = self.vault(room).checkpoint_commit()? else {
             return Ok(None);
         };
-        if vault.tree_of(&commit)? == vault.tree_of(&sandbox.base)? {
+        let name = refs::rescue(room.plan, &room.name());
+        self.keep_for_rescue(room, &sandbox.base, commit, name)
+    }
+
+    /// The same of the sandboxes that were left behind for newer ones: each under a ref of its own.
+    pub fn rescue_older(&self, room: &Room<'_>) -> Result<Vec<Leftover>, SandboxError> {
+        let mut older = self.all(room)?;
+        older.pop();
+        let vault = self.vault(room);
+        let mut kept = Vec::new();
+        for sandbox in older.iter().filter(|sandbox| sandbox.is_there()) {
+            let (tree, _) = self.write_tree(room, sandbox, &sandbox.base)?;
+            let commit = vault.commit(&tree, Some(&sandbox.base), "Left behind")?;
+            let name = refs::rescue_of(room.plan, &room.name(), sandbox.made_by);
+            kept.extend(self.keep_for_rescue(room, &sandbox.base, commit, name)?);
+        }
+        Ok(kept)
+    }
+
+    /// The same of what was changed in the newest sandbox after this result was handed in.
+    pub fn rescue_late(
+        &self,
+        room: &Room<'_>,
+        result: &ObjectId,
+    ) -> Result<Option<Leftover>, SandboxError> {
+        let sandbox = self.current(room)?.filter(Sandbox::is_there);
+        let Some(sandbox) = sandbox else {
+            return Ok(None);
+        };
+        let (tree, _) = self.write_tree(room, &sandbox, &sandbox.base)?;
+        if tree == *result {
+            return Ok(None);
+        }
+        let commit = self
+            .vault(room)
+            .commit(&tree, Some(&sandbox.base), "Left behind")?;
+        let name = refs::rescue(room.plan, &room.name());
+        self.keep_for_rescue(room, &sandbox.base, commit, name)
+    }
+
+    fn keep_for_rescue(
+        &self,
+        room: &Room<'_>,
+        base: &ObjectId,
+        commit: ObjectId,
+        name: String,
+    ) -> Result<Option<Leftover>, SandboxError> {
+        let vault = self.vault(room);
+        if vault.tree_of(&commit)? == vault.tree_of(base)? {
             return Ok(None);
         }
         let repository = self.repository(room.site)?;
         let git = repository.git();
-        let name = refs::rescue(room.plan, &room.name());
-        crate::land::copy_objects(&vault, &repository, &commit, &sandbox.base)?;
+        crate::land::copy_objects(&vault, &repository, &commit, base)?;
         git.run(&["update-ref", &name, commit.as_str()])?;
         self.after(Step::Rescued, repository.path())?;
         Ok(Some(Leftover {
@@ -81,12 +127,27 @@ impl Workshop {
         }))
     }
 
-    /// Work of a plan that is kept under a rescue ref.
+    /// The newest work of a plan that is kept under a rescue ref.
     pub fn rescued(&self, room: &Room<'_>) -> Result<Option<Leftover>, SandboxError> {
-        let repository = self.repository(room.site)?;
-        let name = refs::rescue(room.plan, &room.name());
-        let commit = refs::read(&repository.git(), &name)?;
-        Ok(commit.map(|commit| Leftover {
+        let git = self.repository(room.site)?.git();
+        let newest = refs::rescue(room.plan, &room.name());
+        let older = format!("{newest}+*");
+        // In the order of the holders that made it; the newest has no number.
+        let by_age = [
+            "for-each-ref",
+            "--sort=version:refname",
+            "--format=%(refname)",
+        ];
+        let listed = git.line(&[&by_age[..], &[&older]].concat())?;
+        let names = [newest.as_str()].into_iter().chain(listed.lines().rev());
+        let mut found = None;
+        for name in names {
+            found = refs::read(&git, name)?.map(|commit| (name.to_owned(), commit));
+            if found.is_some() {
+                break;
+            }
+        }
+        Ok(found.map(|(name, commit)| Leftover {
             plan: room.plan,
             name,
             commit,

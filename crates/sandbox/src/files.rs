@@ -49,6 +49,11 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     )
 }
 
+/// Is this a directory, and not a link to one?
+pub(crate) fn is_directory(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
 /// Where a path of a tree lies below a directory.
 pub(crate) fn below(root: &Path, path: &TreePath) -> PathBuf {
     root.join(OsStr::from_bytes(path.as_bytes()))

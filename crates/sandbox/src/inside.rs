@@ -61,7 +61,7 @@ impl Workshop {
         let Some(sandbox) = self.current(room)? else {
             return Ok(None);
         };
-        if !sandbox.path.is_dir() {
+        if !sandbox.is_there() {
             return Err(SandboxError::SandboxGone { path: sandbox.path });
         }
         let vault = self.vault(room);

@@ -28,6 +28,11 @@ pub(crate) fn rescue(plan: PlanId, room: &str) -> String {
     format!("{ROOT}rescue/{plan}/{room}")
 }
 
+/// Keeps work of an earlier holder that did not land. No room's name ends in a plus and a number.
+pub(crate) fn rescue_of(plan: PlanId, room: &str, made_by: Epoch) -> String {
+    format!("{ROOT}rescue/{plan}/{room}+{made_by}")
+}
+
 /// Says which holder's word counts.
 fn fence(plan: PlanId) -> String {
     format!("{ROOT}fence/{plan}")
@@ -194,7 +199,12 @@ pub(crate) fn read_all<const N: usize>(
     Ok(names.map(|_| lines.next().and_then(|line| line.parse().ok())))
 }
 
-fn git_object(git: &Git, arguments: &[&str], input: &[u8]) -> Result<ObjectId, SandboxError> {
+/// The hash of the object that git answers with.
+pub(crate) fn git_object(
+    git: &Git,
+    arguments: &[&str],
+    input: &[u8],
+) -> Result<ObjectId, SandboxError> {
     let output = git.run_with(arguments, input)?;
     let text = String::from_utf8_lossy(&output);
     text.trim().parse().map_err(|_| SandboxError::Git {

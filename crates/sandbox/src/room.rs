@@ -111,6 +111,12 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// Are its files there? A link that somebody put in its place leads to files that are not its.
+    pub(crate) fn is_there(&self) -> bool {
+        let above = self.path.parent().unwrap_or(&self.path);
+        files::is_directory(&self.path) && files::is_directory(above)
+    }
+
     /// Says that the user's set-up command succeeded here.
     pub(crate) fn set_up_mark(&self) -> PathBuf {
         self.index.with_extension("set-up")
@@ -240,10 +246,10 @@ impl Workshop {
         self.pin_base(room, &repository, base)?;
         if let Some(current) = self.current(room)? {
             let ours = current.held_by == epoch;
-            if ours && current.path.is_dir() {
+            if ours && current.is_there() {
                 return Ok(current);
             }
-            let free = current.path.is_dir() && is_left(&current.path);
+            let free = current.is_there() && is_left(&current.path);
             if start != Start::Afresh && free {
                 return self.take_over(room, current, epoch, base, start);
             }
@@ -298,20 +304,31 @@ impl Workshop {
             path: self.plan_directory(room.plan),
         };
         let vault = self.vault(room);
-        let sandbox = self.current(room)?.ok_or_else(gone)?;
+        let mut sandbox = self.current(room)?.ok_or_else(gone)?;
         if sandbox.base == *tip {
             return Ok(sandbox);
         }
-        let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
         let repository = self.repository(room.site)?;
         self.pin_base(room, &repository, tip)?;
-        let merged = crate::land::merge(&vault, &sandbox.base, tip, &work)?;
-        checkout::lay_out(&vault, &sandbox, &merged.tree)?;
-        vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+        // Remembered before the files change, so that repeating it does not merge what is merged.
+        let merged_before = vault.last_checkpoint()?.filter(|(of, _)| of == tip);
+        let tree = match merged_before {
+            Some((_, tree)) => tree,
+            None => {
+                // Also what somebody changed there after it was handed in.
+                self.capture(room, epoch, &sandbox.base)?;
+                let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
+                let merged = crate::land::merge(&vault, &sandbox.base, tip, &work)?;
+                sandbox.conflicts = merged.conflicts;
+                self.declare(room, &sandbox)?;
+                vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+                merged.tree
+            }
+        };
+        checkout::lay_out(&vault, &sandbox, &tree)?;
         let caught_up = Sandbox {
             base: tip.clone(),
             held_by: epoch,
-            conflicts: merged.conflicts,
             ..sandbox
         };
         self.declare(room, &caught_up)?;

@@ -87,7 +87,7 @@ impl Workshop {
         if mark.exists() {
             return Ok(SetUp::DoneBefore);
         }
-        if !sandbox.path.is_dir() {
+        if !sandbox.is_there() {
             return Err(SandboxError::SandboxGone {
                 path: sandbox.path.clone(),
             });

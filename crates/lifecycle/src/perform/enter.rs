@@ -193,7 +193,8 @@ pub(super) fn object(text: &str) -> Result<ObjectId, Error> {
     })
 }
 
-fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str> {
+/// What a plan handed in of a resource.
+pub(super) fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str> {
     let trees = plan.result.iter().flat_map(|result| &result.trees);
     trees
         .filter(|tree| tree.resource == resource)

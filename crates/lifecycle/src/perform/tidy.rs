@@ -5,6 +5,7 @@ use plan::{Plan, PlanId, Stage};
 use sandbox::{Leftover, Room};
 
 use super::EnteredSandbox;
+use super::enter::{object, result_tree};
 use crate::{Error, Lifecycle};
 
 /// Work that did not land and is kept.
@@ -32,18 +33,21 @@ impl Lifecycle {
         let workshop = &self.hands()?.workshop;
         let mut tidied = Tidied::default();
         let landed = matches!(plan.stage, Stage::Apply(Landing::Applied(_)));
-        if !landed {
-            for site in self.sites(plan)? {
-                let room = Room {
-                    plan: plan.id,
-                    site: &site,
-                };
-                let kept = workshop.rescue(&room)?;
-                tidied.kept.extend(kept.map(|leftover| Kept {
-                    resource: site.name.clone(),
-                    leftover,
-                }));
-            }
+        for site in self.sites(plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            let newest = match result_tree(plan, &site.name) {
+                Some(tree) if landed => workshop.rescue_late(&room, &object(tree)?)?,
+                Some(_) | None => workshop.rescue(&room)?,
+            };
+            let older = workshop.rescue_older(&room)?;
+            let kept = newest.into_iter().chain(older);
+            tidied.kept.extend(kept.map(|leftover| Kept {
+                resource: site.name.clone(),
+                leftover,
+            }));
         }
         tidied.removed = workshop.remove(plan.id)?;
         if plan.stage.is_final() {
