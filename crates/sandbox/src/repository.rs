@@ -1,7 +1,7 @@
 //! The user's repository: what it is, where it is checked out, and what stands in the way of
 //! changing it. Looking changes nothing in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -156,6 +156,35 @@ impl Repository {
         })
     }
 
+    /// Could there be a new branch of this name?
+    pub(crate) fn check_new_branch(&self, branch: &str) -> Result<(), SandboxError> {
+        let git = self.git();
+        let exists = |taken: &str| SandboxError::BranchExists {
+            name: short(taken).to_owned(),
+        };
+        let name = format!("refs/heads/{branch}");
+        let allowed = git.ask(&["check-ref-format", "--branch", branch])?;
+        if allowed.code != 0 || allowed.stdout != format!("{branch}\n").as_bytes() {
+            return Err(SandboxError::BadBranchName {
+                name: branch.to_owned(),
+            });
+        }
+        // What lies above or below it as well: git may keep refs as files in directories.
+        let above = name.match_indices('/').map(|(end, _)| &name[..end]);
+        for taken in above.skip(2).chain([name.as_str()]) {
+            if refs::read(&git, taken)?.is_some() {
+                return Err(exists(taken));
+            }
+        }
+        let below = ["for-each-ref", "--count=1", "--format=%(refname)"];
+        let below = git.line(&[&below[..], &[&format!("{name}/")]].concat())?;
+        if below.is_empty() {
+            Ok(())
+        } else {
+            Err(exists(&below))
+        }
+    }
+
     /// Files with changes that are not committed, as a person would count them.
     pub fn uncommitted(&self) -> Result<Vec<TreePath>, SandboxError> {
         let Some(work_tree) = &self.work_tree else {
@@ -182,16 +211,16 @@ impl Repository {
         let mut checkouts: Vec<Checkout> = Vec::new();
         for (number, line) in output.split(|byte| *byte == 0).enumerate() {
             if let Some(path) = line.strip_prefix(b"worktree ") {
-                let work_tree = as_path(path);
-                let git_dir = if number == 0 {
-                    self.common_dir.clone()
+                let listed = as_path(path);
+                checkouts.push(if number == 0 {
+                    self.main_checkout(listed)
                 } else {
-                    linked_git_dir(&work_tree).unwrap_or_else(|| self.git_dir.clone())
-                };
-                checkouts.push(Checkout {
-                    work_tree,
-                    git_dir,
-                    branch: None,
+                    Checkout {
+                        // Without it, what is there is not this checkout any more.
+                        git_dir: self.linked_git_dir(&listed).unwrap_or_default(),
+                        work_tree: listed,
+                        branch: None,
+                    }
                 });
             } else if let Some(branch) = line.strip_prefix(b"branch ")
                 && let Some(last) = checkouts.last_mut()
@@ -202,8 +231,30 @@ impl Repository {
                 checkouts.pop();
             }
         }
-        checkouts.retain(|checkout| checkout.work_tree.is_dir());
+        checkouts.retain(|one| one.work_tree.is_dir() && one.git_dir.is_dir());
         Ok(checkouts)
+    }
+
+    /// The checkout that is not a linked one. Where its git directory does not lie in it, git lists
+    /// the git directory instead of the files.
+    fn main_checkout(&self, listed: PathBuf) -> Checkout {
+        let own = self.work_tree.clone();
+        let own = own.filter(|_| self.git_dir == self.common_dir);
+        Checkout {
+            work_tree: own.unwrap_or(listed),
+            git_dir: self.common_dir.clone(),
+            branch: None,
+        }
+    }
+
+    /// The private directory of a linked checkout, as its `.git` file says, if it is one of ours.
+    fn linked_git_dir(&self, work_tree: &Path) -> Option<PathBuf> {
+        let file = std::fs::read(work_tree.join(".git")).ok()?;
+        let path = file.strip_prefix(b"gitdir: ")?;
+        let path = work_tree.join(as_path(path.strip_suffix(b"\n").unwrap_or(path)));
+        let above = path.canonicalize().ok()?;
+        let ours = self.common_dir.join("worktrees").canonicalize().ok()?;
+        (above.parent() == Some(ours.as_path())).then_some(path)
     }
 
     /// The checkout at the registered path, whatever branch it is on.
@@ -278,7 +329,59 @@ impl Repository {
                 files::in_the_way(&checkout.work_tree, &difference.path, is_tracked, &gone)?;
             edits.extend(in_the_way);
         }
+        edits.extend(self.hidden_edits(checkout, touched)?);
         Ok(edits.into_iter().collect())
+    }
+
+    /// Edits in files that git was told not to look at, and that would be replaced or removed. Of a
+    /// file outside of a sparse checkout only the index follows a change, so that it is safe.
+    pub(crate) fn hidden_edits(
+        &self,
+        checkout: &Checkout,
+        touched: &[Difference],
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        let paths = git::literal(touched.iter().map(|difference| &difference.path));
+        let git = self
+            .git_on(checkout, &checkout.git_dir.join("index"))
+            .with("GIT_LITERAL_PATHSPECS", "1");
+        let listed = git.run(&git::with_paths(&["ls-files", "-v", "-z", "--"], &paths))?;
+        let flags: BTreeMap<&[u8], u8> = git::fields(&listed)
+            .filter_map(|line| Some((line.get(2..)?, *line.first()?)))
+            .filter(|(_, flag)| *flag == b'S' || flag.is_ascii_lowercase())
+            .collect();
+        let mut edits = Vec::new();
+        for difference in touched {
+            let (path, before) = (&difference.path, &difference.before);
+            let stays = |flag: &u8| flag.eq_ignore_ascii_case(&b'S') && difference.after.is_some();
+            let flag = flags.get(path.as_bytes()).filter(|flag| !stays(flag));
+            let (Some(_), Some(before)) = (flag, before) else {
+                continue;
+            };
+            if !is_still(&git, &checkout.work_tree, path, &before.id)? {
+                edits.push(path.clone());
+            }
+        }
+        Ok(edits)
+    }
+
+    /// A copy of a checkout's index that can be read anywhere: also where git keeps most of it in a
+    /// file beside it.
+    pub(crate) fn copy_whole_index(
+        &self,
+        checkout: &Checkout,
+        to: &Path,
+    ) -> Result<(), SandboxError> {
+        copy_index(&checkout.git_dir.join("index"), to)?;
+        let entries = std::fs::read_dir(&checkout.git_dir).doing("read", &checkout.git_dir)?;
+        let is_split = entries.flatten().any(|entry| {
+            let name = entry.file_name();
+            name.as_bytes().starts_with(b"sharedindex.")
+        });
+        if is_split {
+            let join = ["update-index", "--no-split-index"];
+            self.git_on(checkout, to).run(&join)?;
+        }
+        Ok(())
     }
 
     /// Did a ref ever point to this commit, as far as its log tells?
@@ -347,6 +450,36 @@ impl Repository {
     }
 }
 
+/// Does a file have this content, or is there none? Links are not followed.
+fn is_still(
+    git: &Git,
+    root: &Path,
+    path: &TreePath,
+    content: &ObjectId,
+) -> Result<bool, SandboxError> {
+    let place = files::below(root, path);
+    let metadata = match std::fs::symlink_metadata(&place) {
+        Ok(metadata) => metadata,
+        Err(error) if files::is_absent(&error) => return Ok(true),
+        Err(error) => return Err(error).doing("looked at", &place),
+    };
+    if metadata.is_dir() {
+        return Ok(false);
+    }
+    let now = if metadata.is_symlink() {
+        let link = std::fs::read_link(&place).doing("read", &place)?;
+        refs::git_object(
+            git,
+            &["hash-object", "--stdin"],
+            link.as_os_str().as_bytes(),
+        )?
+    } else {
+        let path = [OsStr::from_bytes(path.as_bytes())];
+        git.object(&git::with_paths(&["hash-object", "--"], &path))?
+    };
+    Ok(now == *content)
+}
+
 /// The checkout of a branch among these, if there is one.
 pub(crate) fn checkout_of<'a>(checkouts: &'a [Checkout], target: &str) -> Option<&'a Checkout> {
     checkouts
@@ -412,18 +545,6 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
 
 pub(crate) fn as_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
-}
-
-/// The private directory of a linked checkout, as its `.git` file says.
-fn linked_git_dir(work_tree: &Path) -> Option<PathBuf> {
-    let file = std::fs::read(work_tree.join(".git")).ok()?;
-    let path = file.strip_prefix(b"gitdir: ")?;
-    let path = as_path(path.strip_suffix(b"\n").unwrap_or(path));
-    Some(if path.is_absolute() {
-        path
-    } else {
-        work_tree.join(path)
-    })
 }
 
 fn not_a_repository(path: &Path, said: &str) -> SandboxError {

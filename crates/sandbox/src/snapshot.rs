@@ -7,7 +7,7 @@ use plan::Digest;
 use crate::error::Doing;
 use crate::room::{Room, Workshop};
 use crate::vault;
-use crate::{ObjectId, Repository, SandboxError, repository};
+use crate::{ObjectId, Repository, SandboxError};
 
 /// The repository we keep for a directory. The directory itself gets nothing.
 pub(crate) fn repository_of(
@@ -55,7 +55,7 @@ impl Workshop {
         let vault = self.vault(room);
         vault.make(&repository, self.faults())?;
         let index = vault.path().join("index.with-changes");
-        repository::copy_index(&checkout.git_dir.join("index"), &index)?;
+        repository.copy_whole_index(&checkout, &index)?;
         let git = repository
             .git_on(&checkout, &index)
             .with("GIT_DIR", vault.path());

@@ -28,6 +28,173 @@ fn a_sandbox_that_became_a_link_is_gone() {
     assert_eq!(gold.unwrap(), "gold\n");
 }
 
+/// G8: what a person works on in a submodule is theirs, also if a plan takes the submodule out.
+#[test]
+fn a_submodule_that_is_taken_out_keeps_its_files() {
+    let yard = Yard::new();
+    let library = yard.other_repository("library");
+    let file = "protocol.file.allow=always";
+    yard.git(&["-c", file, "submodule", "-q", "add", &library, "sub"]);
+    yard.commit("sub");
+    yard.write("sub/README.md", "edited\n");
+    yard.write("sub/new.txt", "precious\n");
+    let plan = yard.handed_in(|sandbox| std::fs::remove_dir(sandbox.join("sub")).unwrap());
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.git(&["ls-files", "sub"]), "");
+    assert_eq!(yard.read("sub/README.md"), "edited\n");
+    assert_eq!(yard.read("sub/new.txt"), "precious\n");
+    // One that nobody filled goes like any directory that is empty.
+    yard.git(&["reset", "-q", "--hard", "HEAD^"]);
+    yard.git(&["submodule", "-q", "deinit", "-f", "sub"]);
+    let plan = yard.handed_in(|sandbox| std::fs::remove_dir(sandbox.join("sub")).unwrap());
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert!(!yard.shop().join("sub").exists());
+}
+
+/// G8: edits that git was told not to look at are edits.
+#[test]
+fn edits_that_git_does_not_look_at_are_not_lost() {
+    let yard = Yard::new();
+    yard.git(&["update-index", "--assume-unchanged", "src/a.txt"]);
+    yard.write("src/a.txt", "mine\n");
+    let plan = yard.usual();
+    for how in ["commit", "uncommitted"] {
+        yard.bad(4, &["apply", &plan, "--yes", "--as", how], "src/a.txt");
+        assert_eq!(yard.read("src/a.txt"), "mine\n");
+    }
+    yard.git(&["update-index", "--no-assume-unchanged", "src/a.txt"]);
+    yard.git(&["checkout", "-q", "src/a.txt"]);
+    yard.git(&["update-index", "--assume-unchanged", "src/a.txt"]);
+    yard.ok(&["apply", &plan, "--yes"]);
+    yard.git(&["update-index", "--skip-worktree", "src/b.txt"]);
+    yard.write("src/b.txt", "mine\n");
+    let remove = |sandbox: &std::path::Path| {
+        std::fs::remove_file(sandbox.join("src/b.txt")).unwrap();
+    };
+    let plan = yard.handed_in(remove);
+    yard.bad(4, &["apply", &plan, "--yes"], "src/b.txt");
+    assert_eq!(yard.read("src/b.txt"), "mine\n");
+}
+
+/// 13.4: a person who removed the lock and went to another branch finds nothing of a plan there.
+#[test]
+fn finishing_leaves_a_checkout_alone_that_went_to_another_branch() {
+    for step in ["ref-moved", "index-written"] {
+        let yard = Yard::new();
+        yard.git(&["branch", "other"]);
+        let plan = yard.usual();
+        yard.killed(step, &["apply", &plan, "--yes"]);
+        std::fs::remove_file(yard.shop().join(".git/index.lock")).unwrap();
+        yard.git(&["switch", "-q", "--discard-changes", "other"]);
+        std::fs::remove_file(yard.shop().join("new.txt")).unwrap_or_default();
+        yard.ok(&["apply", &plan, "--yes"]);
+        assert_eq!(yard.git(&["branch", "--show-current"]), "other");
+        yard.assert_tidy();
+        assert_eq!(yard.git(&["show", "main:new.txt"]), "new");
+    }
+}
+
+/// 13.5: whoever goes on from a landing that a crash cut off does not keep it from ending.
+#[test]
+fn a_person_who_goes_on_after_a_crash_keeps_their_index() {
+    for (step, lock) in [("index-placed", false), ("ref-moved", true)] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        yard.killed(step, &["apply", &plan, "--yes"]);
+        if lock {
+            std::fs::remove_file(yard.shop().join(".git/index.lock")).unwrap();
+        }
+        yard.write("src/a.txt", "mine\n");
+        yard.git(&["commit", "-q", "-m", "mine", "--only", "src/a.txt"]);
+        yard.ok(&["apply", &plan, "--yes"]);
+        assert_eq!(yard.read("src/a.txt"), "mine\n");
+        assert_eq!(yard.git(&["show", "HEAD:src/a.txt"]), "mine");
+        let staged = yard.git(&["diff", "--cached", "--name-only", "HEAD", "--", "src"]);
+        assert_eq!(staged, "", "{step}");
+        assert_eq!(yard.read("new.txt"), "new\n");
+    }
+}
+
+/// A conflict elsewhere in the index is an edit elsewhere.
+#[test]
+fn a_conflict_in_other_paths_stays_as_it_is() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/b.txt", "stashed\n");
+    yard.git(&["stash", "-q"]);
+    yard.write("src/b.txt", "committed\n");
+    yard.commit("b");
+    let pop = std::panic::catch_unwind(|| yard.git(&["stash", "pop", "-q"]));
+    assert!(pop.is_err(), "it conflicts");
+    assert_eq!(yard.git(&["status", "--porcelain"]), "UU src/b.txt");
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.git(&["status", "--porcelain"]), "UU src/b.txt");
+    assert!(yard.read("src/a.txt").ends_with("SIX\n"));
+}
+
+/// A lock that another git took after a crash is that git's.
+#[test]
+fn a_lock_of_somebody_else_is_not_taken_for_ours() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.killed("index-placed", &["apply", &plan, "--yes"]);
+    let lock = yard.shop().join(".git/index.lock");
+    std::fs::write(&lock, "theirs").unwrap();
+    yard.bad(4, &["apply", &plan, "--yes"], "index.lock");
+    assert_eq!(std::fs::read_to_string(&lock).unwrap(), "theirs");
+    std::fs::remove_file(&lock).unwrap();
+    yard.ok(&["apply", &plan, "--yes"]);
+    yard.assert_tidy();
+}
+
+/// A directory that took the place of a linked checkout is not one.
+#[test]
+fn nothing_is_written_where_a_linked_checkout_was() {
+    let yard = Yard::new();
+    let feature = yard.other_repository("feature");
+    std::fs::remove_dir_all(&feature).unwrap();
+    yard.git(&["worktree", "add", "-q", "-b", "feature", &feature]);
+    std::fs::remove_dir_all(&feature).unwrap();
+    yard.git(&["clone", "-q", ".", &feature]);
+    let shop = yard.shop();
+    let shop = shop.to_str().unwrap();
+    let create = ["project", "create", "later", "--git", shop];
+    yard.ok(&[&create[..], &["--branch", "feature"]].concat());
+    let plan = yard.handed_in_to("later", |sandbox| {
+        std::fs::write(sandbox.join("new.txt"), "new\n").unwrap();
+    });
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert!(!std::path::Path::new(&feature).join("new.txt").exists());
+    assert_eq!(yard.git(&["show", "feature:new.txt"]), "new");
+    yard.assert_tidy();
+}
+
+/// Where the git directory does not lie in the checkout, the files are still found.
+#[test]
+fn a_repository_with_its_git_directory_elsewhere() {
+    let yard = Yard::new();
+    let aside = yard.other_repository("aside.git");
+    std::fs::remove_dir_all(&aside).unwrap();
+    yard.git(&["init", "-q", "--separate-git-dir", &aside, "."]);
+    let plan = yard.usual();
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert!(yard.read("src/a.txt").ends_with("SIX\n"));
+    assert_eq!(yard.git(&["status", "--porcelain"]), "");
+}
+
+/// A split index is one index.
+#[test]
+fn a_split_index_is_read_whole() {
+    let yard = Yard::new();
+    yard.git(&["update-index", "--split-index"]);
+    yard.write("README.md", "mine\n");
+    yard.ok(&["use", "tidy", "shop", "--with-changes"]);
+    let plan = yard.usual();
+    yard.ok(&["apply", &plan, "--yes", "--as", "uncommitted"]);
+    let status = "M README.md\n M src/a.txt\n?? new.txt";
+    assert_eq!(yard.git(&["status", "--porcelain"]), status);
+}
+
 /// G9: what a holder left before a fresh start is kept as well.
 #[test]
 fn work_from_before_a_fresh_start_is_kept() {

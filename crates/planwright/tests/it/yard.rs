@@ -122,7 +122,12 @@ impl Yard {
 
     /// A plan in execute, and its sandbox.
     pub fn working(&self) -> (String, PathBuf) {
-        let made = self.ok(&["use", "tidy", "shop"]);
+        self.working_on("shop")
+    }
+
+    /// The same on another project.
+    fn working_on(&self, project: &str) -> (String, PathBuf) {
+        let made = self.ok(&["use", "tidy", project]);
         let plan = made["plan_id"].as_str().unwrap().to_owned();
         let p = plan.as_str();
         self.ok(&["plumbing", "start-strategize", p, "--owner", "bot"]);
@@ -135,7 +140,12 @@ impl Yard {
 
     /// A plan whose work is this, handed in.
     pub fn handed_in(&self, work: impl Fn(&std::path::Path)) -> String {
-        let (plan, sandbox) = self.working();
+        self.handed_in_to("shop", work)
+    }
+
+    /// The same on another project.
+    pub fn handed_in_to(&self, project: &str, work: impl Fn(&std::path::Path)) -> String {
+        let (plan, sandbox) = self.working_on(project);
         work(&sandbox);
         self.ok(&["plumbing", "complete-execute", &plan, "--epoch", "2"]);
         plan

@@ -80,6 +80,7 @@ impl Workshop {
             let in_the_way = files::in_the_way(&checkout.work_tree, &one.path, tracked, &gone)?;
             edits.extend(in_the_way);
         }
+        edits.extend(repository.hidden_edits(checkout, touched)?);
         Ok(edits.into_iter().collect())
     }
 }

@@ -1,6 +1,6 @@
 //! The index of a checkout: locked while files are exchanged, replaced whole afterwards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use plan::{Epoch, PlanId};
 
+use crate::compare::Difference;
 use crate::error::Doing;
+use crate::files::Stamp;
 use crate::git::{self, Git};
 use crate::repository::{Checkout, Repository, copy_index};
 use crate::{ObjectId, SandboxError, files};
@@ -37,13 +39,16 @@ impl IndexLock {
     }
 
     /// A lock that this plan left behind. Once it holds the new index it no longer says so itself;
-    /// then a mark in the yard does.
+    /// then a mark in the yard says which file it is. Any other is somebody else's.
     pub fn find(git_dir: &Path, plan: PlanId, yard: &Path) -> Result<Option<Self>, SandboxError> {
         let path = git_dir.join("index.lock");
         match std::fs::read(&path) {
             Ok(content) => {
                 let ours = content.starts_with(mark(plan).as_bytes());
-                let filled = yard.join(FILLING).exists();
+                let filling = std::fs::read(yard.join(FILLING)).ok();
+                let filling = filling.and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
+                let now = Stamp::of(&path).doing("looked at", &path)?;
+                let filled = filling.is_some() && filling == now;
                 Ok((ours || filled).then_some(Self { path }))
             }
             Err(error) if files::is_absent(&error) => Ok(None),
@@ -54,7 +59,9 @@ impl IndexLock {
     /// Puts the new index into the lock.
     pub fn fill(&self, new: &Path) -> Result<(), SandboxError> {
         let filling = new.with_file_name(FILLING);
-        std::fs::write(&filling, b"").doing("written", &filling)?;
+        let stamp = Stamp::of(new).doing("looked at", new)?;
+        let text = serde_json::to_vec(&stamp).expect("BUG: a stamp always encodes");
+        files::write_whole(&filling, &text)?;
         std::fs::rename(new, &self.path).doing("written", &self.path)
     }
 
@@ -120,9 +127,60 @@ pub(super) fn build(
     let _ = std::fs::remove_file(yard.join("index.lock"));
     copy_index(&checkout.git_dir.join("index"), &index)?;
     let git = repository.git_on(checkout, &index);
-    git.run(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
+    let answered = git.ask(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
+    if answered.code != 0 {
+        advance(
+            &git,
+            &repository.differences(head, new)?,
+            &head.nothing_like(),
+        )?;
+    }
     hide_what_is_out_of_sight(repository, checkout, &git, head, new)?;
     Ok(index)
+}
+
+/// Brings an index forward that git will not merge as a whole: it has conflicts, or somebody went
+/// on from the change already. Only entries that are as they were before the change follow it.
+fn advance(git: &Git, changes: &[Difference], nothing: &ObjectId) -> Result<(), SandboxError> {
+    let listed = git.run(&["ls-files", "--stage", "-z"])?;
+    let mut entries: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
+    for line in git::fields(&listed) {
+        let mut parts = line.splitn(2, |byte| *byte == b'\t');
+        if let (Some(entry), Some(path)) = (parts.next(), parts.next()) {
+            entries.insert(path, entry);
+        }
+    }
+    let as_before = changes.iter().filter(|change| {
+        let entry = entries.get(change.path.as_bytes()).copied();
+        let before = change.before.as_ref();
+        let before = before.map(|blob| format!("{} {} 0", blob.mode, blob.id).into_bytes());
+        entry == before.as_deref()
+    });
+    let script = instructions(as_before, nothing);
+    git.run_with(
+        &["update-index", "--add", "--replace", "-z", "--index-info"],
+        &script,
+    )
+    .map(drop)
+}
+
+/// Changes as `git update-index --index-info` reads them. What goes makes room for what comes.
+pub(super) fn instructions<'a>(
+    changes: impl Iterator<Item = &'a Difference>,
+    nothing: &ObjectId,
+) -> Vec<u8> {
+    let mut script = Vec::new();
+    let (gone, there): (Vec<_>, Vec<_>) = changes.partition(|change| change.after.is_none());
+    for change in gone.into_iter().chain(there) {
+        let line = match &change.after {
+            Some(after) => format!("{} {}\t", after.mode, after.id),
+            None => format!("0 {nothing}\t"),
+        };
+        script.extend(line.bytes());
+        script.extend(change.path.as_bytes());
+        script.push(0);
+    }
+    script
 }
 
 /// An index of nothing but a commit, to write files from.

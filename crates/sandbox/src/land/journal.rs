@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use plan::changeset::TreePath;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Difference;
+use crate::compare::{Blob, Difference, GITLINK};
 use crate::error::Doing;
 use crate::files::{self, Stamp};
 use crate::repository::{Checkout, Repository};
@@ -99,7 +99,7 @@ impl Journal {
             let before = Stamp::of(&place).doing("looked at", &place)?;
             let nothing_to_write = difference.after.is_some() && after.is_none();
             let nothing_to_remove = difference.after.is_none() && before.is_none();
-            if nothing_to_write || nothing_to_remove {
+            if nothing_to_write || nothing_to_remove || is_a_repository(difference, &place) {
                 continue;
             }
             if after.is_some() {
@@ -189,6 +189,18 @@ impl Journal {
     pub fn keeps_index(&self) -> bool {
         self.target.starts_with(refs::ROOT)
     }
+}
+
+/// Is a repository of its own checked out there, that the change only names? As with git, its files
+/// are the person's to bring or to remove.
+fn is_a_repository(difference: &Difference, place: &Path) -> bool {
+    let is_link = |blob: &Option<Blob>| blob.as_ref().is_some_and(|blob| blob.mode == GITLINK);
+    let only_named = match &difference.after {
+        Some(_) => is_link(&difference.after),
+        None => is_link(&difference.before),
+    };
+    let filled = || std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some());
+    only_named && files::is_directory(place) && filled()
 }
 
 /// Where the new files lie ready: on the file system of the files they are exchanged for.

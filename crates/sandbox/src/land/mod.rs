@@ -191,7 +191,7 @@ impl Workshop {
     pub fn check_arrival(&self, room: &Room<'_>, how: &How) -> Result<(), SandboxError> {
         match (&room.site.place, how) {
             (SitePlace::Git { .. }, How::Branch(name)) => {
-                free_branch(&self.repository(room.site)?, name).map(drop)
+                self.repository(room.site)?.check_new_branch(name)
             }
             (SitePlace::Git { .. } | SitePlace::Dir { .. }, _) => Ok(()),
         }
@@ -283,7 +283,10 @@ impl Workshop {
         };
         let (tip, tip_tree) = tip_and_tree(repository, &repository.git(), target)?;
         let (target, old) = match how {
-            How::Branch(name) => (free_branch(repository, name)?, tip.nothing_like()),
+            How::Branch(name) => {
+                repository.check_new_branch(name)?;
+                (format!("refs/heads/{name}"), tip.nothing_like())
+            }
             How::Commit { .. } | How::Uncommitted => (target.clone(), tip.clone()),
         };
         Ok(Aim {
@@ -380,7 +383,9 @@ impl Workshop {
                 continue;
             };
             let seen = observe(repository, proposal)?;
-            if seen == Seen::Landed && journal.is_of(proposal) {
+            let still_on_it =
+                proposal.is_in_tree(room) || checkout.branch.as_ref() == Some(&proposal.target);
+            if seen == Seen::Landed && journal.is_of(proposal) && still_on_it {
                 let lock = match ours {
                     Some(lock) => lock,
                     None => IndexLock::take_again(&checkout.git_dir, room.plan)?,
@@ -388,9 +393,9 @@ impl Workshop {
                 let kept = self.roll_forward(room, repository, &checkout, &journal, lock)?;
                 return Ok(Some(kept));
             }
-            // A person who took the change out of the branch again has seen to the files as well:
-            // the half of it that is still to come would only disturb them.
-            if seen == Seen::Removed && journal.is_of(proposal) {
+            // A person who took the change out of the branch again, or went on to another one, has
+            // seen to the files as well: the half of it that is still to come would only disturb them.
+            if matches!(seen, Seen::Removed | Seen::Landed) && journal.is_of(proposal) {
                 exchange::rescue_late_saves(self, room, &checkout, &journal)?;
             }
             Journal::forget(room, &checkout)?;
@@ -459,23 +464,6 @@ struct Aim {
     tip: ObjectId,
     /// Its tree.
     tip_tree: ObjectId,
-}
-
-/// The full name of a branch that may be made.
-fn free_branch(repository: &Repository, name: &str) -> Result<String, SandboxError> {
-    let full = format!("refs/heads/{name}");
-    let git = repository.git();
-    if git.ask(&["check-ref-format", &full])?.code != 0 {
-        return Err(SandboxError::BadBranchName {
-            name: name.to_owned(),
-        });
-    }
-    if refs::read(&git, &full)?.is_some() {
-        return Err(SandboxError::BranchExists {
-            name: name.to_owned(),
-        });
-    }
-    Ok(full)
 }
 
 /// The commit a name stands for, and its tree.

@@ -14,7 +14,7 @@ use crate::room::{Room, Workshop};
 use crate::vault::Vault;
 use crate::{ObjectId, SandboxError, refs};
 
-use super::{Outcome, copy_objects, merge};
+use super::{Outcome, copy_objects, index, merge};
 
 impl Workshop {
     /// A result with only those of its changes that match these pathspecs. A file on one side and a
@@ -113,27 +113,15 @@ fn tree_with(
     base: &ObjectId,
     changes: &[Difference],
 ) -> Result<ObjectId, SandboxError> {
-    let index = private_index(vault);
-    let git = vault.git().with_index(&index);
-    let mut script = Vec::new();
-    let nothing = base.nothing_like();
-    let (gone, there): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.after.is_none());
-    // What goes makes room for what comes.
-    for change in gone.into_iter().chain(there) {
-        let line = match &change.after {
-            Some(after) => format!("{} {}\t", after.mode, after.id),
-            None => format!("0 {nothing}\t"),
-        };
-        script.extend(line.bytes());
-        script.extend(change.path.as_bytes());
-        script.push(0);
-    }
+    let aside = private_index(vault);
+    let git = vault.git().with_index(&aside);
+    let script = index::instructions(changes.iter(), &base.nothing_like());
     let update = ["update-index", "--add", "--replace", "-z", "--index-info"];
     let tree = git
         .run(&["read-tree", base.as_str()])
         .and_then(|_| git.run_with(&update, &script))
         .and_then(|_| git.object(&["write-tree"]));
-    let _ = std::fs::remove_file(&index);
+    let _ = std::fs::remove_file(&aside);
     tree
 }
 
