@@ -222,6 +222,7 @@ impl Lifecycle {
 
     /// Signs the result as it shall arrive; lands nothing by itself.
     pub fn approve(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
+        self.check_arrival(plan, how)?;
         self.run(plan, Command::Approve { how: how.clone() }, call)
     }
 

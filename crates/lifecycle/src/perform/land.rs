@@ -7,18 +7,22 @@
 use plan::changeset::TreePath;
 use plan::command::LinkedPlan;
 use plan::how::Shape;
-use plan::stage::{ConstraintKind, Intent, Landing, RefMove, ResultContent, ResultTree};
+use plan::plan::Origin;
+use plan::stage::{ConstraintKind, Intent, Landing, RefMove, ResultContent, ResultTree, StateName};
 use plan::ways::Clean;
-use plan::{Command, Epoch, How, Plan, PlanId, Refusal, Span, Stage};
+use plan::{Command, Epoch, How, Phase, Plan, PlanId, Refusal, Span, Stage};
 use sandbox::land::{Landed, Message, Outcome, Proposal, Proposed, Seen};
 use sandbox::{Obstacle, Room, SandboxError, Site};
-use store::PlanRow;
+use store::{PlanFilter, PlanRow};
 
 use super::enter::object;
 use crate::{Call, Claim, Done, Error, Lifecycle};
 
 /// Targets that keep moving are given up on after so many merges.
 const MOST_MERGES: usize = 10;
+
+/// How many plans are looked at for one that was cut off.
+const MOST_PLANS: usize = 1000;
 
 /// How long a landing may stay unheard of.
 const LEASE: Span = Span::seconds(60);
@@ -44,8 +48,10 @@ pub enum Driven {
 /// A plan that takes another back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Undone {
-    /// The new plan.
-    pub done: Done,
+    /// The plan: a new one, or one that was begun and has not ended.
+    pub plan: PlanId,
+    /// The same was asked under the same key, and is over.
+    pub repeated: Option<Done>,
     /// How it should arrive: like what it takes back.
     pub how: How,
 }
@@ -82,7 +88,9 @@ impl Lifecycle {
         let row = self.get_plan(plan)?;
         self.check_reach(&row.plan)?;
         let next = call.follow_up();
-        if row.plan.result.is_some() && !row.plan.is_prepared() {
+        let signed = row.plan.valid_approval().map(|approval| &approval.how);
+        let wishes_anew = signed != Some(how) && row.plan.has_targets();
+        if wishes_anew && row.plan.result.is_some() && !row.plan.is_prepared() {
             self.check_wish(&row.plan, how)?;
         }
         // Held until the landing has ended: whoever comes after a crash need not wait for the lease.
@@ -104,9 +112,13 @@ impl Lifecycle {
                     self.reclaim_from_the_gone(plan, call)?;
                 }
                 Landing::Applied(_) if call.key.is_some() => {
-                    // Answered like the first time, or refused because that was another's.
-                    let done = self.approve(plan, how, call)?;
-                    return Ok(landed(done, Vec::new(), None));
+                    let again = self.begun_before(plan, how, call)?;
+                    return Ok(landed(again, Vec::new(), None));
+                }
+                Landing::Queued(_, None) if wishes_anew => {
+                    self.void_signature(plan, owner, &next)?;
+                    self.sign(&row.plan, how, call)?;
+                    self.retry(plan, false, None, &next)?;
                 }
                 Landing::Queued(..)
                 | Landing::AwaitingInput(..)
@@ -114,8 +126,8 @@ impl Lifecycle {
                 | Landing::Cancelled(_) => {}
             }
         } else {
-            self.sign(&row.plan, how, call)?;
-            self.apply_plan(plan, &next)?;
+            let signed = self.sign(&row.plan, how, call)?;
+            self.apply_plan(plan, if signed { &next } else { call })?;
         }
         let claim = self.start_apply(plan, owner, LEASE, &next)?;
         self.drive_apply(&claim)
@@ -231,7 +243,8 @@ impl Lifecycle {
             // Refused: nothing landed.
             let done = self.run(plan, Command::Undo(nothing), call)?;
             return Ok(Undone {
-                done,
+                plan: done.plan.id,
+                repeated: None,
                 how: How::default(),
             });
         }
@@ -239,6 +252,19 @@ impl Lifecycle {
         let shape = how.map(|how| how.shape.clone()).unwrap_or_default();
         if let Shape::Branch(name) = shape {
             return Err(Error::LandedOnBranch { branch: name });
+        }
+        let how = How {
+            shape,
+            ..How::default()
+        };
+        if call.key.is_none()
+            && let Some(id) = self.unfinished_undo(&origin)?
+        {
+            return Ok(Undone {
+                plan: id,
+                repeated: None,
+                how,
+            });
         }
         let workshop = &self.hands()?.workshop;
         let mut trees = Vec::new();
@@ -268,11 +294,24 @@ impl Lifecycle {
             },
         };
         let done = self.run(plan, Command::Undo(linked), call)?;
-        let how = How {
-            shape,
-            ..How::default()
+        Ok(Undone {
+            plan: done.plan.id,
+            repeated: Some(done).filter(|done| done.plan.stage.is_final()),
+            how,
+        })
+    }
+
+    /// Takes a plan that waits to land back to where it can be signed in another way.
+    fn void_signature(&self, plan: PlanId, owner: &str, call: &Call) -> Result<(), Error> {
+        let claim = self.start_apply(plan, owner, LEASE, call)?;
+        let constrain = Command::Constrain {
+            epoch: claim.epoch(),
+            kind: ConstraintKind::ApprovalVoid,
+            message: "it shall arrive in another way than it was signed for".to_owned(),
+            paths: Vec::new(),
+            commits: Vec::new(),
         };
-        Ok(Undone { done, how })
+        self.run(plan, constrain, call).map(drop)
     }
 
     /// Can the result arrive like this at all? Looked at before it is signed.
@@ -301,13 +340,66 @@ impl Lifecycle {
         }
     }
 
-    /// Signs the result as it stands, unless it is signed like this already.
-    fn sign(&self, plan: &Plan, how: &How, call: &Call) -> Result<(), Error> {
+    /// A plan that began to land the inverse of this one and has not ended: a crash cut it off, or
+    /// something is in its way. Taking back goes on with it.
+    fn unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, Error> {
+        let states = [
+            StateName::Queued,
+            StateName::Processing,
+            StateName::Errored,
+            StateName::Constrained,
+        ];
+        for state in states {
+            let filter = PlanFilter {
+                phase: Some(Phase::Apply),
+                state: Some(state),
+                project: origin.resources.first().map(|one| one.project.clone()),
+                ..PlanFilter::default()
+            };
+            let rows = self.store.plans(&filter, None, MOST_PLANS)?;
+            let undoes = |row: &&PlanRow| row.plan.origin == Origin::UndoOf(origin.id);
+            if let Some(row) = rows.iter().find(undoes) {
+                return Ok(Some(row.plan.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Can a result arrive like this? Asked before it is signed; of what lies on another host, the
+    /// landing finds out.
+    pub(crate) fn check_arrival(&self, plan: PlanId, how: &How) -> Result<(), Error> {
+        let (Shape::Branch(_), Some(hands)) = (&how.shape, &self.hands) else {
+            return Ok(());
+        };
+        let Some(row) = self.store.plan(plan)? else {
+            return Ok(());
+        };
+        for resource in &row.plan.resources {
+            if let Ok(site) = self.site(resource) {
+                let room = Room { plan, site: &site };
+                hands.workshop.check_arrival(&room, &arrival(how))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever asks again under the key it was landed with gets the same answer: the first step of
+    /// landing bears it.
+    fn begun_before(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
+        let sign = Command::Approve { how: how.clone() };
+        match self.run(plan, sign, call) {
+            Err(Error::Refused(_)) => self.apply_plan(plan, call),
+            other => other,
+        }
+    }
+
+    /// Signs the result as it stands; `false` if it is signed like this already.
+    fn sign(&self, plan: &Plan, how: &How, call: &Call) -> Result<bool, Error> {
         let signed = plan.valid_approval();
         if !plan.has_targets() || signed.is_some_and(|approval| approval.how == *how) {
-            return Ok(());
+            return Ok(false);
         }
-        self.approve(plan.id, how, call).map(drop)
+        self.approve(plan.id, how, call).map(|_| true)
     }
 
     fn drive(&self, id: PlanId, epoch: Epoch, call: &Call) -> Result<Driven, Error> {

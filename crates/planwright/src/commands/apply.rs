@@ -306,9 +306,12 @@ fn constrained(
             "Finish or abort it first.".to_owned(),
             format!("planwright apply {handle}"),
         ],
-        ConstraintKind::Gate | ConstraintKind::ApprovalVoid => {
-            vec![format!("planwright why {handle}")]
+        ConstraintKind::ApprovalVoid => {
+            vec![format!(
+                "Sign it again as it can be: planwright apply {handle}"
+            )]
         }
+        ConstraintKind::Gate => vec![format!("planwright why {handle}")],
     };
     error.data = view_with_receipt(app, done)?;
     Ok(error)

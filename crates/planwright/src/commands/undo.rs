@@ -31,16 +31,15 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         apply::confirm(app, &row, "undo", &[])?;
     }
     let undone = lifecycle.undo(plan, &call)?;
-    let again = undone.done.plan.stage.is_final();
-    if again {
+    if let Some(done) = undone.repeated {
         return apply::describe(
             app,
             Driven::Landed {
-                done: undone.done,
+                done,
                 kept: Vec::new(),
                 rest: None,
             },
         );
     }
-    apply::land(app, undone.done.plan.id, &undone.how, &app.call())
+    apply::land(app, undone.plan, &undone.how, &app.call())
 }

@@ -195,6 +195,28 @@ fn a_split_index_is_read_whole() {
     assert_eq!(yard.git(&["status", "--porcelain"]), status);
 }
 
+/// 13.5, 13.13: a branch that cannot be made is refused before anything is signed.
+#[test]
+fn a_branch_that_cannot_be_made_is_said_at_once() {
+    let yard = Yard::new();
+    yard.git(&["branch", "taken"]);
+    let plan = yard.usual();
+    for bad in ["taken", "a..b", "taken/below", "@{-1}", "-x"] {
+        let words = ["apply", &plan, "--yes", "--as", "branch", bad];
+        let said = yard.run(&words);
+        assert!(matches!(said.code(), Some(2 | 4)), "{bad}: {said:?}");
+        assert_eq!(yard.state_of(&plan), "execute/complete", "{bad}");
+    }
+    // Made by somebody after it was signed.
+    yard.ok(&["approve", &plan, "--as", "branch", "free"]);
+    yard.git(&["branch", "free"]);
+    yard.ok(&["plumbing", "apply-plan", &plan]);
+    yard.bad(4, &["apply", &plan, "--yes"], "a branch `free` already");
+    assert_eq!(yard.state_of(&plan), "apply/constrained");
+    yard.ok(&["apply", &plan, "--yes", "--as", "branch", "other"]);
+    assert_eq!(yard.git(&["show", "other:new.txt"]), "new");
+}
+
 /// G9: what a holder left before a fresh start is kept as well.
 #[test]
 fn work_from_before_a_fresh_start_is_kept() {
@@ -248,6 +270,43 @@ fn edits_from_after_it_was_handed_in_survive_a_conflict() {
     assert!(there("src/a.txt").contains("<<<<<<<"));
 }
 
+/// A key is a promise: the same answer, and nothing twice.
+#[test]
+fn applying_again_under_the_same_key_gives_the_same_answer() {
+    for signed_before in [false, true] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        if signed_before {
+            yard.ok(&["approve", &plan]);
+        }
+        let keyed = ["apply", &plan, "--yes", "--idempotency-key", "k"];
+        yard.ok(&keyed);
+        let again = yard.ok(&keyed);
+        assert_eq!(again["state"], "applied");
+        assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2");
+        let other = ["apply", &plan, "--yes", "--idempotency-key", "other"];
+        yard.bad(4, &other, "applied since");
+        yard.bad(4, &["apply", &plan, "--yes"], "applied since");
+    }
+}
+
+/// 13.4, 13.5: taking back that was killed is finished by taking back again.
+#[test]
+fn undo_can_be_killed_anywhere_and_repeating_it_finishes() {
+    for step in ["pinned", "staged", "ref-moved", "index-written"] {
+        let yard = Yard::new();
+        let plan = yard.usual();
+        yard.ok(&["apply", &plan, "--yes"]);
+        yard.killed(step, &["undo", &plan, "--yes"]);
+        yard.ok(&["undo", &plan, "--yes"]);
+        yard.assert_tidy();
+        assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "3", "{step}");
+        assert!(!yard.shop().join("new.txt").exists());
+        let plans = yard.ok(&["list"]);
+        assert_eq!(plans["plans"].as_array().unwrap().len(), 2, "{step}");
+    }
+}
+
 /// 13.3: what cannot be cleaned up says why, and keeps no other from being cleaned up.
 #[test]
 fn one_sandbox_that_stays_keeps_no_other_from_going() {
@@ -260,7 +319,7 @@ fn one_sandbox_that_stays_keeps_no_other_from_going() {
     let (plain, _) = yard.working();
     yard.ok(&["cancel", &nested]);
     yard.ok(&["cancel", &plain]);
-    let said = yard.bad(4, &["sandbox", "clean"], "inner cannot be taken");
+    let said = yard.bad(1, &["sandbox", "clean"], "inner cannot be taken");
     assert!(
         said.messages().contains("remove it or its .git"),
         "{said:?}"

@@ -91,7 +91,7 @@ impl Story {
             Ok(_) => return Err(broken("a change landed twice")),
         }
         let undone = lifecycle.undo(plan, &self.call)?;
-        let landed = self.landed(lifecycle, undone.done.plan.id, &undone.how)?;
+        let landed = self.landed(lifecycle, undone.plan, &undone.how)?;
         self.expect_file(shop, FILES[1].1, &format!("undone on main as {landed}"))
     }
 
