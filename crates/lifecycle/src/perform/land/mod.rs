@@ -4,25 +4,28 @@
 //! is the targets themselves that are asked what became of it. A withdrawal is asked for only where
 //! no target ever had the change; whatever comes of it, nothing lands after it without a new intent.
 
+mod rest;
+mod sign;
+mod steps;
+mod undo;
+
 use plan::changeset::TreePath;
-use plan::command::LinkedPlan;
 use plan::how::Shape;
-use plan::plan::Origin;
-use plan::stage::{ConstraintKind, Intent, Landing, RefMove, ResultContent, ResultTree, StateName};
+use plan::stage::{ConstraintKind, Intent, Landing, RefMove, ResultTree};
 use plan::ways::Clean;
-use plan::{Command, Epoch, How, Phase, Plan, PlanId, Refusal, Span, Stage};
-use sandbox::land::{Landed, Message, Outcome, Proposal, Proposed, Seen};
+use plan::{Command, Epoch, How, Plan, PlanId, Refusal, Span, Stage};
+use sandbox::land::{Landed, Message, Outcome, Proposal, Proposed};
 use sandbox::{Obstacle, Room, SandboxError, Site};
-use store::{PlanFilter, PlanRow};
+use store::PlanRow;
+
+pub use steps::Stepped;
+pub use undo::Undone;
 
 use super::enter::object;
 use crate::{Call, Claim, Done, Error, Lifecycle};
 
 /// Targets that keep moving are given up on after so many merges.
 const MOST_MERGES: usize = 10;
-
-/// How many plans are looked at for one that was cut off.
-const MOST_PLANS: usize = 1000;
 
 /// How long a landing may stay unheard of.
 const LEASE: Span = Span::seconds(60);
@@ -43,28 +46,6 @@ pub enum Driven {
     Constrained(Done),
     /// Only a person can say what is to become of it.
     Asks(Done),
-}
-
-/// A plan that takes another back.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Undone {
-    /// The plan: a new one, or one that was begun and has not ended.
-    pub plan: PlanId,
-    /// The same was asked under the same key, and is over.
-    pub repeated: Option<Done>,
-    /// How it should arrive: like what it takes back.
-    pub how: How,
-}
-
-/// What one step of a landing came to.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Stepped {
-    /// It was done; the landing goes on.
-    Done(Done),
-    /// The targets moved: the intent was withdrawn, and a new one is to be prepared.
-    Withdrawn,
-    /// The landing has ended.
-    Ended(Driven),
 }
 
 /// What came of one resource.
@@ -158,248 +139,6 @@ impl Lifecycle {
             }
             other => other,
         }
-    }
-
-    /// One step of a landing: merges, looks for obstacles and stores the intent; or says why not.
-    pub fn prepare_landing(
-        &self,
-        plan: PlanId,
-        epoch: Epoch,
-        call: &Call,
-    ) -> Result<Stepped, Error> {
-        let row = self.get_plan(plan)?;
-        if !row.plan.has_targets() || !row.plan.is_held_by(epoch) || row.plan.is_prepared() {
-            // Nothing to merge, or for the decision to refuse.
-            let done = self.prepare_apply(plan, epoch, &[], call)?;
-            return Ok(Stepped::Done(done));
-        }
-        self.propose(&row, epoch, call)
-    }
-
-    /// One step of a landing: brings in what the intent says.
-    pub fn complete_landing(
-        &self,
-        plan: PlanId,
-        epoch: Epoch,
-        call: &Call,
-    ) -> Result<Stepped, Error> {
-        let row = self.get_plan(plan)?;
-        let intent = row.plan.stage.intent().cloned();
-        let intent = intent.filter(|intent| row.plan.is_held_by(epoch) && intent.vouched.is_none());
-        let driven = match intent {
-            Some(intent) if !intent.moves.is_empty() => {
-                self.bring_in(&row.plan, epoch, &intent, call)?
-            }
-            Some(_) | None => {
-                let done = self.complete_apply(plan, epoch, Vec::new(), None, call)?;
-                Stepped::Ended(landed(done, Vec::new(), None))
-            }
-        };
-        if let Stepped::Ended(Driven::Landed { done, .. }) = &driven {
-            self.after_landing(&done.plan);
-        }
-        Ok(driven)
-    }
-
-    /// One step of a landing: takes the intent back, after looking that no target has or ever had it.
-    pub fn withdraw_landing(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
-        let row = self.get_plan(plan)?;
-        let intent = row
-            .plan
-            .stage
-            .intent()
-            .filter(|_| row.plan.is_held_by(epoch));
-        for step in intent
-            .map(|intent| intent.moves.as_slice())
-            .unwrap_or_default()
-        {
-            let site = self.site_named(&row.plan, &step.resource)?;
-            let room = Room { plan, site: &site };
-            let proposal = proposal_of(step)?;
-            let workshop = &self.hands()?.workshop;
-            match workshop.observe(&room, &proposal)? {
-                Seen::Untouched | Seen::Moved => workshop.settle(&room, &proposal)?,
-                Seen::Landed | Seen::Removed => {
-                    return Err(Refusal::PointOfNoReturn {
-                        verb: plan::Verb::WithdrawApply,
-                    }
-                    .into());
-                }
-            }
-        }
-        self.withdraw_apply(plan, epoch, call)
-    }
-
-    /// Makes a plan that takes a landed one back: the inverse change, to be merged with what came
-    /// since.
-    pub fn undo(&self, plan: PlanId, call: &Call) -> Result<Undone, Error> {
-        let origin = self.get_plan(plan)?.plan;
-        if !matches!(origin.stage, Stage::Apply(Landing::Applied(_))) || !origin.has_targets() {
-            let nothing = LinkedPlan {
-                id: self.ids.plan(),
-                resources: Vec::new(),
-                result: ResultContent::default(),
-            };
-            // Refused: nothing landed.
-            let done = self.run(plan, Command::Undo(nothing), call)?;
-            return Ok(Undone {
-                plan: done.plan.id,
-                repeated: None,
-                how: How::default(),
-            });
-        }
-        let how = origin.approval.as_ref().map(|approval| &approval.how);
-        let shape = how.map(|how| how.shape.clone()).unwrap_or_default();
-        if let Shape::Branch(name) = shape {
-            return Err(Error::LandedOnBranch { branch: name });
-        }
-        let how = How {
-            shape,
-            ..How::default()
-        };
-        if call.key.is_none()
-            && let Some(id) = self.unfinished_undo(&origin)?
-        {
-            return Ok(Undone {
-                plan: id,
-                repeated: None,
-                how,
-            });
-        }
-        let workshop = &self.hands()?.workshop;
-        let mut trees = Vec::new();
-        for step in &origin.landed {
-            let site = self.site_named(&origin, &step.resource)?;
-            let room = Room { plan, site: &site };
-            let (tree, changes) = workshop.before_landing(&room, &object(&step.new)?)?;
-            let resource = origin
-                .resources
-                .iter()
-                .find(|one| one.name == step.resource);
-            let target = resource.and_then(|resource| resource.target.clone());
-            trees.push(ResultTree {
-                resource: step.resource.clone(),
-                target: target.unwrap_or_default(),
-                base: step.new.clone(),
-                tree: tree.to_string(),
-                changes: Some(changes),
-            });
-        }
-        let linked = LinkedPlan {
-            id: self.ids.plan(),
-            resources: trees.iter().map(|tree| tree.resource.clone()).collect(),
-            result: ResultContent {
-                report: None,
-                trees,
-            },
-        };
-        let done = self.run(plan, Command::Undo(linked), call)?;
-        Ok(Undone {
-            plan: done.plan.id,
-            repeated: Some(done).filter(|done| done.plan.stage.is_final()),
-            how,
-        })
-    }
-
-    /// Takes a plan that waits to land back to where it can be signed in another way.
-    fn void_signature(&self, plan: PlanId, owner: &str, call: &Call) -> Result<(), Error> {
-        let claim = self.start_apply(plan, owner, LEASE, call)?;
-        let constrain = Command::Constrain {
-            epoch: claim.epoch(),
-            kind: ConstraintKind::ApprovalVoid,
-            message: "it shall arrive in another way than it was signed for".to_owned(),
-            paths: Vec::new(),
-            commits: Vec::new(),
-        };
-        self.run(plan, constrain, call).map(drop)
-    }
-
-    /// Can the result arrive like this at all? Looked at before it is signed.
-    fn check_wish(&self, plan: &Plan, how: &How) -> Result<(), Error> {
-        let workshop = &self.hands()?.workshop;
-        let mut unmatched = None;
-        let mut matched = how.paths.is_empty();
-        for tree in plan.result.iter().flat_map(|result| &result.trees) {
-            let site = self.site_named(plan, &tree.resource)?;
-            let room = Room {
-                plan: plan.id,
-                site: &site,
-            };
-            workshop.check_arrival(&room, &arrival(how))?;
-            if !how.paths.is_empty() && tree.changes != Some(0) {
-                match workshop.restrict(&room, &outcome_of(tree)?, &how.paths) {
-                    Ok(_) => matched = true,
-                    Err(error @ SandboxError::NothingMatches { .. }) => unmatched = Some(error),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        match unmatched {
-            Some(error) if !matched => Err(error.into()),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// A plan that began to land the inverse of this one and has not ended: a crash cut it off, or
-    /// something is in its way. Taking back goes on with it.
-    fn unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, Error> {
-        let states = [
-            StateName::Queued,
-            StateName::Processing,
-            StateName::Errored,
-            StateName::Constrained,
-        ];
-        for state in states {
-            let filter = PlanFilter {
-                phase: Some(Phase::Apply),
-                state: Some(state),
-                project: origin.resources.first().map(|one| one.project.clone()),
-                ..PlanFilter::default()
-            };
-            let rows = self.store.plans(&filter, None, MOST_PLANS)?;
-            let undoes = |row: &&PlanRow| row.plan.origin == Origin::UndoOf(origin.id);
-            if let Some(row) = rows.iter().find(undoes) {
-                return Ok(Some(row.plan.id));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Can a result arrive like this? Asked before it is signed; of what lies on another host, the
-    /// landing finds out.
-    pub(crate) fn check_arrival(&self, plan: PlanId, how: &How) -> Result<(), Error> {
-        let (Shape::Branch(_), Some(hands)) = (&how.shape, &self.hands) else {
-            return Ok(());
-        };
-        let Some(row) = self.store.plan(plan)? else {
-            return Ok(());
-        };
-        for resource in &row.plan.resources {
-            if let Ok(site) = self.site(resource) {
-                let room = Room { plan, site: &site };
-                hands.workshop.check_arrival(&room, &arrival(how))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whoever asks again under the key it was landed with gets the same answer: the first step of
-    /// landing bears it.
-    fn begun_before(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
-        let sign = Command::Approve { how: how.clone() };
-        match self.run(plan, sign, call) {
-            Err(Error::Refused(_)) => self.apply_plan(plan, call),
-            other => other,
-        }
-    }
-
-    /// Signs the result as it stands; `false` if it is signed like this already.
-    fn sign(&self, plan: &Plan, how: &How, call: &Call) -> Result<bool, Error> {
-        let signed = plan.valid_approval();
-        if !plan.has_targets() || signed.is_some_and(|approval| approval.how == *how) {
-            return Ok(false);
-        }
-        self.approve(plan.id, how, call).map(|_| true)
     }
 
     fn drive(&self, id: PlanId, epoch: Epoch, call: &Call) -> Result<Driven, Error> {
@@ -564,66 +303,6 @@ impl Lifecycle {
         let rest_id = rest.as_ref().map(|rest| rest.id);
         let done = self.complete_apply(plan.id, epoch, arrived, rest, call)?;
         Ok(Stepped::Ended(landed(done, kept, rest_id)))
-    }
-
-    /// What did not land, as a plan of its own: resources that could not any more after another had,
-    /// and the paths that were left out.
-    fn rest_of(
-        &self,
-        plan: &Plan,
-        moves: &[RefMove],
-        arrived: &[String],
-    ) -> Result<Option<LinkedPlan>, Error> {
-        let partly = plan
-            .approval
-            .as_ref()
-            .is_some_and(|approval| !approval.how.paths.is_empty());
-        let id = self.ids.plan();
-        let mut left = Vec::new();
-        for tree in plan.result.iter().flat_map(|result| &result.trees) {
-            let step = moves.iter().find(|step| step.resource == tree.resource);
-            let landed = step.filter(|step| arrived.contains(&step.resource));
-            match landed {
-                Some(step) if partly => left.extend(self.left_out(plan, id, tree, step)?),
-                Some(_) => {}
-                None if step.is_some() || (partly && tree.changes != Some(0)) => {
-                    left.push(tree.clone());
-                }
-                None => {}
-            }
-        }
-        Ok((!left.is_empty()).then(|| LinkedPlan {
-            id,
-            resources: left.iter().map(|tree| tree.resource.clone()).collect(),
-            result: ResultContent {
-                report: None,
-                trees: left,
-            },
-        }))
-    }
-
-    /// The paths of a resource that were left out, based on what landed.
-    fn left_out(
-        &self,
-        plan: &Plan,
-        for_plan: PlanId,
-        tree: &ResultTree,
-        step: &RefMove,
-    ) -> Result<Option<ResultTree>, Error> {
-        let site = self.site_named(plan, &tree.resource)?;
-        let room = Room {
-            plan: plan.id,
-            site: &site,
-        };
-        let whole = outcome_of(tree)?;
-        let workshop = &self.hands()?.workshop;
-        let rest = workshop.rest(&room, for_plan, &whole, &object(&step.new)?)?;
-        Ok(rest.map(|rest| ResultTree {
-            base: rest.base.to_string(),
-            tree: rest.tree.to_string(),
-            changes: None,
-            ..tree.clone()
-        }))
     }
 
     fn hinder_by(

@@ -1,0 +1,124 @@
+//! Taking back what landed: a new plan with the inverse change.
+
+use plan::command::LinkedPlan;
+use plan::how::Shape;
+use plan::plan::Origin;
+use plan::stage::{Landing, ResultContent, ResultTree, StateName};
+use plan::{Command, How, Phase, Plan, PlanId, Stage};
+use sandbox::Room;
+use store::{PlanFilter, PlanRow};
+
+use crate::perform::enter::object;
+use crate::{Call, Done, Error, Lifecycle};
+
+/// How many plans are looked at for one that was cut off.
+const MOST_PLANS: usize = 1000;
+
+/// A plan that takes another back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Undone {
+    /// The plan: a new one, or one that was begun and has not ended.
+    pub plan: PlanId,
+    /// The same was asked under the same key, and is over.
+    pub repeated: Option<Done>,
+    /// How it should arrive: like what it takes back.
+    pub how: How,
+}
+
+impl Lifecycle {
+    /// Makes a plan that takes a landed one back: the inverse change, to be merged with what came
+    /// since.
+    pub fn undo(&self, plan: PlanId, call: &Call) -> Result<Undone, Error> {
+        let origin = self.get_plan(plan)?.plan;
+        if !matches!(origin.stage, Stage::Apply(Landing::Applied(_))) || !origin.has_targets() {
+            let nothing = LinkedPlan {
+                id: self.ids.plan(),
+                resources: Vec::new(),
+                result: ResultContent::default(),
+            };
+            // Refused: nothing landed.
+            let done = self.run(plan, Command::Undo(nothing), call)?;
+            return Ok(Undone {
+                plan: done.plan.id,
+                repeated: None,
+                how: How::default(),
+            });
+        }
+        let how = origin.approval.as_ref().map(|approval| &approval.how);
+        let shape = how.map(|how| how.shape.clone()).unwrap_or_default();
+        if let Shape::Branch(name) = shape {
+            return Err(Error::LandedOnBranch { branch: name });
+        }
+        let how = How {
+            shape,
+            ..How::default()
+        };
+        if call.key.is_none()
+            && let Some(id) = self.unfinished_undo(&origin)?
+        {
+            return Ok(Undone {
+                plan: id,
+                repeated: None,
+                how,
+            });
+        }
+        let workshop = &self.hands()?.workshop;
+        let mut trees = Vec::new();
+        for step in &origin.landed {
+            let site = self.site_named(&origin, &step.resource)?;
+            let room = Room { plan, site: &site };
+            let (tree, changes) = workshop.before_landing(&room, &object(&step.new)?)?;
+            let resource = origin
+                .resources
+                .iter()
+                .find(|one| one.name == step.resource);
+            let target = resource.and_then(|resource| resource.target.clone());
+            trees.push(ResultTree {
+                resource: step.resource.clone(),
+                target: target.unwrap_or_default(),
+                base: step.new.clone(),
+                tree: tree.to_string(),
+                changes: Some(changes),
+            });
+        }
+        let linked = LinkedPlan {
+            id: self.ids.plan(),
+            resources: trees.iter().map(|tree| tree.resource.clone()).collect(),
+            result: ResultContent {
+                report: None,
+                trees,
+            },
+        };
+        let done = self.run(plan, Command::Undo(linked), call)?;
+        Ok(Undone {
+            plan: done.plan.id,
+            repeated: Some(done).filter(|done| done.plan.stage.is_final()),
+            how,
+        })
+    }
+
+    /// A plan that began to land the inverse of this one and has not ended: a crash cut it off, or
+    /// something is in its way. Taking back goes on with it.
+    fn unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, Error> {
+        let states = [
+            StateName::Queued,
+            StateName::Processing,
+            StateName::Errored,
+            StateName::Constrained,
+        ];
+        for state in states {
+            let filter = PlanFilter {
+                phase: Some(Phase::Apply),
+                state: Some(state),
+                project: origin.resources.first().map(|one| one.project.clone()),
+                ..PlanFilter::default()
+            };
+            let rows = self.store.plans(&filter, None, MOST_PLANS)?;
+            let undoes = |row: &&PlanRow| row.plan.origin == Origin::UndoOf(origin.id);
+            if let Some(row) = rows.iter().find(undoes) {
+                return Ok(Some(row.plan.id));
+            }
+        }
+        Ok(None)
+    }
+}
