@@ -9,6 +9,7 @@
 //! journal beside the index, written before the branch moves, lets whoever comes after a crash
 //! finish: the branch tells whether it moved, the staged files tell which of them were exchanged.
 
+mod aim;
 mod exchange;
 mod in_tree;
 mod index;
@@ -17,9 +18,8 @@ mod merge;
 mod message;
 mod others;
 mod part;
+mod settle;
 mod turn;
-
-use std::path::Path;
 
 use plan::Epoch;
 use plan::changeset::TreePath;
@@ -30,8 +30,9 @@ use crate::refs::{self, Fence};
 use crate::repository::{self, Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, Obstacle, SandboxError, files, git};
+use crate::{ObjectId, Obstacle, SandboxError, files};
 
+use aim::Aim;
 use index::IndexLock;
 use journal::Journal;
 
@@ -263,40 +264,6 @@ impl Workshop {
         self.after(Step::Unpinned, repository.path())
     }
 
-    fn aim(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-        how: &How,
-    ) -> Result<Aim, SandboxError> {
-        let target = match (&room.site.place, how) {
-            (SitePlace::Git { target, .. }, How::Commit { .. } | How::Branch(_)) => target,
-            (SitePlace::Git { .. }, How::Uncommitted) | (SitePlace::Dir { .. }, _) => {
-                let tip = self.working_tree(room, repository)?;
-                return Ok(Aim {
-                    target: refs::landed(room.plan, &room.name()),
-                    old: tip.nothing_like(),
-                    tip_tree: self.vault(room).tree_of(&tip)?,
-                    tip,
-                });
-            }
-        };
-        let (tip, tip_tree) = tip_and_tree(repository, &repository.git(), target)?;
-        let (target, old) = match how {
-            How::Branch(name) => {
-                repository.check_new_branch(name)?;
-                (format!("refs/heads/{name}"), tip.nothing_like())
-            }
-            How::Commit { .. } | How::Uncommitted => (target.clone(), tip.clone()),
-        };
-        Ok(Aim {
-            target,
-            old,
-            tip,
-            tip_tree,
-        })
-    }
-
     fn land_in(
         &self,
         room: &Room<'_>,
@@ -358,126 +325,6 @@ impl Workshop {
         self.finish(room, repository, checkout, &journal, &index, lock)?;
         Ok(Landed::Yes { kept })
     }
-
-    /// A journal found in a checkout: the branch tells which way it goes.
-    fn settle_journal(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-        checkouts: &[Checkout],
-        proposal: &Proposal,
-    ) -> Result<Option<Vec<TreePath>>, SandboxError> {
-        let mut checkouts = checkouts.to_vec();
-        if matches!(room.site.place, SitePlace::Dir { .. }) {
-            checkouts = repository.own_checkout().into_iter().collect();
-        }
-        for checkout in checkouts {
-            let yard = journal::yard(room, &checkout.git_dir);
-            let ours = IndexLock::find(&checkout.git_dir, room.plan, &yard)?;
-            let Some(journal) = Journal::read(room, &checkout)? else {
-                // Killed between locking and writing the journal: nothing was touched yet.
-                if let Some(lock) = ours {
-                    Journal::forget(room, &checkout)?;
-                    lock.remove()?;
-                }
-                continue;
-            };
-            let seen = observe(repository, proposal)?;
-            let still_on_it =
-                proposal.is_in_tree(room) || checkout.branch.as_ref() == Some(&proposal.target);
-            if seen == Seen::Landed && journal.is_of(proposal) && still_on_it {
-                let lock = match ours {
-                    Some(lock) => lock,
-                    None => IndexLock::take_again(&checkout.git_dir, room.plan)?,
-                };
-                let kept = self.roll_forward(room, repository, &checkout, &journal, lock)?;
-                return Ok(Some(kept));
-            }
-            // A person who took the change out of the branch again, or went on to another one, has
-            // seen to the files as well: the half of it that is still to come would only disturb them.
-            if matches!(seen, Seen::Removed | Seen::Landed) && journal.is_of(proposal) {
-                exchange::rescue_late_saves(self, room, &checkout, &journal)?;
-            }
-            Journal::forget(room, &checkout)?;
-            if let Some(lock) = ours {
-                lock.remove()?;
-            }
-        }
-        Ok(None)
-    }
-
-    /// The branch has moved: the files and the index follow. Every step may have been done before.
-    fn roll_forward(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-        checkout: &Checkout,
-        journal: &Journal,
-        lock: IndexLock,
-    ) -> Result<Vec<TreePath>, SandboxError> {
-        let kept = exchange::exchange(self, room, checkout, journal)?;
-        self.after(Step::AllExchanged, &checkout.work_tree)?;
-        let yard = journal::yard(room, &checkout.git_dir);
-        let index = if journal.keeps_index() {
-            index::built(&yard)
-        } else {
-            index::build(repository, checkout, &journal.head, &journal.new, &yard)?
-        };
-        self.finish(room, repository, checkout, journal, &index, lock)?;
-        Ok(kept)
-    }
-
-    /// The files are there: the index follows, and what was needed on the way goes.
-    fn finish(
-        &self,
-        room: &Room<'_>,
-        repository: &Repository,
-        checkout: &Checkout,
-        journal: &Journal,
-        index: &Path,
-        lock: IndexLock,
-    ) -> Result<(), SandboxError> {
-        if journal.keeps_index() {
-            lock.remove()?;
-        } else {
-            let written = journal.steps.iter().filter(|step| step.after.is_some());
-            let written = git::literal(written.map(|step| &step.path));
-            index::refresh(repository, checkout, index, &written)?;
-            lock.fill(index)?;
-            self.after(Step::IndexWritten, &checkout.git_dir)?;
-            lock.place()?;
-        }
-        self.after(Step::IndexPlaced, &checkout.git_dir)?;
-        exchange::rescue_late_saves(self, room, checkout, journal)?;
-        Journal::forget(room, checkout)?;
-        self.after(Step::JournalRemoved, &checkout.git_dir)
-    }
-}
-
-/// What a landing is aimed at.
-struct Aim {
-    /// The ref that moves.
-    target: String,
-    /// What it points to.
-    old: ObjectId,
-    /// The commit the result is merged with.
-    tip: ObjectId,
-    /// Its tree.
-    tip_tree: ObjectId,
-}
-
-/// The commit a name stands for, and its tree.
-fn tip_and_tree(
-    repository: &Repository,
-    git: &git::Git,
-    name: &str,
-) -> Result<(ObjectId, ObjectId), SandboxError> {
-    let (commit, tree) = (format!("{name}^{{commit}}"), format!("{name}^{{tree}}"));
-    let [commit, tree] = refs::read_all(git, [&commit, &tree])?;
-    commit.zip(tree).ok_or_else(|| SandboxError::NoBranch {
-        path: repository.path().to_owned(),
-        branch: repository::short(name).to_owned(),
-    })
 }
 
 /// The checkout whose files follow the ref.

@@ -1,0 +1,110 @@
+//! Finishing a landing, or taking it back: the branch tells which way it goes.
+
+use std::path::Path;
+
+use plan::changeset::TreePath;
+
+use crate::fault::Step;
+use crate::repository::{Checkout, Repository};
+use crate::room::{Room, SitePlace, Workshop};
+use crate::{SandboxError, git};
+
+use super::index::{self, IndexLock};
+use super::journal::{self, Journal};
+use super::{Proposal, Seen, exchange, observe};
+
+impl Workshop {
+    /// A journal found in a checkout: the branch tells which way it goes.
+    pub(super) fn settle_journal(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        checkouts: &[Checkout],
+        proposal: &Proposal,
+    ) -> Result<Option<Vec<TreePath>>, SandboxError> {
+        let mut checkouts = checkouts.to_vec();
+        if matches!(room.site.place, SitePlace::Dir { .. }) {
+            checkouts = repository.own_checkout().into_iter().collect();
+        }
+        for checkout in checkouts {
+            let yard = journal::yard(room, &checkout.git_dir);
+            let ours = IndexLock::find(&checkout.git_dir, room.plan, &yard)?;
+            let Some(journal) = Journal::read(room, &checkout)? else {
+                // Killed between locking and writing the journal: nothing was touched yet.
+                if let Some(lock) = ours {
+                    Journal::forget(room, &checkout)?;
+                    lock.remove()?;
+                }
+                continue;
+            };
+            let seen = observe(repository, proposal)?;
+            let still_on_it =
+                proposal.is_in_tree(room) || checkout.branch.as_ref() == Some(&proposal.target);
+            if seen == Seen::Landed && journal.is_of(proposal) && still_on_it {
+                let lock = match ours {
+                    Some(lock) => lock,
+                    None => IndexLock::take_again(&checkout.git_dir, room.plan)?,
+                };
+                let kept = self.roll_forward(room, repository, &checkout, &journal, lock)?;
+                return Ok(Some(kept));
+            }
+            // A person who took the change out of the branch again, or went on to another one, has
+            // seen to the files as well: the half of it that is still to come would only disturb them.
+            if matches!(seen, Seen::Removed | Seen::Landed) && journal.is_of(proposal) {
+                exchange::rescue_late_saves(self, room, &checkout, &journal)?;
+            }
+            Journal::forget(room, &checkout)?;
+            if let Some(lock) = ours {
+                lock.remove()?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The branch has moved: the files and the index follow. Every step may have been done before.
+    pub(super) fn roll_forward(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        checkout: &Checkout,
+        journal: &Journal,
+        lock: IndexLock,
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        let kept = exchange::exchange(self, room, checkout, journal)?;
+        self.after(Step::AllExchanged, &checkout.work_tree)?;
+        let yard = journal::yard(room, &checkout.git_dir);
+        let index = if journal.keeps_index() {
+            index::built(&yard)
+        } else {
+            index::build(repository, checkout, &journal.head, &journal.new, &yard)?
+        };
+        self.finish(room, repository, checkout, journal, &index, lock)?;
+        Ok(kept)
+    }
+
+    /// The files are there: the index follows, and what was needed on the way goes.
+    pub(super) fn finish(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        checkout: &Checkout,
+        journal: &Journal,
+        index: &Path,
+        lock: IndexLock,
+    ) -> Result<(), SandboxError> {
+        if journal.keeps_index() {
+            lock.remove()?;
+        } else {
+            let written = journal.steps.iter().filter(|step| step.after.is_some());
+            let written = git::literal(written.map(|step| &step.path));
+            index::refresh(repository, checkout, index, &written)?;
+            lock.fill(index)?;
+            self.after(Step::IndexWritten, &checkout.git_dir)?;
+            lock.place()?;
+        }
+        self.after(Step::IndexPlaced, &checkout.git_dir)?;
+        exchange::rescue_late_saves(self, room, checkout, journal)?;
+        Journal::forget(room, checkout)?;
+        self.after(Step::JournalRemoved, &checkout.git_dir)
+    }
+}
