@@ -221,6 +221,17 @@ impl Look {
         self.git.run(&self.arguments(shape, colour, paths))
     }
 
+    /// Every path that came, changed or went and matches; a rename is one of each.
+    pub fn changed(&self, paths: &[String]) -> Result<Vec<TreePath>, SandboxError> {
+        let mut arguments = vec!["diff-tree", "-r", "-z", "--no-renames", "--name-only"];
+        arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
+        arguments.extend(paths.iter().map(String::as_str));
+        let output = self.git.run(&arguments)?;
+        git::fields(&output)
+            .map(|path| Ok(TreePath::new(path)?))
+            .collect()
+    }
+
     /// How much changed, path by path; a rename counts for its new path.
     pub fn counted(&self, paths: &[String]) -> Result<Vec<Counted>, SandboxError> {
         let mut arguments = vec!["diff-tree", "-r", "-M", "-z", "--numstat"];

@@ -1,7 +1,8 @@
 //! `planwright shell`.
 
-use plan::Span;
+use lifecycle::Claim;
 use plan::stage::ResultContent;
+use plan::{PlanId, Span};
 use serde_json::json;
 
 use crate::cli::{App, Format};
@@ -63,9 +64,51 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             ..error
         });
     }
-    let owner = format!("{} (shell {})", crate::home::person(), std::process::id());
-    let claim = lifecycle.start_execute(plan, &owner, Span::seconds(300), &call)?;
-    let done = claim.complete_execute(&ResultContent::default())?;
+    let claim = lifecycle.start_execute(plan, &owner(), LEASE, &call)?;
+    hand_in(app, claim)
+}
+
+/// Claims a plan that was sent back, lets the person work in its sandbox, and hands in what they made.
+/// What cannot be handed in stays where it is, and so does the plan.
+pub fn by_hand(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let call = app.call();
+    let claim = lifecycle.start_execute(plan, &owner(), LEASE, &call)?;
+    let path = match claim.sandboxes() {
+        [only] => only.path.clone(),
+        [] | [_, ..] => {
+            claim.release()?;
+            return Err(CommandError::usage(
+                "There is not one sandbox to enter; work in them and hand it in by plumbing.",
+            )
+            .hint(format!("planwright path {plan}")));
+        }
+    };
+    lifecycle
+        .hands()?
+        .workshop
+        .run_shell(&path, &settings::shell())
+        .map_err(lifecycle::Error::Sandbox)?;
+    hand_in(app, claim)
+}
+
+/// How long a person may be away from the keyboard while what they made is taken in.
+const LEASE: Span = Span::seconds(3600);
+
+fn owner() -> String {
+    format!("{} (shell {})", crate::home::person(), std::process::id())
+}
+
+fn hand_in(app: &App, claim: Claim) -> Result<Answer, CommandError> {
+    let (plan, epoch) = (claim.plan().id, claim.epoch());
+    let done = match claim.complete_execute(&ResultContent::default()) {
+        Ok(done) => done,
+        Err(error) => {
+            // It waits again, and the next visit goes on where this one ended.
+            let _ = app.lifecycle()?.release(plan, epoch, &app.call());
+            return Err(error.into());
+        }
+    };
     let mut answer = moved(app, &done)?;
     let changes = done.plan.result.iter().flat_map(|result| &result.trees);
     let changes: u64 = changes.filter_map(|tree| tree.changes).sum();

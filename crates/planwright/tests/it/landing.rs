@@ -569,6 +569,43 @@ fn why_tells_what_keeps_a_plan_from_landing_or_starting() {
     yard.ok(&["apply", &plan]);
 }
 
+#[test]
+fn a_conflict_is_solved_by_hand_and_patterns_drop_paths() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\n6\n");
+    yard.commit("same line");
+    yard.bad(4, &["apply", &plan, "--yes"], "changed the same lines");
+    yard.bad(
+        3,
+        &["revise", &plan, "x", "--drop", "*.rs"],
+        "matches `*.rs`",
+    );
+    let visit = |words: &[&str], script: &str| {
+        let run = yard.program.run(words.to_vec());
+        run.set("SHELL", "/bin/sh").reading(script).finish()
+    };
+    // Left unsolved, it waits; what was done stays.
+    let revise = ["revise", &plan, "by hand", "--drop", "new.*", "--by-hand"];
+    let said = visit(&revise, "test ! -e new.txt && echo kept > kept.txt\n");
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("marks of a conflict"), "{said:?}");
+    assert_eq!(yard.state_of(&plan), "execute/queued");
+    let solved = "printf 'one\\ntwo\\nthree\\nfour\\nfive\\nboth\\n' > src/a.txt\n";
+    let claimed = yard.ok(&["plumbing", "start-execute", &plan, "--owner", "ada"]);
+    let path = claimed["sandboxes"][0]["path"].as_str().unwrap();
+    assert!(std::path::Path::new(path).join("kept.txt").exists());
+    let epoch = claimed["epoch"].to_string();
+    let fail = ["plumbing", "fail", &plan, "--epoch", &epoch];
+    yard.ok(&[&fail[..], &["--category", "actor", "--message", "no"]].concat());
+    let said = visit(&["revise", &plan, "again", "--by-hand"], solved);
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert!(yard.read("src/a.txt").ends_with("both\n"));
+    assert!(!yard.shop().join("new.txt").exists());
+    assert_eq!(yard.read("kept.txt"), "kept\n");
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {
