@@ -182,7 +182,14 @@ impl Workshop {
             return Ok(false);
         }
         match inside(&directory) {
-            Inside::Nobody | Inside::Unknown => {}
+            Inside::Nobody => {}
+            Inside::Unknown => {
+                return Err(SandboxError::BadPlace {
+                    path: directory,
+                    why: "stays: whether somebody works in it cannot be seen here".to_owned(),
+                    hint: "Remove it by hand once nobody does.".to_owned(),
+                });
+            }
             Inside::Process(process) => {
                 return Err(SandboxError::Occupied {
                     path: directory,

@@ -28,7 +28,7 @@ impl Program {
         let home = program.home().as_os_str().to_owned();
         program.set("PLANWRIGHT_HOME", home);
         program.set("HOME", "/nonexistent");
-        program.set("PATH", "/usr/bin:/bin");
+        program.set("PATH", "/usr/bin:/bin:/usr/local/bin");
         program.set("LANG", "C.UTF-8");
         program.set("TZ", "UTC");
         program

@@ -61,7 +61,10 @@ fn the_landing_of_the_readme_works_as_written() {
         let output = std::process::Command::new("/bin/sh")
             .args(["-e", "-c", script])
             .env_clear()
-            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin:/usr/local/bin", programs.display()),
+            )
             .env("HOME", place.path())
             .env("PLANWRIGHT_HOME", place.path().join("home"))
             .current_dir(place.path())

@@ -72,7 +72,7 @@ impl Yard {
         let output = Command::new("git")
             .args(arguments)
             .env_clear()
-            .env("PATH", "/usr/bin:/bin")
+            .env("PATH", "/usr/bin:/bin:/usr/local/bin")
             .env("HOME", "/nonexistent")
             .current_dir(self.shop())
             .output()
