@@ -606,6 +606,103 @@ fn a_conflict_is_solved_by_hand_and_patterns_drop_paths() {
     assert_eq!(yard.read("kept.txt"), "kept\n");
 }
 
+/// Several resources roll forward: what can no longer land after another did is a plan of its own.
+#[test]
+fn several_repositories_land_together_or_leave_a_rest() {
+    for meanwhile in [false, true] {
+        let yard = Yard::new();
+        let docs = std::path::PathBuf::from(yard.other_repository("docs"));
+        let name = docs.to_str().unwrap();
+        yard.git(&["-C", name, "config", "user.name", "Ada"]);
+        yard.git(&["-C", name, "config", "user.email", "ada@example.org"]);
+        yard.ok(&["project", "link", "shop", "--git", name]);
+        let (plan, _) = yard.working();
+        let entered = yard.ok(&["path", &plan]);
+        for sandbox in entered["sandboxes"].as_array().unwrap() {
+            let path = std::path::Path::new(sandbox["path"].as_str().unwrap());
+            std::fs::write(path.join("src/b.txt"), "alpha\nby the plan\n").unwrap();
+        }
+        yard.ok(&["plumbing", "complete-execute", &plan, "--epoch", "2"]);
+        let view = yard.ok(&["plumbing", "show", &plan]);
+        let nodes: Vec<&str> = view["changesets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["node"].as_str().unwrap())
+            .collect();
+        assert_eq!(nodes, ["main@shop/docs", "main@shop/shop"]);
+        // Killed when the first of the two has moved.
+        yard.killed("ref-moved", &["apply", &plan, "--yes"]);
+        let count = |path: &str| yard.git(&["-C", path, "rev-list", "--count", "main"]);
+        let shop = yard.shop();
+        let shop = shop.to_str().unwrap();
+        assert_eq!((count(name).as_str(), count(shop).as_str()), ("2", "1"));
+        if meanwhile {
+            yard.write("src/b.txt", "alpha\nby a person\n");
+            yard.commit("same line");
+        }
+        let landed = yard.ok(&["apply", &plan]);
+        assert_eq!(landed["standing"], "landed");
+        assert_eq!(
+            std::fs::read_to_string(docs.join("src/b.txt")).unwrap(),
+            "alpha\nby the plan\n"
+        );
+        assert_eq!(yard.git(&["-C", name, "status", "--porcelain"]), "");
+        assert_eq!(landed["rest"].is_string(), meanwhile, "{landed}");
+        if meanwhile {
+            assert_eq!(yard.read("src/b.txt"), "alpha\nby a person\n");
+            let rest = landed["rest"].as_str().unwrap();
+            yard.bad(4, &["apply", rest, "--yes"], "changed the same lines");
+            yard.ok(&["cancel", rest]);
+            yard.ok(&["sandbox", "clean"]);
+        } else {
+            assert_eq!(yard.read("src/b.txt"), "alpha\nby the plan\n");
+            yard.ok(&["undo", &plan, "--yes"]);
+            assert_eq!(yard.read("src/b.txt"), "alpha\nbeta\n");
+        }
+        yard.assert_tidy();
+    }
+}
+
+#[test]
+fn a_plain_directory_is_changed_and_changed_back() {
+    let yard = Yard::new();
+    let notes = yard.shop().join("../notes");
+    std::fs::create_dir(&notes).unwrap();
+    std::fs::write(notes.join("todo.txt"), "milk\n").unwrap();
+    let path = notes.to_str().unwrap();
+    yard.bad(
+        4,
+        &[
+            "project",
+            "create",
+            "x",
+            "--dir",
+            yard.shop().to_str().unwrap(),
+        ],
+        "git",
+    );
+    yard.ok(&["project", "create", "notes", "--dir", path]);
+    let made = yard.ok(&["use", "tidy", "notes"]);
+    let plan = made["plan_id"].as_str().unwrap();
+    yard.ok(&["plumbing", "start-strategize", plan, "--owner", "bot"]);
+    yard.ok(&["plumbing", "complete-strategize", plan, "--epoch", "1"]);
+    yard.ok(&["plumbing", "execute-plan", plan]);
+    let claimed = yard.ok(&["plumbing", "start-execute", plan, "--owner", "bot"]);
+    let sandbox = claimed["sandboxes"][0]["path"].as_str().unwrap();
+    std::fs::write(format!("{sandbox}/todo.txt"), "milk\nbread\n").unwrap();
+    yard.ok(&["plumbing", "complete-execute", plan, "--epoch", "2"]);
+    let todo = || std::fs::read_to_string(notes.join("todo.txt")).unwrap();
+    assert_eq!(todo(), "milk\n");
+    yard.killed("ref-moved", &["apply", plan, "--yes"]);
+    yard.ok(&["apply", plan, "--yes"]);
+    assert_eq!(todo(), "milk\nbread\n");
+    yard.ok(&["undo", plan, "--yes"]);
+    assert_eq!(todo(), "milk\n");
+    let there: Vec<_> = std::fs::read_dir(&notes).unwrap().collect();
+    assert_eq!(there.len(), 1, "{there:?}");
+}
+
 impl Yard {
     /// Another plan with a change of its own.
     fn usual_again(&self) -> String {
