@@ -115,9 +115,8 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
-    arena::require_program(&arguments.program)?;
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+/// A directory for a trial, and the flag that ends it early.
+fn ground() -> anyhow::Result<(tempfile::TempDir, Arc<AtomicBool>)> {
     let directory = tempfile::Builder::new()
         .prefix("planwright-prove-")
         .tempdir_in(".")
@@ -126,6 +125,13 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
+    Ok((directory, interrupted))
+}
+
+fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
+    arena::require_program(&arguments.program)?;
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let (directory, interrupted) = ground()?;
     let settings = Settings {
         database: arguments.store,
         processes: arguments.processes,
@@ -156,14 +162,7 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
 fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
     arena::require_program(&arguments.program)?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let directory = tempfile::Builder::new()
-        .prefix("planwright-prove-")
-        .tempdir_in(".")
-        .context("could not make a directory for the trial")?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let (directory, interrupted) = ground()?;
     let settings = landing::Settings {
         processes: arguments.processes,
         duration: Duration::from_secs_f64(arguments.minutes * 60.0),

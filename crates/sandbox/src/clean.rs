@@ -31,24 +31,13 @@ impl Workshop {
     /// Every plan that has something here.
     pub fn sandboxes(&self) -> Result<Vec<SandboxState>, SandboxError> {
         let directory = self.home().join("sandboxes");
-        let entries = match std::fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if files::is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error).doing("read", &directory),
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry.doing("read", &directory)?;
-            let plan = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            found.extend(plan.map(|plan| SandboxState {
+        let found = files::names_in(&directory)?
+            .into_iter()
+            .map(|plan: PlanId| SandboxState {
                 plan,
-                path: entry.path(),
-            }));
-        }
-        found.sort_by_key(|state| state.plan);
+                path: directory.join(plan.to_string()),
+            })
+            .collect();
         Ok(found)
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use plan::changeset::TreePath;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
@@ -52,6 +53,22 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 /// Is this a directory, and not a link to one?
 pub(crate) fn is_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// The names in a directory that read as this, smallest first; none where there is no directory.
+pub(crate) fn names_in<T: FromStr + Ord>(directory: &Path) -> Result<Vec<T>, SandboxError> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error).doing("read", directory),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.doing("read", directory)?.file_name();
+        found.extend(name.to_str().and_then(|name| name.parse::<T>().ok()));
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Where a path of a tree lies below a directory.

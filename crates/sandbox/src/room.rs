@@ -210,25 +210,10 @@ impl Workshop {
 
     /// Every whole sandbox of a resource, oldest first.
     pub(crate) fn all(&self, room: &Room<'_>) -> Result<Vec<Sandbox>, SandboxError> {
-        let directory = self.plan_directory(room.plan);
-        let entries = match std::fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if files::is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error).doing("read", &directory),
-        };
         let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry.doing("read", &directory)?;
-            let epoch = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            let Some(made_by) = epoch.map(Epoch) else {
-                continue;
-            };
-            found.extend(self.whole(room, made_by)?);
+        for made_by in files::names_in(&self.plan_directory(room.plan))? {
+            found.extend(self.whole(room, Epoch(made_by))?);
         }
-        found.sort_by_key(|sandbox| sandbox.made_by);
         Ok(found)
     }
 

@@ -44,10 +44,7 @@ impl Lifecycle {
                 Ok(claim)
             }
             Err(error) => {
-                let category = match &error {
-                    Error::Sandbox(error) if error.is_passing() => Category::Transient,
-                    _ => Category::Resource,
-                };
+                let category = category_of(&error);
                 // If even this fails, the lease runs out and the plan is reclaimed.
                 let _ = self.fail(
                     plan.id,
@@ -180,6 +177,23 @@ impl Lifecycle {
             }
         }
         Ok(sites)
+    }
+}
+
+/// What sort of failure it is that a sandbox could not be made.
+fn category_of(error: &Error) -> Category {
+    match error {
+        Error::Sandbox(error) if error.is_passing() => Category::Transient,
+        Error::Store(_) | Error::Unknown(_) => Category::Transient,
+        Error::Sandbox(_)
+        | Error::ResourceGone { .. }
+        | Error::NoHands
+        | Error::WaitingForHost { .. }
+        | Error::LandedOnBranch { .. }
+        | Error::Refused(_)
+        | Error::Blocked(_)
+        | Error::KeyReused { .. }
+        | Error::Expr(_) => Category::Resource,
     }
 }
 

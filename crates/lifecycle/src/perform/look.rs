@@ -1,7 +1,7 @@
 //! Looking at what a plan changed. Changes nothing.
 
-use plan::stage::{Landing, Work};
-use plan::{PlanId, Stage};
+use plan::stage::Work;
+use plan::{Plan, PlanId, Stage};
 use sandbox::{Look, Room};
 
 use super::enter::object;
@@ -18,62 +18,60 @@ pub struct Looked {
 impl Lifecycle {
     /// What the sandboxes of a plan hold at this moment, whatever was handed in.
     pub fn look_inside(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
-        let plan = self.get_plan(plan)?.plan;
         let workshop = &self.hands()?.workshop;
+        self.look_at_each(plan, |_, room| Ok(workshop.look_inside(room)?))
+    }
+
+    /// What a plan changed: as it landed, as it was handed in, or as it stands while somebody works.
+    pub fn look(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
+        let workshop = &self.hands()?.workshop;
+        self.look_at_each(plan, |plan, room| {
+            let name = &room.site.name;
+            if let Some(step) = plan.landed.iter().find(|step| step.resource == *name) {
+                return Ok(Some(workshop.look_at_landed(room, &object(&step.new)?)?));
+            }
+            let mut trees = plan.result.iter().flat_map(|result| &result.trees);
+            match trees.find(|tree| tree.resource == *name) {
+                Some(tree) if !is_being_worked_on(plan) => {
+                    let (base, tree) = (object(&tree.base)?, object(&tree.tree)?);
+                    Ok(Some(workshop.look(room, &base, &tree)?))
+                }
+                Some(_) | None => Ok(workshop.look_inside(room)?),
+            }
+        })
+    }
+
+    fn look_at_each(
+        &self,
+        plan: PlanId,
+        look: impl Fn(&Plan, &Room<'_>) -> Result<Option<Look>, Error>,
+    ) -> Result<Vec<Looked>, Error> {
+        let plan = self.get_plan(plan)?.plan;
         let mut looked = Vec::new();
         for site in self.sites(&plan)? {
             let room = Room {
                 plan: plan.id,
                 site: &site,
             };
-            let look = workshop.look_inside(&room)?;
-            looked.extend(look.map(|look| Looked {
+            let seen = look(&plan, &room)?;
+            looked.extend(seen.map(|look| Looked {
                 resource: site.name.clone(),
                 look,
             }));
         }
         Ok(looked)
     }
+}
 
-    /// What a plan changed: as it landed, as it was handed in, or as it stands while somebody works.
-    pub fn look(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
-        let plan = self.get_plan(plan)?.plan;
-        let workshop = &self.hands()?.workshop;
-        let mut looked = Vec::new();
-        for site in self.sites(&plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
-            };
-            let landed = plan.landed.iter().find(|step| step.resource == site.name);
-            let mut trees = plan.result.iter().flat_map(|result| &result.trees);
-            let tree = trees.rfind(|tree| tree.resource == site.name);
-            let working = matches!(
-                plan.stage,
-                Stage::Execute(
-                    Work::Processing(_)
-                        | Work::Errored(_)
-                        | Work::AwaitingInput(_)
-                        | Work::Queued(_)
-                )
-            );
-            let look = match (&plan.stage, landed, tree) {
-                (Stage::Apply(Landing::Applied(_)), Some(step), _) => {
-                    workshop.look_at_landed(&room, &object(&step.new)?)?
-                }
-                (_, _, Some(tree)) if !working => {
-                    workshop.look(&room, &object(&tree.base)?, &object(&tree.tree)?)?
-                }
-                _ => match workshop.look_inside(&room)? {
-                    Some(look) => look,
-                    None => continue,
-                },
-            };
-            looked.push(Looked {
-                resource: site.name,
-                look,
-            });
-        }
-        Ok(looked)
+/// Is what was handed in before being worked on again?
+fn is_being_worked_on(plan: &Plan) -> bool {
+    match &plan.stage {
+        Stage::Execute(work) => match work {
+            Work::Queued(_) | Work::Processing(_) | Work::AwaitingInput(_) | Work::Errored(_) => {
+                true
+            }
+            Work::Complete | Work::Cancelled(_) => false,
+        },
+        Stage::Strategize(_) | Stage::Apply(_) => false,
     }
 }
