@@ -8,6 +8,7 @@
 //! a decision may be made again on fresher facts and is the same for the same input.
 
 pub mod action;
+pub mod actor;
 pub mod argument;
 pub mod base;
 pub mod caller;
@@ -40,6 +41,7 @@ pub mod verb;
 pub mod ways;
 
 pub use action::{Action, ActionState, Actors};
+pub use actor::ActorDefinition;
 pub use base::{Base, Entrance};
 pub use caller::Caller;
 pub use command::Command;

@@ -1,0 +1,27 @@
+//! Planwright's actors: whoever does the work of a plan. An [`Assignment`] goes in, a [`Report`] comes
+//! out.
+//!
+//! An actor sees neither the store nor the plan: this crate cannot reach them. What it says is taken as
+//! a claim; what it did is read from its sandbox by whoever asked for it.
+
+mod assignment;
+mod report;
+mod workplace;
+
+pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
+pub use report::{Outcome, Report, Usage};
+pub use workplace::{Progress, Stop, Workplace};
+
+/// Whoever can do the work of a plan's phase.
+///
+/// Called once per run, on a thread of its own. A run that is asked to stop returns soon, with
+/// [`Outcome::Stopped`]; what it did until then stays in the sandbox.
+pub trait Actor: Send + Sync {
+    /// Does the work.
+    fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report;
+
+    /// Does it do anything in strategize unless a strategy was asked for?
+    fn strategizes(&self) -> bool {
+        false
+    }
+}

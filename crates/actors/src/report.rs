@@ -1,0 +1,76 @@
+//! What an actor gives: what it says it did, never what is believed.
+
+use plan::Span;
+use plan::decision::ReportedDecision;
+use plan::stage::Category;
+use serde::Serialize;
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was found or done, in its words: in strategize the strategy, in execute a summary.
+    pub summary: Option<String>,
+    /// What was decided.
+    pub decisions: Vec<ReportedDecision>,
+    /// What it says it used.
+    pub usage: Usage,
+    /// Its own name for the conversation, to be resumed later.
+    pub session: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done; in execute the sandbox holds the result.
+    Done,
+    /// It failed.
+    Failed {
+        /// What sort of failure.
+        category: Category,
+        /// What happened, for people.
+        message: String,
+    },
+    /// A person has to answer first.
+    Asks {
+        /// What.
+        question: String,
+        /// Given up after.
+        patience: Option<Span>,
+    },
+    /// It was asked to stop, and did.
+    Stopped,
+}
+
+/// What a run used, as far as it said so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Millionths of a US dollar.
+    pub cost_micros: u64,
+}
+
+impl Report {
+    /// A run that ended like this and said nothing else.
+    pub fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            summary: None,
+            decisions: Vec::new(),
+            usage: Usage::default(),
+            session: None,
+        }
+    }
+
+    /// A run that failed.
+    pub fn failed(category: Category, message: impl Into<String>) -> Self {
+        Self::of(Outcome::Failed {
+            category,
+            message: message.into(),
+        })
+    }
+}
