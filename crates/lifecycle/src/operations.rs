@@ -9,8 +9,8 @@ use plan::plan::{Limits, ProfileSource};
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent};
 use plan::ways::Clean;
 use plan::{
-    Action, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan, PlanId, Profile,
-    Receipt, Refusal, Span, Ways,
+    Action, ActorDefinition, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan,
+    PlanId, Profile, Receipt, Refusal, Span, Ways,
 };
 use store::Committed;
 
@@ -42,8 +42,12 @@ pub struct UseRequest {
     pub fallback_actors: Option<Actors>,
     /// The profile, whatever the action says.
     pub profile: Option<Profile>,
-    /// The profile, unless the action says so.
-    pub fallback_profile: Option<Profile>,
+    /// How actors are started, as far as that is known.
+    pub definitions: Vec<ActorDefinition>,
+    /// A strategy is to be looked at before execute.
+    pub strategy_wanted: bool,
+    /// The profile and where it was said, unless the action says so.
+    pub fallback_profile: Option<(Profile, ProfileSource)>,
     /// What it may use.
     pub limits: Limits,
     /// The projects it works on.
@@ -529,6 +533,8 @@ impl Lifecycle {
                 .profile
                 .map(|profile| (profile, ProfileSource::Flag)),
             fallback_profile: request.fallback_profile,
+            definitions: request.definitions,
+            strategy_wanted: request.strategy_wanted,
             limits: request.limits,
             projects: request.projects,
             bases: Vec::new(),

@@ -250,6 +250,7 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             new.profile,
             new.fallback_profile,
             new.limits,
+            new.strategy_wanted,
             new.projects,
             new.ways,
             new.bases.is_empty()

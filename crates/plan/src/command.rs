@@ -10,7 +10,8 @@ use crate::plan::{Limits, ProfileSource};
 use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
 use crate::{
-    Actors, Base, ChangesetId, Epoch, How, Name, Phase, PlanId, Profile, Span, Verb, Ways,
+    ActorDefinition, Actors, Base, ChangesetId, Epoch, How, Name, Phase, PlanId, Profile, Span,
+    Verb, Ways,
 };
 
 /// What is asked.
@@ -285,10 +286,15 @@ pub struct NewPlan {
     pub arguments: Vec<(String, String)>,
     /// Who works, if neither the action nor anybody narrower says so.
     pub fallback_actors: Option<Actors>,
+    /// How actors are started, as far as the caller knows. Those that do not work on the plan are left
+    /// out.
+    pub definitions: Vec<ActorDefinition>,
+    /// A strategy is to be looked at before execute.
+    pub strategy_wanted: bool,
     /// The profile and who said so, if it is not the action's to say.
     pub profile: Option<(Profile, ProfileSource)>,
-    /// The profile of the user's settings.
-    pub fallback_profile: Option<Profile>,
+    /// The profile and who said so, if the action says nothing.
+    pub fallback_profile: Option<(Profile, ProfileSource)>,
     /// How its resources want to be worked on.
     pub ways: Ways,
     /// What work on its resources starts from, where that is known already.

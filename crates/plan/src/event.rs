@@ -12,8 +12,8 @@ use crate::judgement::Counts;
 use crate::plan::{Limits, Origin, ProfileSource};
 use crate::stage::{Constraint, Failure, Intent, Question, ResultContent};
 use crate::{
-    Actors, Base, Caller, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId, PlanResource,
-    Profile, Text, Timestamp, Version, Ways,
+    ActorDefinition, Actors, Base, Caller, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId,
+    PlanResource, Profile, Text, Timestamp, Version, Ways,
 };
 
 /// One event as it stands in the log.
@@ -222,6 +222,12 @@ pub struct Created {
     pub arguments: BTreeMap<String, ArgumentValue>,
     /// Who works on it.
     pub actors: Actors,
+    /// How they are started, where that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<ActorDefinition>,
+    /// A strategy is to be looked at before execute.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strategy_wanted: bool,
     /// Where it stops and asks.
     pub profile: Profile,
     /// Where that was said.

@@ -82,6 +82,8 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
         action: created.action.clone(),
         arguments: created.arguments.clone(),
         actors: created.actors.clone(),
+        definitions: created.definitions.clone(),
+        strategy_wanted: created.strategy_wanted,
         profile: created.profile,
         profile_source: created.profile_source,
         read_only: created.read_only,

@@ -8,10 +8,10 @@ use crate::argument::ArgumentValue;
 use crate::base::Start;
 use crate::invariant::RuleRef;
 use crate::profile::Step;
-use crate::stage::{Landing, RefMove, ResultContent, Work};
+use crate::stage::{Landing, Queued, RefMove, ResultContent, Work};
 use crate::{
-    Actors, Base, Caller, Digest, Entrance, Epoch, How, Name, Phase, PlanId, PlanResource, Profile,
-    Stage, Text, Timestamp, Verb, Version, Ways,
+    ActorDefinition, Actors, Base, Caller, Digest, Entrance, Epoch, How, Name, Phase, PlanId,
+    PlanResource, Profile, Span, Stage, Text, Timestamp, Verb, Version, Ways,
 };
 
 /// A plan at one version. Built by [`crate::evolve()`] only.
@@ -29,6 +29,13 @@ pub struct Plan {
     pub arguments: BTreeMap<String, ArgumentValue>,
     /// Who works on it.
     pub actors: Actors,
+    /// How they are started, where that was known at use. Whoever is not defined here works through
+    /// plumbing or in a program of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<ActorDefinition>,
+    /// A strategy was asked for, to be looked at before execute.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strategy_wanted: bool,
     /// Where it stops and asks.
     pub profile: Profile,
     /// Where that was said.
@@ -93,6 +100,8 @@ pub enum ProfileSource {
     Flag,
     /// By the action.
     Action,
+    /// By the repository's `planwright.yaml`.
+    Repository,
     /// By the user's settings.
     User,
     /// Nowhere.
@@ -105,6 +114,7 @@ impl ProfileSource {
         match self {
             Self::Flag => "flag",
             Self::Action => "action",
+            Self::Repository => "planwright.yaml",
             Self::User => "user",
             Self::Default => "default",
         }
@@ -116,11 +126,17 @@ impl ProfileSource {
 pub struct Limits {
     /// Tries of a phase before it waits for a person.
     pub attempts: u32,
+    /// How long one run of an actor may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { attempts: 3 }
+        Self {
+            attempts: 3,
+            timeout: None,
+        }
     }
 }
 
@@ -219,12 +235,45 @@ impl Plan {
         !self.resources.is_empty() && !self.read_only
     }
 
+    /// May this step happen without a person? Whoever asked for a strategy wants to see it first.
+    pub fn goes(&self, step: Step) -> bool {
+        let looks_first = self.strategy_wanted && step == Step::StartExecute;
+        self.profile.goes(step) && !looks_first
+    }
+
+    /// From when on the engine can take it further without a person; never while somebody works.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        if let Some(question) = self.stage.question() {
+            // Nobody needs to answer any more once its time is over.
+            return question.deadline;
+        }
+        if self.needs_person() || self.stage.is_final() || self.stage.holder().is_some() {
+            return None;
+        }
+        let queued = self.stage.waiting();
+        Some(queued.map_or(self.updated_at, Queued::due_at))
+    }
+
+    /// How an actor is started, where that was known at use.
+    pub fn definition(&self, actor: &Name) -> Option<&ActorDefinition> {
+        self.definitions.iter().find(|one| one.name == *actor)
+    }
+
+    /// Who works in a phase; nobody brings a result in but the engine itself.
+    pub fn actor_in(&self, phase: Phase) -> Option<&Name> {
+        match phase {
+            Phase::Strategize => Some(&self.actors.strategy),
+            Phase::Execute => Some(&self.actors.execution),
+            Phase::Apply => None,
+        }
+    }
+
     /// A person has to do something before it goes on.
     pub fn needs_person(&self) -> bool {
         match &self.stage {
             Stage::Strategize(work) => match work {
-                Work::Queued(_) => !self.asked && !self.profile.goes(Step::StartStrategize),
-                Work::Complete => !self.profile.goes(Step::StartExecute),
+                Work::Queued(_) => !self.asked && !self.goes(Step::StartStrategize),
+                Work::Complete => !self.goes(Step::StartExecute),
                 Work::AwaitingInput(_) | Work::Errored(_) => true,
                 Work::Processing(_) | Work::Cancelled(_) => false,
             },
@@ -246,7 +295,7 @@ impl Plan {
     /// Will the engine take a finished result into apply by itself?
     pub fn lands_unasked(&self) -> bool {
         if self.has_targets() {
-            self.profile.goes(Step::Apply)
+            self.goes(Step::Apply)
         } else {
             // Nothing lands, so there is nothing to review; only `manual` still asks.
             self.profile != Profile::Manual

@@ -28,6 +28,55 @@ impl Span {
     }
 }
 
+impl fmt::Display for Span {
+    /// As it is typed: `90s`, `20m`, `2h`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.as_seconds();
+        let text = match seconds {
+            0 => format!("{}ms", self.0 / 1_000),
+            _ if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+            _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
+            _ => format!("{seconds}s"),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Why a text is not a length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is not a length of time such as 90s, 20m or 2h")]
+pub struct NotASpan {
+    given: String,
+}
+
+impl FromStr for Span {
+    type Err = NotASpan;
+
+    /// A whole number of seconds, minutes, hours or days, more than none.
+    fn from_str(given: &str) -> Result<Self, NotASpan> {
+        let wrong = || NotASpan {
+            given: given.chars().take(40).collect(),
+        };
+        let unit = given.chars().next_back().ok_or_else(wrong)?;
+        let seconds: i64 = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86400,
+            _ => return Err(wrong()),
+        };
+        let digits = &given[..given.len() - unit.len_utf8()];
+        // `parse` would take a sign, too.
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        let number: i64 = digits.parse().map_err(|_| wrong())?;
+        let seconds = number.checked_mul(seconds).filter(|seconds| *seconds > 0);
+        let whole = seconds.filter(|seconds| *seconds <= i64::MAX / 1_000_000);
+        whole.map(Self::seconds).ok_or_else(wrong)
+    }
+}
+
 impl Timestamp {
     /// The moment `span` later.
     #[must_use]

@@ -20,7 +20,7 @@ pub struct PlanColumns {
     pub action: Option<String>,
     /// It waits for a person.
     pub needs_person: bool,
-    /// From when a worker may claim it; `None` unless it is queued and nobody has to be asked.
+    /// From when the engine can take it further by itself, if it can.
     pub due_at: Option<Timestamp>,
     /// The whole plan, encoded.
     pub body: String,
@@ -42,7 +42,7 @@ impl PlanColumns {
             state: plan.stage.state().as_str(),
             action: plan.action.as_ref().map(|name| name.full().to_owned()),
             needs_person: plan.needs_person(),
-            due_at: due_at(plan),
+            due_at: plan.due_at(),
             body: serde_json::to_string(plan).expect("BUG: a plan always encodes"),
             projects: plan
                 .projects()
@@ -52,10 +52,4 @@ impl PlanColumns {
             live: !plan.stage.is_final(),
         }
     }
-}
-
-/// From when a worker may claim a plan.
-pub fn due_at(plan: &Plan) -> Option<Timestamp> {
-    let queued = plan.stage.waiting().filter(|_| !plan.needs_person())?;
-    Some(queued.due_at())
 }

@@ -27,8 +27,8 @@ pub trait Read {
     /// Ids that start or end with this fragment (upper case), at most `limit`.
     fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
-    /// Plans of a phase that may be claimed now without a person, longest waiting first, behind
-    /// `after`.
+    /// Plans of a phase that can be taken further now without a person, longest waiting first, behind
+    /// `after`: to be claimed, to be moved into the next phase, or with a question whose time is over.
     fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Plans whose lease has expired, longest ago first.
@@ -59,7 +59,7 @@ pub trait Read {
     fn now(&self) -> Result<Timestamp, StoreError>;
 }
 
-/// A plan that may be claimed. Ordered as it is to be claimed.
+/// A plan that can be taken further. Ordered as it is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
     /// Since when.

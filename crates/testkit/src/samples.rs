@@ -76,6 +76,8 @@ pub fn git(text: &str) -> Resource {
 /// A plan for a goal, with something to land on.
 pub fn goal(id: PlanId, text: &str) -> NewPlan {
     NewPlan {
+        definitions: Vec::new(),
+        strategy_wanted: false,
         bases: Vec::new(),
         ways: Default::default(),
         id,
@@ -93,6 +95,8 @@ pub fn goal(id: PlanId, text: &str) -> NewPlan {
 /// A plan of an action, with something to land on.
 pub fn use_of(id: PlanId, action: &Name) -> NewPlan {
     NewPlan {
+        definitions: Vec::new(),
+        strategy_wanted: false,
         action: Some(action.clone()),
         goal: None,
         ..goal(id, "")

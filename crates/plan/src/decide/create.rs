@@ -11,8 +11,8 @@ use crate::facts::PlanChange;
 use crate::plan::{Origin, ProfileSource};
 use crate::stage::{Landing, ResultTree};
 use crate::{
-    Decision, Event, Facts, Outcome, Plan, PlanId, PlanResource, Receipt, Recorded, Refusal, Row,
-    Stage, Text, Timestamp, Version, evolve,
+    ActorDefinition, Decision, Event, Facts, Outcome, Plan, PlanId, PlanResource, Receipt,
+    Recorded, Refusal, Row, Stage, Text, Timestamp, Version, evolve,
 };
 
 pub(super) fn from_use(
@@ -63,15 +63,17 @@ pub(super) fn from_use(
     let (profile, profile_source) = new
         .profile
         .or(action_profile.map(|profile| (profile, ProfileSource::Action)))
-        .or(new
-            .fallback_profile
-            .map(|profile| (profile, ProfileSource::User)))
+        .or(new.fallback_profile)
         .unwrap_or((crate::Profile::default(), ProfileSource::Default));
+    let actors = actors.ok_or(Refusal::NoActor)?;
+    let works = |one: &&ActorDefinition| [&actors.strategy, &actors.execution].contains(&&one.name);
     let created = Created {
         goal,
         action: definition.map(|action| action.name.clone()),
         arguments,
-        actors: actors.ok_or(Refusal::NoActor)?,
+        definitions: new.definitions.iter().filter(works).cloned().collect(),
+        strategy_wanted: new.strategy_wanted,
+        actors,
         profile,
         profile_source,
         read_only: definition.is_some_and(|action| action.read_only),
@@ -138,6 +140,8 @@ pub(super) fn linked_plan(
         action: from.action.clone(),
         arguments: from.arguments.clone(),
         actors: from.actors.clone(),
+        definitions: from.definitions.clone(),
+        strategy_wanted: false,
         profile: from.profile,
         profile_source: from.profile_source,
         read_only: false,

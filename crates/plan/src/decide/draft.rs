@@ -86,7 +86,7 @@ impl<'a> Draft<'a> {
 
     /// On a person's word, or by itself where the profile lets it.
     pub fn require_person_or(&self, step: Step) -> Result<(), Refusal> {
-        if self.plan.profile.goes(step) {
+        if self.plan.goes(step) {
             return Ok(());
         }
         self.require_person()

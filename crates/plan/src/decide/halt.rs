@@ -27,7 +27,7 @@ pub(super) fn fail(
         },
     });
     let within_limits = draft.plan.unattended_attempts < draft.plan.limits.attempts;
-    if category.is_transient() && within_limits && draft.plan.profile.goes(Step::Retry) {
+    if category.is_transient() && within_limits && draft.plan.goes(Step::Retry) {
         let retry_at = draft.now.plus(pause_before(draft.plan.unattended_attempts));
         draft.emit(Event::RetryScheduled { retry_at });
     }

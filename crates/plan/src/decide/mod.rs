@@ -15,6 +15,7 @@ mod gate;
 mod halt;
 mod in_a_row;
 mod land;
+mod next;
 mod options;
 mod project;
 mod rule;
@@ -22,6 +23,7 @@ mod text;
 
 pub use gate::blocked_by;
 pub use in_a_row::decide_in_a_row;
+pub use next::{Next, Rest, next};
 pub use options::options;
 
 use crate::{Caller, Command, Decision, Facts, PlanId, Refusal, Timestamp, Version};

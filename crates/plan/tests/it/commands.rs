@@ -144,7 +144,16 @@ impl World {
             Verb::ExpireQuestion => Command::ExpireQuestion,
             Verb::Retry => Command::Retry {
                 fresh: pick(how, [false, true]),
-                limits: pick(how, [None, Some(Limits { attempts: 2 })]),
+                limits: pick(
+                    how,
+                    [
+                        None,
+                        Some(Limits {
+                            attempts: 2,
+                            timeout: None,
+                        }),
+                    ],
+                ),
             },
             Verb::Revise => Command::Revise {
                 feedback: pick(how, ["shorter, please", " "]).into(),

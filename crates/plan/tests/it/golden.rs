@@ -306,6 +306,8 @@ fn odd_values() -> Vec<Recorded> {
         ),
     ]);
     let created = Created {
+        definitions: Vec::new(),
+        strategy_wanted: false,
         goal: Text::Erased(Digest::of(b"a secret")),
         action: Some("acme/tidy.up-2".parse().unwrap()),
         arguments,
@@ -325,7 +327,10 @@ fn odd_values() -> Vec<Recorded> {
         }],
         bases: Vec::new(),
         ways: Default::default(),
-        limits: Limits { attempts: u32::MAX },
+        limits: Limits {
+            attempts: u32::MAX,
+            timeout: None,
+        },
         origin: Origin::Use,
         result: None,
     };

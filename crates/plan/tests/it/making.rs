@@ -2,14 +2,17 @@
 
 use planwright_plan as plan;
 
+use plan::actor::ActorKind;
 use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
 use plan::command::NewPlan;
 use plan::decide::Request;
 use plan::facts::PlanChange;
 use plan::invariant::{Check, Gate, RuleDraft, Scope};
 use plan::plan::{Limits, ProfileSource};
+use plan::profile::Step;
 use plan::{
-    Action, ActionState, Actors, Command, Decision, Facts, PlanId, Profile, Refusal, Row, decide,
+    Action, ActionState, ActorDefinition, Actors, Command, Decision, Facts, Phase, PlanId, Profile,
+    Refusal, Row, decide,
 };
 
 use crate::spot::Spot;
@@ -37,6 +40,8 @@ fn with_action(change: impl FnOnce(&mut Action)) -> Facts {
 
 fn new_plan() -> NewPlan {
     NewPlan {
+        definitions: Vec::new(),
+        strategy_wanted: false,
         id: PlanId::from_parts(1, 1),
         action: Some("tidy".parse().unwrap()),
         goal: None,
@@ -65,6 +70,38 @@ fn a_used_action_gives_a_plan_its_goal_and_actors() {
 }
 
 #[test]
+fn a_plan_keeps_the_definitions_of_those_who_work_on_it() {
+    let human = |name: &str| ActorDefinition {
+        name: name.parse().unwrap(),
+        description: None,
+        kind: ActorKind::Human { timeout: None },
+    };
+    let new = NewPlan {
+        definitions: vec![human("bot"), human("somebody-else")],
+        ..new_plan()
+    };
+    let plan = made(&facts(), new).plan;
+    assert_eq!(plan.definitions, [human("bot")]);
+    let bot = plan.actor_in(Phase::Execute).unwrap();
+    assert_eq!(plan.definition(bot), Some(&human("bot")));
+    assert_eq!(plan.actor_in(Phase::Apply), None);
+}
+
+#[test]
+fn whoever_wants_a_strategy_is_asked_before_execute() {
+    for profile in Profile::ALL {
+        let new = NewPlan {
+            strategy_wanted: true,
+            profile: Some((profile, ProfileSource::Flag)),
+            ..new_plan()
+        };
+        let plan = made(&facts(), new).plan;
+        assert!(!plan.goes(Step::StartExecute), "{profile}");
+        assert_eq!(plan.goes(Step::Apply), profile == Profile::Auto);
+    }
+}
+
+#[test]
 fn the_narrowest_word_on_the_profile_wins() {
     let action = |profile| with_action(|action| action.definition.automation_profile = profile);
     let plan_of = |action_says, flag, user| {
@@ -77,7 +114,10 @@ fn the_narrowest_word_on_the_profile_wins() {
         (plan.profile, plan.profile_source)
     };
     let flag = Some((Profile::Manual, ProfileSource::Flag));
-    let (auto, user) = (Some(Profile::Auto), Some(Profile::Supervised));
+    let (auto, user) = (
+        Some(Profile::Auto),
+        Some((Profile::Supervised, ProfileSource::User)),
+    );
     assert_eq!(
         plan_of(auto, flag, user),
         (Profile::Manual, ProfileSource::Flag)

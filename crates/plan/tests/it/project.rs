@@ -114,6 +114,8 @@ fn delete(force: bool) -> Command {
 
 fn new_plan(projects: &[&str]) -> NewPlan {
     NewPlan {
+        definitions: Vec::new(),
+        strategy_wanted: false,
         bases: Vec::new(),
         ways: Default::default(),
         id: PlanId::from_parts(1, 1),

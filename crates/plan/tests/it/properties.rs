@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use planwright_plan as plan;
 
-use plan::decide::options;
+use plan::decide::{Next, next, options};
 use plan::evolve::replay;
 use plan::{Event, Outcome, Phase, Plan, Profile, Verb};
 use proptest::prelude::*;
@@ -44,6 +44,35 @@ proptest! {
     fn replaying_the_log_gives_the_live_plan(walk in walks()) {
         go(&walk, |step| {
             assert_eq!(replay(&step.after.log).unwrap().as_ref(), Some(step.plan()));
+        });
+    }
+
+    #[test]
+    fn what_comes_next_is_carried_out_and_due_for_a_worker(walk in walks()) {
+        go(&walk, |step| {
+            let (world, plan) = (step.after, step.plan());
+            for caller in [worker(), ada()] {
+                let next = next(plan, &caller, world.now);
+                let rests = matches!(next, Next::Rest(_));
+                if !caller.is_person() {
+                    let due = plan.due_at().is_some_and(|at| at <= world.now);
+                    assert_eq!(due, !rests, "{} under {}: {next:?}", plan.stage, plan.profile);
+                }
+                let verb = match next {
+                    Next::Claim(Phase::Strategize) => Verb::StartStrategize,
+                    Next::Claim(Phase::Execute) => Verb::StartExecute,
+                    Next::Claim(Phase::Apply) => Verb::StartApply,
+                    Next::Enter(Phase::Execute) => Verb::ExecutePlan,
+                    Next::Enter(phase) => {
+                        assert_eq!(phase, Phase::Apply);
+                        Verb::ApplyPlan
+                    }
+                    Next::ExpireQuestion => Verb::ExpireQuestion,
+                    Next::Rest(_) => continue,
+                };
+                let answer = world.decide(&caller, world.command(verb));
+                assert!(answer.is_ok(), "{verb} in {}: {answer:?}", plan.stage);
+            }
         });
     }
 

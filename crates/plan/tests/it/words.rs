@@ -132,11 +132,13 @@ fn where_a_profile_was_said_has_a_word() {
     let words = [
         ProfileSource::Flag,
         ProfileSource::Action,
+        ProfileSource::Repository,
         ProfileSource::User,
         ProfileSource::Default,
     ]
     .map(ProfileSource::as_str);
-    assert_eq!(words, ["flag", "action", "user", "default"]);
+    let expected = ["flag", "action", "planwright.yaml", "user", "default"];
+    assert_eq!(words, expected);
 }
 
 #[test]
@@ -148,6 +150,17 @@ fn moments_and_spans_are_read_as_they_are_shown() {
     assert!("yesterday".parse::<Timestamp>().is_err());
     assert_eq!(Span::seconds(90).as_seconds(), 90);
     assert_eq!(Span(1_999_999).as_seconds(), 1);
+    for span in ["1s", "90s", "20m", "2h", "61m"] {
+        assert_eq!(span.parse::<Span>().unwrap().to_string(), span);
+    }
+    assert_eq!("1d".parse::<Span>().unwrap(), Span::seconds(86_400));
+    assert_eq!(Span(1_500).to_string(), "1ms");
+    let too_long = format!("{}d", i64::MAX);
+    for wrong in [
+        "", "s", "0s", "-1s", "+1s", "1.5h", "10", "5 m", "5é", &too_long,
+    ] {
+        assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+    }
     assert_eq!(Version(3).next(), Version(4));
     assert_eq!(Epoch(3).next().to_string(), "4");
 }

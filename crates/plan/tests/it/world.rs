@@ -115,6 +115,8 @@ impl World {
             commits: 0,
         };
         let new = NewPlan {
+            definitions: Vec::new(),
+            strategy_wanted: false,
             bases: Vec::new(),
             ways: Default::default(),
             id: PlanId::from_parts(START.milliseconds(), number),

@@ -1,5 +1,6 @@
 //! `planwright retry`.
 
+use plan::Span;
 use plan::plan::Limits;
 
 use crate::cli::App;
@@ -17,6 +18,9 @@ pub struct Args {
     /// From now on, this many tries before it waits for a person.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: Option<u32>,
+    /// From now on, this long for one run of the agent, as in 90s, 20m or 2h.
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<Span>,
     #[command(flatten)]
     conditions: Conditions,
 }
@@ -24,9 +28,17 @@ pub struct Args {
 /// Tries again.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
-    let limits = args.attempts.map(|attempts| Limits { attempts });
-    let done = app
-        .lifecycle()?
-        .retry(app.plan(&args.id)?, args.fresh, limits, &call)?;
+    let (lifecycle, plan) = (app.lifecycle()?, app.plan(&args.id)?);
+    let limits = match (args.attempts, args.timeout) {
+        (None, None) => None,
+        (attempts, timeout) => {
+            let now = lifecycle.get_plan(plan)?.plan.limits;
+            Some(Limits {
+                attempts: attempts.unwrap_or(now.attempts),
+                timeout: timeout.or(now.timeout),
+            })
+        }
+    };
+    let done = lifecycle.retry(plan, args.fresh, limits, &call)?;
     moved(app, &done)
 }

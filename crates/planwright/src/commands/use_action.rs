@@ -1,6 +1,7 @@
 //! `planwright use`.
 
 use lifecycle::{Done, UseRequest};
+use plan::plan::ProfileSource;
 use plan::ways::Furnishing;
 use plan::{Name, Profile, Ways};
 
@@ -44,7 +45,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         arguments: args.arguments.clone(),
         fallback_actors: app.settings.actors(),
         profile: args.profile,
-        fallback_profile: app.settings.profile(),
+        fallback_profile: app
+            .settings
+            .profile()
+            .map(|profile| (profile, ProfileSource::User)),
         projects: args.projects.clone(),
         with_changes: args.with_changes,
         ..UseRequest::default()

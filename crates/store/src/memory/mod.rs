@@ -15,7 +15,6 @@ use plan::facts::Outcome;
 use plan::invariant::{RuleBook, Scope};
 use plan::{Action, Decision, Facts, Name, Phase, PlanId, Project, Timestamp, Version};
 
-use crate::columns::due_at;
 use crate::fault::{Fault, FaultPoint, Faults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
@@ -151,7 +150,7 @@ impl Read for MemoryStore {
             .filter(|(plan, _)| plan.phase() == phase)
             .filter_map(|(plan, _)| {
                 Some(Due {
-                    due_at: due_at(plan)?,
+                    due_at: plan.due_at()?,
                     plan: plan.id,
                 })
             })

@@ -124,6 +124,8 @@ pub fn decision(change: PlanChange, rows: Vec<Row>, now: Timestamp) -> Decision 
 /// The first step of a plan.
 pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
     let created = Created {
+        definitions: Vec::new(),
+        strategy_wanted: false,
         bases: Vec::new(),
         ways: Default::default(),
         goal: "Tidy the kitchen".into(),

@@ -93,6 +93,8 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
     Box::new(move |facts, now| {
         assert!(facts.plan.is_none(), "{id} is there already");
         let created = Event::Created(Box::new(Created {
+            definitions: Vec::new(),
+            strategy_wanted: false,
             bases: Vec::new(),
             ways: Default::default(),
             goal: goal.clone().into(),

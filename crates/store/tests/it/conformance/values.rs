@@ -200,7 +200,10 @@ fn every_field_of_an_action_survives(bench: &Bench) {
     let name = client.add_action(definition.clone());
     let stored = bench.open().action(&name).unwrap().unwrap();
     assert_eq!(stored.definition, definition);
-    let limits = Limits { attempts: u32::MAX };
+    let limits = Limits {
+        attempts: u32::MAX,
+        timeout: None,
+    };
     let plan = client.add_plan(NewPlan {
         limits,
         ..samples::use_of(client.ids().plan(), &name)
