@@ -3,9 +3,10 @@
 
 use plan::decide::decide_in_a_row;
 use plan::decision::ReportedDecision;
+use plan::invariant::Gate;
 use plan::judgement::Judgement;
 use plan::stage::ResultContent;
-use plan::{Command, Name, Phase, PlanId, Request, Span, Version};
+use plan::{Command, Name, Phase, Plan, PlanId, Refusal, Request, Span, Version};
 use store::{Committed, Reads, Submission};
 
 use crate::submit::reads_for;
@@ -44,12 +45,48 @@ impl Lifecycle {
         match self.submit_in_a_row(id, action.as_ref(), commands, call) {
             Ok(committed) => self.claimed(committed, call),
             // Rules are in force: they judge what is stored, so it has to be stored first.
-            Err(Error::Refused(plan::Refusal::JudgementStale { .. })) => {
+            Err(Error::Refused(Refusal::JudgementStale { .. })) => {
                 let plan = self.use_action(request, call)?.plan.id;
                 self.start_strategize(plan, owner, lease, &call.follow_up())
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Strategize without anybody: the goal is the strategy. No sandbox is made for it.
+    pub(crate) fn strategize_at_once(
+        &self,
+        plan: &Plan,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        self.check_reach(plan)?;
+        let commands = vec![
+            start(Phase::Strategize, owner, lease),
+            Command::CompleteStrategize {
+                // What the claim right before it will be given.
+                epoch: plan.epoch.next(),
+                decisions: Vec::new(),
+            },
+        ];
+        match self.submit_in_a_row(plan.id, plan.action.as_ref(), commands, call) {
+            Ok(committed) => return self.done(committed),
+            // Rules are in force: they judge what is stored.
+            Err(Error::Refused(Refusal::JudgementStale { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        let claimed = self.submit_judged(plan.id, Gate::Strategize, call, |judgement| {
+            Command::Start {
+                phase: Phase::Strategize,
+                owner: owner.to_owned(),
+                lease,
+                judgement: Some(judgement),
+            }
+        })?;
+        let epoch = claimed.receipt.epoch;
+        let epoch = epoch.expect("BUG: a claim's receipt has its epoch");
+        self.complete_strategize(plan.id, epoch, Vec::new(), &call.follow_up())
     }
 
     /// Decides commands in a row and commits all of them, or none.

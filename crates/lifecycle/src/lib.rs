@@ -23,6 +23,7 @@ mod projects;
 mod reading;
 mod submit;
 mod why;
+mod work;
 
 pub use call::Call;
 pub use claim::Claim;
@@ -37,6 +38,7 @@ pub use operations::{Done, UseRequest};
 pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
 pub use submit::reads_for;
 pub use why::Why;
+pub use work::{Crew, Drive, Happening, Rested, Tally, Worker};
 
 use std::sync::Arc;
 

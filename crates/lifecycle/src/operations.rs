@@ -346,14 +346,11 @@ impl Lifecycle {
     /// or the lease has expired.
     pub fn reclaim_from_the_gone(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
         let row = self.get_plan(plan)?;
-        let gone = match (row.plan.stage.holder(), &self.hands) {
-            (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
-            (Some(_) | None, _) => false,
-        };
-        let grounds = if gone {
-            Grounds::OwnerDead
-        } else {
-            Grounds::Expired
+        let grounds = match (row.plan.stage.holder(), &self.hands) {
+            (Some(holder), Some(hands)) if hands.workshop.is_gone(&holder.owner)? => {
+                Grounds::OwnerDead(holder.epoch)
+            }
+            (Some(_) | None, _) => Grounds::Expired,
         };
         self.run(plan, Command::Reclaim { grounds }, call)
     }

@@ -343,8 +343,8 @@ pub enum Into {
 pub enum Grounds {
     /// Its lease expired; checked against the stored expiry.
     Expired,
-    /// It was seen to be dead.
-    OwnerDead,
+    /// The holder of this epoch was seen to be dead. Another may have come since, who is not.
+    OwnerDead(Epoch),
 }
 
 impl Command {

@@ -110,7 +110,10 @@ pub(super) fn reclaim(mut draft: Draft<'_>, grounds: Grounds) -> Result<Decision
         Grounds::Expired if expires_at > draft.now => {
             return Err(Refusal::LeaseRuns { holder, expires_at });
         }
-        Grounds::Expired | Grounds::OwnerDead => {}
+        Grounds::OwnerDead(epoch) if holder.epoch != epoch => {
+            return Err(Refusal::LeaseRuns { holder, expires_at });
+        }
+        Grounds::Expired | Grounds::OwnerDead(_) => {}
     }
     let epoch = draft.plan.epoch.next();
     let exhausted = draft.plan.unattended_attempts >= draft.plan.limits.attempts;

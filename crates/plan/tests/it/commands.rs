@@ -123,7 +123,7 @@ impl World {
             },
             Verb::Release => Command::Release { epoch },
             Verb::Reclaim => Command::Reclaim {
-                grounds: pick(how, [Grounds::OwnerDead, Grounds::Expired]),
+                grounds: pick(how, [Grounds::OwnerDead(how.epoch), Grounds::Expired]),
             },
             Verb::Fail => Command::Fail {
                 epoch,

@@ -62,7 +62,14 @@ fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(bench: &Bench) {
     assert_eq!(holder.epoch, epoch);
     let lease = client.store().plan(plan).unwrap().unwrap().lease.unwrap();
     assert_eq!(lease.expires_at, expires_at);
-    client.must(plan, reclaim(Grounds::OwnerDead));
+    // Who was seen to be dead had it before: whoever has it now lives.
+    let another = reclaim(Grounds::OwnerDead(Epoch(epoch.0 - 1)));
+    let answer = client.on(plan, another);
+    assert!(
+        matches!(answer, Err(CommitError::Refused(Refusal::LeaseRuns { .. }))),
+        "{answer:?}"
+    );
+    client.must(plan, reclaim(Grounds::OwnerDead(epoch)));
     assert_eq!(client.plan(plan).epoch, epoch.next());
 }
 

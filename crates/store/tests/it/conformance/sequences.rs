@@ -510,7 +510,7 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         },
         Act::Reclaim(dead) => Command::Reclaim {
             grounds: if *dead {
-                Grounds::OwnerDead
+                Grounds::OwnerDead(plan.epoch)
             } else {
                 Grounds::Expired
             },

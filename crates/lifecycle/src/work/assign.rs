@@ -1,0 +1,188 @@
+//! The assignment of a claim: what its actor has to know, gathered from the plan and its log.
+
+use actors::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
+use plan::invariant::Gate;
+use plan::{Event, Phase, Plan, Recorded};
+use sandbox::{Room, Run};
+
+use crate::{Claim, Error, Lifecycle};
+
+impl Lifecycle {
+    /// What the actor of a claim is to do.
+    pub(super) fn assignment(&self, claim: &Claim) -> Result<Assignment, Error> {
+        let plan = claim.plan();
+        let history = self.history(plan.id)?;
+        let rules = self.rules_of(plan)?;
+        let told = Told::from(&history, plan);
+        let action = plan.action.as_ref();
+        let action = action.map(|name| self.get_action(name)).transpose()?;
+        let sandboxes = claim.sandboxes().iter().map(|sandbox| SandboxTold {
+            resource: sandbox.resource.clone(),
+            path: sandbox.path.clone(),
+        });
+        let rules = rules
+            .effective_at(&Gate::ALL)
+            .into_iter()
+            .map(|rule| RuleTold {
+                name: rule.draft.name.to_string(),
+                says: rule.draft.check.source().to_owned(),
+                advisory: rule.draft.advisory,
+            });
+        Ok(Assignment {
+            plan: plan.id,
+            phase: claim.phase(),
+            attempt: plan.attempt,
+            run_key: format!(
+                "{}-{}-{}",
+                plan.id,
+                claim.phase(),
+                plan.entry(claim.phase())
+            ),
+            goal: plan.goal.to_string(),
+            description: action.and_then(|action| action.definition.long_description),
+            arguments: plan.arguments.clone(),
+            read_only: plan.read_only,
+            sandboxes: sandboxes.collect(),
+            rules: rules.collect(),
+            strategy: self.decisions(plan.id)?,
+            feedback: told.feedback,
+            revises: told.revises,
+            dropped: told.dropped,
+            conflicts: self.conflicts(plan)?,
+            answers: told.answers,
+            findings: told.findings,
+            limits: LimitsTold {
+                seconds: plan
+                    .limits
+                    .timeout
+                    .map(|span| span.as_seconds().unsigned_abs()),
+                attempts: plan.limits.attempts,
+            },
+            earlier: self.earlier(plan, claim.phase())?,
+        })
+    }
+
+    /// Paths of the plan's sandboxes that a merge left in conflict.
+    fn conflicts(&self, plan: &Plan) -> Result<Vec<String>, Error> {
+        let mut paths = Vec::new();
+        if plan.resources.is_empty() {
+            return Ok(paths);
+        }
+        for site in self.sites(plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            let unsolved = self.hands()?.workshop.unsolved(&room)?;
+            paths.extend(unsolved.iter().map(ToString::to_string));
+        }
+        Ok(paths)
+    }
+
+    /// The newest conversation of the same actor on this plan, if it took place on this host.
+    fn earlier(&self, plan: &Plan, phase: Phase) -> Result<Option<Earlier>, Error> {
+        let Some(hands) = &self.hands else {
+            return Ok(None);
+        };
+        let actor = plan.actor_in(phase);
+        let of_the_same = |run: Run| {
+            let record = run.record?;
+            (Some(&record.actor) == actor).then_some(record.session?)
+        };
+        let runs = hands.workshop.runs(plan.id)?;
+        let session = runs.into_iter().rev().find_map(of_the_same);
+        Ok(session.map(|session| Earlier { session }))
+    }
+}
+
+/// What was said along the way, as the log has it.
+#[derive(Default)]
+struct Told {
+    feedback: Vec<Finding>,
+    revises: bool,
+    dropped: Vec<String>,
+    answers: Vec<Finding>,
+    findings: Vec<Finding>,
+}
+
+impl Told {
+    fn from(history: &[Recorded], plan: &Plan) -> Self {
+        let mut told = Self::default();
+        let mut question = String::new();
+        for recorded in history {
+            told.hear(&recorded.event, &mut question, plan.phase());
+        }
+        told
+    }
+
+    fn hear(&mut self, event: &Event, question: &mut String, now_in: Phase) {
+        match event {
+            Event::Revised {
+                to,
+                feedback,
+                dropped,
+                ..
+            } => {
+                self.feedback.push(Finding {
+                    about: recorded_as(*to),
+                    text: feedback.to_string(),
+                });
+                self.revises = *to == now_in;
+                self.dropped = dropped.iter().map(ToString::to_string).collect();
+                self.answers.clear();
+            }
+            Event::Asked { question: asked } => question.clone_from(&asked.text.to_string()),
+            Event::Answered { answer, .. } => self.answers.push(Finding {
+                about: std::mem::take(question),
+                text: answer.to_string(),
+            }),
+            Event::Failed { failure } => self.findings.push(Finding {
+                about: failure.category.to_string(),
+                text: failure.message.to_string(),
+            }),
+            Event::Constrained { constraint } => self.findings.push(Finding {
+                about: constraint.kind.as_str().to_owned(),
+                text: constraint.message.to_string(),
+            }),
+            Event::Reverted { reason, .. } => {
+                self.findings.push(Finding {
+                    about: "reverted".to_owned(),
+                    text: reason.to_string(),
+                });
+                self.begin_anew();
+            }
+            Event::ExecuteEntered { .. } => self.begin_anew(),
+            Event::Created(_)
+            | Event::GateHeld { .. }
+            | Event::Claimed { .. }
+            | Event::BasesRecorded { .. }
+            | Event::DecisionsRecorded { .. }
+            | Event::StrategizeCompleted { .. }
+            | Event::ChangesetSealed { .. }
+            | Event::ExecuteCompleted { .. }
+            | Event::Approved { .. }
+            | Event::ApplyEntered { .. }
+            | Event::ApplyPrepared { .. }
+            | Event::ApplyWithdrawn { .. }
+            | Event::Landed { .. }
+            | Event::RetryScheduled { .. }
+            | Event::Retried { .. }
+            | Event::QuestionExpired
+            | Event::Released { .. }
+            | Event::Reclaimed { .. }
+            | Event::Waived { .. }
+            | Event::Cancelled { .. } => {}
+        }
+    }
+
+    /// A phase was entered: what was answered and dropped before belongs to another piece of work.
+    fn begin_anew(&mut self) {
+        self.revises = false;
+        self.dropped.clear();
+        self.answers.clear();
+    }
+}
+
+fn recorded_as(phase: Phase) -> String {
+    format!("the {phase} before")
+}

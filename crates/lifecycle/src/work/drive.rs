@@ -1,0 +1,184 @@
+//! Driving: one plan from where it stands as far as it goes without a person.
+
+use std::sync::Arc;
+
+use actors::{Actor, Progress, Stop};
+use plan::decide::{Next, Rest, next};
+use plan::{Caller, Name, Phase, Plan, PlanId, Refusal, Span};
+use store::PlanRow;
+
+use super::Crew;
+use crate::{Call, Driven, Error, Lifecycle};
+
+/// How often others may be faster before this is given up for now.
+const MOST_STEPS: usize = 64;
+
+/// Takes plans further, one at a time.
+pub struct Drive<'a> {
+    /// The engine.
+    pub lifecycle: &'a Lifecycle,
+    /// Who can work.
+    pub crew: &'a Crew,
+    /// The name the holder gives itself. It is signed in under it, so that others see when it is gone.
+    pub owner: &'a str,
+    /// For how long a claim holds without a renewal.
+    pub lease: Span,
+    /// Asked to stop?
+    pub stop: &'a Stop,
+    /// Who wants to know how it goes.
+    pub tell: &'a (dyn Fn(&Plan, &Happening) + Send + Sync),
+}
+
+/// How driving goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happening {
+    /// An actor starts to work on a phase.
+    Works {
+        /// Who.
+        actor: Name,
+        /// On what.
+        phase: Phase,
+    },
+    /// How it goes.
+    Progress(Progress),
+    /// The result is being brought in.
+    Lands,
+    /// What came of that.
+    Landed(Box<Driven>),
+}
+
+/// Why a plan goes no further for now.
+#[derive(Debug)]
+pub enum Rested {
+    /// There is nothing to do for this reason.
+    Rests(Rest),
+    /// A gate does not open; nothing changed since it was last judged.
+    Blocked,
+    /// Nobody of the crew can work on it.
+    NobodyFor(Name),
+    /// Its resources are elsewhere, its project is paused or gone.
+    Unreachable(Error),
+    /// It was asked to stop.
+    Stopped,
+}
+
+impl Drive<'_> {
+    /// Takes a plan as far as it goes. A person who asks for it has asked for its next step, and for no
+    /// other: what comes after that is for the plan's profile to say.
+    pub fn go(&self, plan: PlanId, asks: Option<&Caller>) -> Result<Rested, Error> {
+        let worker = Caller::Worker(self.owner.to_owned());
+        let mut asks = asks;
+        for _ in 0..MOST_STEPS {
+            if self.stop.is_asked() {
+                return Ok(Rested::Stopped);
+            }
+            let row = self.lifecycle.get_plan(plan)?;
+            let now = self.lifecycle.store.now()?;
+            let by = asks.unwrap_or(&worker);
+            let step = next(&row.plan, by, now);
+            if let Next::Rest(rest) = step {
+                return Ok(Rested::Rests(rest));
+            }
+            if asks.is_none() && self.is_still_blocked(&row)? {
+                return Ok(Rested::Blocked);
+            }
+            match self.step(&row.plan, step, &Call::by(by.clone())) {
+                Ok(None) => {}
+                Ok(Some(rested)) => return Ok(rested),
+                Err(Error::Blocked(_)) if asks.is_none() => return Ok(Rested::Blocked),
+                Err(
+                    error @ (Error::NoHands
+                    | Error::WaitingForHost { .. }
+                    | Error::Refused(
+                        Refusal::ProjectPaused { .. } | Refusal::NoSuchProject(_),
+                    )),
+                ) => return Ok(Rested::Unreachable(error)),
+                // Somebody was faster; what is to be done now is asked anew.
+                Err(Error::Refused(refusal)) if is_overtaken(&refusal) => {}
+                Err(error) => return Err(error),
+            }
+            asks = None;
+        }
+        Ok(Rested::Rests(Rest::Held))
+    }
+
+    fn step(&self, plan: &Plan, step: Next, call: &Call) -> Result<Option<Rested>, Error> {
+        let (lifecycle, id) = (self.lifecycle, plan.id);
+        match step {
+            Next::Rest(rest) => return Ok(Some(Rested::Rests(rest))),
+            Next::ExpireQuestion => {
+                lifecycle.expire_question(id, call)?;
+            }
+            Next::Enter(Phase::Apply) => {
+                lifecycle.apply_plan(id, call)?;
+            }
+            Next::Enter(Phase::Strategize | Phase::Execute) => {
+                lifecycle.execute_plan(id, call)?;
+            }
+            Next::Claim(Phase::Apply) => {
+                (self.tell)(plan, &Happening::Lands);
+                let claim = lifecycle.start_apply(id, self.owner, self.lease, call)?;
+                let landed = lifecycle.drive_apply(&claim)?;
+                (self.tell)(plan, &Happening::Landed(Box::new(landed)));
+            }
+            Next::Claim(phase) => {
+                let Some(actor) = self.crew.member(plan, phase) else {
+                    return Ok(plan.actor_in(phase).cloned().map(Rested::NobodyFor));
+                };
+                self.claim(plan, phase, &actor, call)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn claim(
+        &self,
+        plan: &Plan,
+        phase: Phase,
+        actor: &Arc<dyn Actor>,
+        call: &Call,
+    ) -> Result<(), Error> {
+        let works = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
+        if !works {
+            let strategized = self
+                .lifecycle
+                .strategize_at_once(plan, self.owner, self.lease, call);
+            return strategized.map(drop);
+        }
+        let claim = match phase {
+            Phase::Strategize => self
+                .lifecycle
+                .start_strategize(plan.id, self.owner, self.lease, call)?,
+            Phase::Execute | Phase::Apply => self
+                .lifecycle
+                .start_execute(plan.id, self.owner, self.lease, call)?,
+        };
+        if let Some(actor) = plan.actor_in(phase).cloned() {
+            (self.tell)(claim.plan(), &Happening::Works { actor, phase });
+        }
+        self.work_on(claim, actor.as_ref())
+    }
+
+    /// A gate held it as it stands, by the rules as they stand.
+    fn is_still_blocked(&self, row: &PlanRow) -> Result<bool, Error> {
+        let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) else {
+            return Ok(false);
+        };
+        Ok(self.lifecycle.rules_of(&row.plan)?.revisions == verdict.revisions)
+    }
+}
+
+/// Is it only that the plan is not where it was a moment ago?
+fn is_overtaken(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Held { .. }
+            | Refusal::WrongState { .. }
+            | Refusal::Fenced { .. }
+            | Refusal::Final { .. }
+            | Refusal::NotDue { .. }
+            | Refusal::QuestionOpen
+            | Refusal::JudgementStale { .. }
+            | Refusal::LeaseRuns { .. }
+    )
+}

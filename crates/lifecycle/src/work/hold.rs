@@ -1,0 +1,74 @@
+//! Holding a claim while its actor works: the lease is renewed, and the actor is asked to stop as soon
+//! as its work is no longer wanted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use actors::Stop;
+use plan::Span;
+
+use crate::{Claim, Error};
+
+/// How often it is looked whether the claim still holds: cancelling reaches an actor this soon.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What became of a claim while its actor worked.
+pub(super) struct Held<T> {
+    /// What the actor gave.
+    pub given: T,
+    /// Somebody took the plan away meanwhile.
+    pub lost: bool,
+}
+
+/// Lets an actor work while the claim is held for it. `stop` is what the actor looks at; it is asked to
+/// stop when `worker` is, or when the claim is lost.
+pub(super) fn holding<T>(
+    claim: &Claim,
+    lease: Span,
+    worker: &Stop,
+    stop: &Stop,
+    work: impl FnOnce() -> T,
+) -> Held<T> {
+    let lost = AtomicBool::new(false);
+    let renew_every = Duration::from_micros(u64::try_from(lease.0 / 3).unwrap_or(0));
+    let given = std::thread::scope(|scope| {
+        let (done, ended) = channel::<()>();
+        let lost = &lost;
+        scope.spawn(move || {
+            let mut renewed = Instant::now();
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK.min(renew_every)) {
+                if worker.is_asked() {
+                    stop.ask();
+                }
+                if is_lost(claim) {
+                    lost.store(true, Ordering::SeqCst);
+                    stop.ask();
+                    return;
+                }
+                if renewed.elapsed() >= renew_every {
+                    // If it cannot be renewed now it may be in a moment; until somebody else takes the
+                    // plan, it is still ours.
+                    let _ = claim.renew(lease);
+                    renewed = Instant::now();
+                }
+            }
+        });
+        let given = work();
+        drop(done);
+        given
+    });
+    Held {
+        given,
+        lost: lost.load(Ordering::SeqCst),
+    }
+}
+
+/// Did somebody take the plan away? A store that cannot be read says neither.
+fn is_lost(claim: &Claim) -> bool {
+    match claim.lifecycle.get_plan(claim.plan().id) {
+        Ok(row) => !row.plan.is_held_by(claim.epoch()),
+        Err(Error::Refused(_)) => true,
+        Err(_) => false,
+    }
+}

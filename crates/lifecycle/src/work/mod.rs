@@ -1,0 +1,14 @@
+//! Work: taking plans further with actors. A [`Drive`] takes one plan as far as it goes; a [`Worker`]
+//! takes whatever is due, many at once. Both do the same, through the same operations as everybody else.
+
+mod assign;
+mod crew;
+mod drive;
+mod hold;
+mod pick;
+mod run;
+mod worker;
+
+pub use crew::Crew;
+pub use drive::{Drive, Happening, Rested};
+pub use worker::{Tally, Worker};
