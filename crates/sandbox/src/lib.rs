@@ -31,6 +31,7 @@ mod room;
 mod runs;
 mod set_up;
 mod snapshot;
+mod supervise;
 mod vault;
 
 pub mod land;
@@ -49,3 +50,7 @@ pub use repository::{Obstacle, Repository};
 pub use room::{Room, Sandbox, Site, SitePlace, Start, Workshop};
 pub use runs::{Run, RunRecord};
 pub use set_up::{Ended, Said, SetUp};
+pub use supervise::{
+    Confinement, Ending, Errand, Isolated, Reach, RunEnded, Running, Stopper, Supervisor, offered,
+    supervise,
+};
