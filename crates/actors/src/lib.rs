@@ -5,10 +5,16 @@
 //! a claim; what it did is read from its sandbox by whoever asked for it.
 
 mod assignment;
+mod check;
+mod preset;
+mod program;
 mod report;
 mod workplace;
 
 pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
+pub use check::{ActorProblem, check};
+pub use preset::{preset, presets};
+pub use program::installed;
 pub use report::{Outcome, Report, Usage};
 pub use workplace::{Progress, Stop, Workplace};
 
