@@ -6,9 +6,11 @@
 
 mod assignment;
 mod check;
+mod excerpt;
 mod preset;
 mod program;
 mod report;
+pub mod stream;
 mod workplace;
 
 pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};

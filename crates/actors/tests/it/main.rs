@@ -8,3 +8,4 @@
 )]
 
 mod definitions;
+mod streams;
