@@ -7,16 +7,20 @@
 mod assignment;
 mod check;
 mod excerpt;
+mod human;
 mod preset;
 mod program;
+mod prompt;
 mod report;
 pub mod stream;
 mod workplace;
 
 pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
 pub use check::{ActorProblem, check};
+pub use human::HumanActor;
 pub use preset::{preset, presets};
 pub use program::installed;
+pub use prompt::{prompt, prompt_to_resume};
 pub use report::{Outcome, Report, Usage};
 pub use workplace::{Progress, Stop, Workplace};
 

@@ -8,4 +8,7 @@
 )]
 
 mod definitions;
+mod given;
+mod people;
+mod prompts;
 mod streams;
