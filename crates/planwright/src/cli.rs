@@ -184,6 +184,9 @@ pub fn main() -> ExitCode {
     let started = clock.now();
     let stopwatch = Instant::now();
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = commands::supervise::run(&arguments) {
+        return code;
+    }
     let (matches, cli) = match parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return refuse_usage(&error, &arguments, started),

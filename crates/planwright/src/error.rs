@@ -135,6 +135,7 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             new(Exit::Conflict, "branch_exists").hint("Choose another name: --as branch NAME")
         }
         SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
+        SandboxError::Unsupervised { .. } => new(Exit::Error, "unsupervised"),
         SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed"),
         SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),
     }

@@ -135,6 +135,12 @@ pub enum SandboxError {
         /// The end of what it said.
         said: Said,
     },
+    /// The process that supervised a program ended before it could say how the program did.
+    #[error("the supervising process failed: {why}")]
+    Unsupervised {
+        /// What is known of it.
+        why: String,
+    },
     /// A process works where something is to be removed.
     #[error("process {process} works in {path}")]
     Occupied {

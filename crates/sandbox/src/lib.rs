@@ -30,6 +30,7 @@ mod repository;
 mod room;
 mod set_up;
 mod snapshot;
+mod supervise;
 mod vault;
 
 pub mod land;
@@ -47,3 +48,7 @@ pub use presence::Presence;
 pub use repository::{Obstacle, Repository};
 pub use room::{Room, Sandbox, Site, SitePlace, Start, Workshop};
 pub use set_up::{Ended, Said, SetUp};
+pub use supervise::{
+    Confinement, Ending, Errand, Isolated, Reach, RunEnded, Running, Stopper, Supervisor, offered,
+    supervise,
+};

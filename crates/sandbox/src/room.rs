@@ -6,6 +6,7 @@
 //! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
 //! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
 //! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
+//! sandboxes/<plan>/<epoch>/<room>.busy   locked while a supervised program works there
 //! ```
 //!
 //! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
@@ -13,6 +14,7 @@
 //! the last checkpoint, and the old one is left for rescue.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plan::changeset::TreePath;
 use plan::{Epoch, PlanId};
@@ -22,7 +24,10 @@ use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
 use crate::vault::Vault;
-use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, snapshot};
+use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, snapshot, supervise};
+
+/// How long programs of a holder that is gone may take to be ended.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// Where sandboxes are made and changes are landed from.
 #[derive(Debug, Clone)]
@@ -115,6 +120,11 @@ impl Sandbox {
     pub(crate) fn is_there(&self) -> bool {
         let above = self.path.parent().unwrap_or(&self.path);
         files::is_directory(&self.path) && files::is_directory(above)
+    }
+
+    /// The file that is held locked while a program works here; it is made when it is first locked.
+    pub fn lock(&self) -> PathBuf {
+        self.index.with_extension("busy")
     }
 
     /// Says that the user's set-up command succeeded here.
@@ -234,8 +244,8 @@ impl Workshop {
             if ours && current.is_there() {
                 return Ok(current);
             }
-            let free = current.is_there() && is_left(&current.path);
-            if start != Start::Afresh && free {
+            let wanted = start != Start::Afresh && current.is_there();
+            if wanted && is_left(&current)? {
                 return self.take_over(room, current, epoch, base, start);
             }
         }
@@ -498,7 +508,8 @@ pub(crate) fn inside(directory: &Path) -> Inside {
     }
 }
 
-/// Is nobody in a directory any more?
-fn is_left(directory: &Path) -> bool {
-    matches!(inside(directory), Inside::Nobody)
+/// Is nobody in a sandbox any more? Whoever is being ended there is waited for.
+fn is_left(sandbox: &Sandbox) -> Result<bool, SandboxError> {
+    let busy = supervise::is_held(&sandbox.lock(), ENDING)?;
+    Ok(!busy && matches!(inside(&sandbox.path), Inside::Nobody))
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each: its doc comment is its help, then its arguments, then one function.
 
 pub mod overview;
+pub mod supervise;
 
 mod action;
 mod answer;

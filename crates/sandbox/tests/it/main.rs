@@ -8,6 +8,7 @@
     reason = "this is a test: it starts git and processes of its own, and fails bluntly"
 )]
 
+mod confinement;
 mod crashes;
 mod landing;
 mod model;
@@ -16,4 +17,6 @@ mod parts;
 mod ready;
 mod sandboxes;
 mod schedules;
+mod stage;
+mod supervise;
 mod yard;

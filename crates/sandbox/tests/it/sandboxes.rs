@@ -147,6 +147,40 @@ fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
 }
 
 #[test]
+fn a_sandbox_with_a_held_lock_is_not_taken_over() {
+    let yard = Yard::new();
+    let room = yard.room(plan(1));
+    let sandbox = yard.enter(plan(1), 1);
+    let lock = std::fs::File::create(sandbox.lock()).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+    let enter = |epoch| {
+        let workshop = &yard.workshop;
+        workshop.enter(&room, Epoch(epoch), &sandbox.base, Start::Continue)
+    };
+    let second = enter(2).unwrap();
+    assert_ne!(second.path, sandbox.path);
+    assert!(sandbox.path.exists(), "kept for rescue");
+    assert_ne!(second.lock(), sandbox.lock());
+}
+
+#[test]
+fn a_sandbox_whose_programs_are_being_ended_is_waited_for() {
+    let yard = Yard::new();
+    let room = yard.room(plan(1));
+    let sandbox = yard.enter(plan(1), 1);
+    let lock = std::fs::File::create(sandbox.lock()).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        drop(lock);
+    });
+    let workshop = &yard.workshop;
+    let second = workshop.enter(&room, Epoch(2), &sandbox.base, Start::Continue);
+    assert_eq!(second.unwrap().path, sandbox.path);
+    ending.join().unwrap();
+}
+
+#[test]
 fn starting_from_the_base_discards_what_was_left_but_not_what_is_ignored() {
     let yard = Yard::new();
     let sandbox = yard.enter(plan(1), 1);

@@ -1,0 +1,128 @@
+//! A directory to run supervised programs in, and what they leave in it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use planwright_sandbox::{Confinement, Ending, Errand, Supervisor};
+use rustix::fs::FlockOperation;
+
+pub const SUPERVISOR: &str = env!("CARGO_BIN_EXE_planwright-test-supervisor");
+
+pub struct Stage {
+    pub directory: tempfile::TempDir,
+}
+
+/// What a program said, and how it ended.
+pub struct Ran {
+    pub ending: Ending,
+    pub output: String,
+    pub errors: String,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("work")).unwrap();
+        Self { directory }
+    }
+
+    /// Where programs run.
+    pub fn work(&self) -> PathBuf {
+        self.directory.path().join("work")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.directory.path().join("work.busy")
+    }
+
+    pub fn errand(&self, command: &[&str]) -> Errand {
+        Errand {
+            command: command.iter().map(OsString::from).collect(),
+            directory: self.work(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            input: None,
+            confinement: Confinement::Off,
+            locks: vec![self.lock()],
+        }
+    }
+
+    pub fn shell(&self, script: &str) -> Errand {
+        self.errand(&["sh", "-c", script])
+    }
+
+    /// Waits for a file that a program writes whole, and reads it.
+    pub fn await_file(&self, name: &str) -> String {
+        let path = self.work().join(name);
+        let mut text = String::new();
+        eventually(&format!("{name} is written"), || {
+            text = std::fs::read_to_string(&path).unwrap_or_default();
+            text.ends_with('\n')
+        });
+        text.trim().to_owned()
+    }
+
+    pub fn lock_is_free(&self) -> bool {
+        let Ok(lock) = File::open(self.lock()) else {
+            return true;
+        };
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+}
+
+pub fn supervisor() -> Supervisor {
+    Supervisor::new(vec![SUPERVISOR.into(), "supervise".into()])
+}
+
+/// As on a system that has no Landlock.
+pub fn supervisor_without_landlock() -> Supervisor {
+    Supervisor::new(vec![
+        SUPERVISOR.into(),
+        "supervise".into(),
+        "--without-landlock".into(),
+    ])
+}
+
+pub fn run(errand: &Errand) -> Ran {
+    run_by(&supervisor(), errand)
+}
+
+pub fn run_by(supervisor: &Supervisor, errand: &Errand) -> Ran {
+    let mut running = supervisor.start(errand).unwrap();
+    let (mut output, mut errors) = running.take_output().unwrap();
+    assert!(running.take_output().is_none());
+    let errors = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        errors.read_to_end(&mut said).unwrap();
+        said
+    });
+    let mut said = Vec::new();
+    output.read_to_end(&mut said).unwrap();
+    Ran {
+        ending: running.wait().unwrap(),
+        output: String::from_utf8_lossy(&said).into_owned(),
+        errors: String::from_utf8_lossy(&errors.join().unwrap()).into_owned(),
+    }
+}
+
+/// Is a process there, other than as a number that nobody has asked for yet?
+pub fn is_alive(process: &str) -> bool {
+    let stat = Path::new("/proc").join(process).join("stat");
+    let stat = std::fs::read_to_string(stat).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+    state.is_some_and(|state| state != "Z")
+}
+
+pub fn eventually(what: &str, within: impl FnMut() -> bool) {
+    eventually_within(what, Duration::from_secs(10), within);
+}
+
+pub fn eventually_within(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < until, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,358 @@
+//! Programs under supervision: what they get, how their end is told, and that nothing of them stays.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use planwright_sandbox::{Isolated, RunEnded, SandboxError, Supervisor};
+
+use crate::stage::{SUPERVISOR, Stage, eventually, eventually_within, is_alive, run, supervisor};
+
+fn not_started(ended: &RunEnded) -> &str {
+    match ended {
+        RunEnded::NotStarted(why) => why,
+        other => panic!("it ran: {other:?}"),
+    }
+}
+
+#[test]
+fn the_exit_code_is_told() {
+    let stage = Stage::new();
+    let ran = run(&stage.shell("exit 7"));
+    assert_eq!(ran.ending.ended, RunEnded::Code(7));
+    assert_eq!(ran.ending.isolation, Isolated::Off);
+}
+
+#[test]
+fn the_signal_is_told() {
+    let stage = Stage::new();
+    let ran = run(&stage.shell("kill -USR1 $$"));
+    assert_eq!(ran.ending.ended, RunEnded::Signal(10));
+}
+
+#[test]
+fn what_cannot_be_started_is_told_with_a_reason() {
+    let stage = Stage::new();
+    let check = |command: &[&str], expected: &str| {
+        let ran = run(&stage.errand(command));
+        let why = not_started(&ran.ending.ended);
+        assert!(why.contains(expected), "{why}");
+        assert!(stage.lock_is_free());
+    };
+    std::fs::write(stage.work().join("plain"), "text").unwrap();
+    check(&["no-such-program"], "no-such-program: No such file");
+    check(&["./plain"], "./plain: Permission denied");
+    check(&[], "there is no command");
+    check(&["sh", "-c", "nul\0"], "nul");
+
+    let mut errand = stage.shell("true");
+    errand.directory = stage.work().join("missing");
+    let ran = run(&errand);
+    assert!(not_started(&ran.ending.ended).contains("missing is not a directory"));
+
+    let mut errand = stage.shell("true");
+    errand.input = Some(stage.work().join("missing"));
+    let ran = run(&errand);
+    assert!(not_started(&ran.ending.ended).contains("missing cannot be read"));
+
+    let mut errand = stage.shell("true");
+    errand.locks = vec![stage.work().join("missing/lock")];
+    let ran = run(&errand);
+    assert!(not_started(&ran.ending.ended).contains("missing/lock cannot be opened"));
+}
+
+#[test]
+fn the_program_is_looked_up_on_the_path_it_is_given() {
+    let stage = Stage::new();
+    let program = stage.work().join("here-only");
+    std::fs::write(&program, "#!/bin/sh\necho found\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut errand = stage.errand(&["here-only"]);
+    errand.environment = vec![("PATH".into(), stage.work().into())];
+    assert_eq!(run(&errand).output, "found\n");
+}
+
+#[test]
+fn both_outputs_pass() {
+    let stage = Stage::new();
+    let ran = run(&stage.shell("echo out; echo err >&2; head -c 300000 /dev/zero | tr '\\0' x"));
+    assert_eq!(ran.output.len(), 4 + 300_000);
+    assert_eq!(ran.errors, "err\n");
+}
+
+#[test]
+fn output_that_nobody_takes_stops_nobody() {
+    let stage = Stage::new();
+    let running = supervisor()
+        .start(&stage.shell("head -c 300000 /dev/zero; exit 3"))
+        .unwrap();
+    assert_eq!(running.wait().unwrap().ended, RunEnded::Code(3));
+}
+
+#[test]
+fn words_and_environment_are_exactly_what_was_given() {
+    let stage = Stage::new();
+    let odd = OsString::from_vec(vec![b'a', 0xff, b'\n', b'"']);
+    let mut errand = stage.errand(&["/usr/bin/env"]);
+    errand.environment = vec![("ONE".into(), odd.clone()), ("TWO".into(), "".into())];
+    let mut running = supervisor().start(&errand).unwrap();
+    let (mut output, _errors) = running.take_output().unwrap();
+    let mut said = Vec::new();
+    std::io::Read::read_to_end(&mut output, &mut said).unwrap();
+    running.wait().unwrap();
+    assert_eq!(said, b"ONE=a\xff\n\"\nTWO=\n");
+
+    let mut errand = stage.errand(&["/usr/bin/printf", "%s|%s"]);
+    errand.command.extend(["".into(), odd]);
+    let mut running = supervisor().start(&errand).unwrap();
+    let (mut output, _errors) = running.take_output().unwrap();
+    let mut said = Vec::new();
+    std::io::Read::read_to_end(&mut output, &mut said).unwrap();
+    assert_eq!(said, b"|a\xff\n\"");
+}
+
+#[test]
+fn the_input_is_the_file_or_nothing() {
+    let stage = Stage::new();
+    let mut errand = stage.errand(&["cat"]);
+    assert_eq!(run(&errand).output, "");
+    let input = stage.directory.path().join("input");
+    std::fs::write(&input, "given").unwrap();
+    errand.input = Some(input);
+    assert_eq!(run(&errand).output, "given");
+}
+
+#[test]
+fn no_file_of_ours_is_inherited() {
+    let stage = Stage::new();
+    let ran = run(&stage.errand(&["ls", "/proc/self/fd"]));
+    // What whoever started the tests left open for everybody is theirs.
+    let plain = Command::new("ls").arg("/proc/self/fd").output().unwrap();
+    assert_eq!(ran.output, String::from_utf8(plain.stdout).unwrap());
+}
+
+#[test]
+fn a_program_has_neither_our_terminal_nor_our_group() {
+    let stage = Stage::new();
+    let ran =
+        run(&stage.shell("cut -d' ' -f5 /proc/$PPID/stat; cut -d' ' -f6 /proc/$$/stat; echo $$"));
+    let said: Vec<&str> = ran.output.lines().collect();
+    let ours = rustix::process::getpgrp().as_raw_nonzero().to_string();
+    assert_ne!(
+        said[0], ours,
+        "an interrupt would end the supervising process"
+    );
+    assert_eq!(said[1], said[2], "it leads a session of its own");
+}
+
+#[test]
+fn a_daemon_is_gone_when_its_program_is() {
+    let stage = Stage::new();
+    let ran = run(&stage.shell(
+        "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 100' &)
+         while ! [ -s daemon ]; do sleep 0.01; done; exit 3",
+    ));
+    assert_eq!(ran.ending.ended, RunEnded::Code(3));
+    assert!(!is_alive(&stage.await_file("daemon")));
+}
+
+#[test]
+fn nothing_outlives_a_killed_worker() {
+    let stage = Stage::new();
+    let script = "trap '' TERM HUP INT
+        (setsid sh -c 'echo $$ > daemon; exec sleep 100' &)
+        echo $$ > program; echo $PPID > supervisor
+        while :; do sleep 0.01; done";
+    let mut worker = Command::new(SUPERVISOR)
+        .arg("work")
+        .args([&stage.work(), &stage.lock()])
+        .args(["sh", "-c", script])
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let processes = ["daemon", "program", "supervisor"].map(|name| stage.await_file(name));
+    assert!(processes.iter().all(|process| is_alive(process)));
+    assert!(!stage.lock_is_free());
+    worker.kill().unwrap();
+    eventually_within("everything is gone", Duration::from_secs(1), || {
+        !processes.iter().any(|process| is_alive(process))
+    });
+    assert!(stage.lock_is_free());
+    worker.wait().unwrap();
+}
+
+#[test]
+fn a_program_dies_with_its_supervisor() {
+    let stage = Stage::new();
+    let errand = stage.shell("echo $PPID > supervisor; echo $$ > program; exec sleep 100");
+    let running = supervisor().start(&errand).unwrap();
+    let program = stage.await_file("program");
+    let killed = stage.await_file("supervisor").parse().unwrap();
+    let killed = rustix::process::Pid::from_raw(killed).unwrap();
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    let error = running.wait().unwrap_err();
+    assert!(
+        matches!(error, SandboxError::Unsupervised { .. }),
+        "{error}"
+    );
+    eventually("the program is gone", || !is_alive(&program));
+}
+
+#[test]
+fn dropping_a_run_ends_it() {
+    let stage = Stage::new();
+    let running = supervisor()
+        .start(&stage.shell("echo $$ > program; sleep 100"))
+        .unwrap();
+    let program = stage.await_file("program");
+    let _still_there = running.stopper();
+    drop(running);
+    assert!(!is_alive(&program));
+    assert!(stage.lock_is_free());
+}
+
+#[test]
+fn a_program_can_end_in_its_own_way_when_it_is_stopped() {
+    let stage = Stage::new();
+    let errand =
+        stage.shell("trap 'echo bye > last; exit 5' TERM; sleep 100 & echo $! > child; wait; wait");
+    let running = supervisor().start(&errand).unwrap();
+    let child = stage.await_file("child");
+    let stopper = running.stopper();
+    std::thread::spawn(move || stopper.stop());
+    assert_eq!(running.wait().unwrap().ended, RunEnded::Code(5));
+    assert_eq!(stage.await_file("last"), "bye");
+    assert!(!is_alive(&child));
+}
+
+#[test]
+fn a_program_that_does_not_want_to_stop_is_killed() {
+    let stage = Stage::new();
+    let errand = stage.shell("trap '' TERM; echo $$ > program; while :; do sleep 0.05; done");
+    let running = supervisor().start(&errand).unwrap();
+    stage.await_file("program");
+    let asked = Instant::now();
+    let stopper = running.stopper();
+    stopper.stop();
+    stopper.stop();
+    assert_eq!(running.wait().unwrap().ended, RunEnded::Signal(9));
+    let took = asked.elapsed();
+    assert!(
+        took > Duration::from_millis(400),
+        "there was no grace: {took:?}"
+    );
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    // Afterwards it is no harm.
+    stopper.stop();
+}
+
+#[test]
+fn a_stopped_program_is_ended_at_any_moment() {
+    let stage = Stage::new();
+    for delay in 0..12 {
+        let running = supervisor().start(&stage.shell("sleep 100")).unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        let asked = Instant::now();
+        running.stopper().stop();
+        let ending = running.wait().unwrap();
+        assert!(matches!(ending.ended, RunEnded::Signal(_)), "{ending:?}");
+        assert!(asked.elapsed() < Duration::from_secs(3));
+    }
+}
+
+/// Each process starts its successor and ends, so that whoever was seen is gone already.
+#[test]
+fn a_chain_of_forks_is_ended() {
+    let stage = Stage::new();
+    let ran = run(&stage.shell(
+        "hop() { if [ $1 = 0 ]; then echo yes > survived; else hop $(($1 - 1)) & fi; }
+         for chain in 1 2 3 4; do hop 20000 & done; sleep 0.1; exit 4",
+    ));
+    assert_eq!(ran.ending.ended, RunEnded::Code(4));
+    assert!(!stage.work().join("survived").exists());
+}
+
+/// Each process starts others for as long as it lives.
+#[test]
+fn a_loop_of_forks_is_ended() {
+    let stage = Stage::new();
+    let errand = stage.shell(
+        "trap '' TERM; echo $$ > program
+         more() { n=0; while [ $n -lt 300 ]; do sleep 60 & n=$((n + 1)); sleep 0.002; done; wait; }
+         for loop in 1 2 3; do (trap '' TERM; more) & done; more",
+    );
+    let running = supervisor().start(&errand).unwrap();
+    stage.await_file("program");
+    std::thread::sleep(Duration::from_millis(100));
+    let asked = Instant::now();
+    drop(running);
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(stage.lock_is_free());
+}
+
+#[test]
+fn locks_are_held_until_the_last_descendant_is_gone() {
+    let stage = Stage::new();
+    let running = supervisor()
+        .start(&stage.shell("echo $$ > program; while ! [ -e go ]; do sleep 0.01; done"))
+        .unwrap();
+    stage.await_file("program");
+    assert!(!stage.lock_is_free());
+    // Shared: another may work there as well.
+    assert_eq!(run(&stage.shell("exit 6")).ending.ended, RunEnded::Code(6));
+    assert!(!stage.lock_is_free());
+    std::fs::write(stage.work().join("go"), "").unwrap();
+    running.wait().unwrap();
+    assert!(stage.lock_is_free());
+}
+
+#[test]
+fn an_errand_has_a_limit() {
+    let stage = Stage::new();
+    let mut errand = stage.shell("true");
+    errand
+        .environment
+        .push(("LONG".into(), "x".repeat(9 << 20).into()));
+    let error = supervisor().start(&errand).unwrap_err();
+    assert!(matches!(error, SandboxError::File { .. }), "{error}");
+    // Below ours but above the system's.
+    errand.environment.pop();
+    errand
+        .environment
+        .push(("LONG".into(), "x".repeat(7 << 20).into()));
+    let ran = run(&errand);
+    assert!(not_started(&ran.ending.ended).contains("too long"));
+}
+
+#[test]
+fn a_supervisor_that_is_none_is_an_error() {
+    let stage = Stage::new();
+    let errand = stage.shell("true");
+    let missing = Supervisor::new(vec!["/no/such/program".into()]);
+    assert!(missing.start(&errand).is_err());
+    let other = Supervisor::new(vec!["/bin/true".into()]);
+    let told = other
+        .start(&errand)
+        .and_then(planwright_sandbox::Running::wait);
+    assert!(told.is_err(), "{told:?}");
+    let nothing = Supervisor::new(Vec::new());
+    assert!(nothing.start(&errand).is_err());
+}
+
+#[test]
+fn a_person_who_calls_it_gets_an_exit_code() {
+    let check = |words: &[&str]| {
+        let mut command = Command::new(SUPERVISOR);
+        let output = command.args(words).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(output.stdout.is_empty() && output.stderr.is_empty());
+    };
+    check(&["supervise"]);
+    check(&["supervise", "--inner"]);
+    check(&["supervise", "--inner", "1"]);
+}

@@ -1,0 +1,40 @@
+//! A supervising program, and a worker that can be killed, for the tests of supervision.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use planwright_sandbox::{Confinement, Errand, Supervisor};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let rest: Vec<OsString> = arguments.collect();
+    match rest.split_first() {
+        Some((verb, rest)) if verb == "supervise" => planwright_sandbox::supervise(rest),
+        Some((verb, rest)) if verb == "work" => work(program, rest),
+        _ => ExitCode::from(2),
+    }
+}
+
+/// `work DIRECTORY LOCK COMMAND…`: runs a command to its end, as a worker does.
+fn work(program: OsString, words: &[OsString]) -> ExitCode {
+    let [directory, lock, command @ ..] = words else {
+        return ExitCode::from(2);
+    };
+    let errand = Errand {
+        command: command.to_vec(),
+        directory: directory.into(),
+        environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        input: None,
+        confinement: Confinement::Off,
+        locks: vec![lock.into()],
+    };
+    let supervisor = Supervisor::new(vec![program, "supervise".into()]);
+    let ended = supervisor
+        .start(&errand)
+        .and_then(planwright_sandbox::Running::wait);
+    match ended {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
