@@ -44,7 +44,7 @@ pub struct Assignment {
     pub dropped: Vec<String>,
     /// Paths in which a merge left conflicts to be solved.
     pub conflicts: Vec<String>,
-    /// What earlier questions were answered with, oldest first.
+    /// What questions asked since the phase was entered were answered with, oldest first.
     pub answers: Vec<Finding>,
     /// Why earlier attempts ended or the plan was sent back to strategize, oldest first.
     pub findings: Vec<Finding>,

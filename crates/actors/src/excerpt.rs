@@ -60,6 +60,17 @@ impl Excerpt {
         };
         whole.trim().to_owned()
     }
+
+    /// The last lines, at most so many bytes of them.
+    pub(crate) fn ending(&self, most: usize) -> String {
+        let text = self.text();
+        let start = text.ceil_char_boundary(text.len().saturating_sub(most));
+        let ending = &text[start..];
+        match ending.split_once('\n') {
+            Some((_, lines)) if start > 0 => lines.to_owned(),
+            _ => ending.to_owned(),
+        }
+    }
 }
 
 fn is_continuation(byte: u8) -> bool {
@@ -126,6 +137,8 @@ mod tests {
         excerpt.push("one\n");
         excerpt.push("two\n");
         assert_eq!(excerpt.text(), "one\ntwo");
+        assert_eq!(excerpt.ending(100), "one\ntwo");
+        assert_eq!(excerpt.ending(5), "two");
     }
 
     #[test]

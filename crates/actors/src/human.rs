@@ -13,20 +13,15 @@ pub struct HumanActor {
 }
 
 impl Actor for HumanActor {
-    /// Only an answer to the very question counts: the answers of an assignment may be those to others.
+    /// The answers of an assignment are those since its phase was entered, so the last is to this.
     fn work(&self, assignment: &Assignment, _workplace: &Workplace<'_>) -> Report {
-        let question = question(assignment);
-        let answers = assignment.answers.iter().rev();
-        match answers
-            .into_iter()
-            .find(|answer| answer.about.trim() == question)
-        {
+        match assignment.answers.last() {
             Some(answer) => Report {
                 summary: Some(answer.text.clone()),
                 ..Report::of(Outcome::Done)
             },
             None => Report::of(Outcome::Asks {
-                question,
+                question: question(assignment),
                 patience: self.timeout,
             }),
         }
@@ -59,7 +54,7 @@ fn question(assignment: &Assignment) -> String {
             assignment.conflicts.join(", ")
         );
     }
-    text.trim().to_owned()
+    text
 }
 
 fn shell(plan: PlanId) -> String {

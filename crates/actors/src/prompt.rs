@@ -48,6 +48,7 @@ pub fn prompt_to_resume(assignment: &Assignment) -> String {
     sandboxes(&mut text, assignment);
     current(&mut text, assignment);
     if !assignment.revises {
+        strategy(&mut text, assignment);
         let last = |found: &[Finding]| found.last().cloned().into_iter().collect::<Vec<_>>();
         findings(
             &mut text,

@@ -36,7 +36,7 @@ pub(super) fn count(object: &Object, key: &str) -> u64 {
 }
 
 /// An amount of dollars in millionths of one.
-pub(super) fn micros(dollars: f64) -> Option<u64> {
+pub(crate) fn micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6).round();
     #[expect(
         clippy::cast_possible_truncation,

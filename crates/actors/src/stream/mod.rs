@@ -11,6 +11,8 @@ mod json;
 
 use plan::actor::Output;
 
+pub(crate) use json::micros;
+
 use crate::Usage;
 use crate::excerpt::{Excerpt, one_line};
 

@@ -7,8 +7,11 @@
     reason = "this is a test: it starts programs of its own, and fails bluntly"
 )]
 
+mod agents;
 mod definitions;
 mod given;
+mod hostile;
 mod people;
 mod prompts;
 mod streams;
+mod yard;

@@ -26,7 +26,6 @@ fn work(given: &Assignment) -> planwright_actors::Report {
 #[test]
 fn a_person_is_asked_and_done_once_they_answered() {
     let mut given = assignment(Phase::Execute);
-    given.answers = vec![finding("Which footer?", "The lower.")];
     let Outcome::Asks { question, patience } = work(&given).outcome else {
         panic!("nobody was asked");
     };
@@ -44,6 +43,7 @@ fn a_person_is_asked_and_done_once_they_answered() {
     assert_eq!(report.outcome, Outcome::Done);
     assert_eq!(report.summary.as_deref(), Some("Did it."));
 
+    given.answers.clear();
     given.feedback = vec![finding("you", "Not like that.")];
     given.revises = true;
     let Outcome::Asks { question, .. } = work(&given).outcome else {

@@ -141,6 +141,10 @@ fn a_resumed_conversation_is_told_only_what_is_new() {
         told.contains("# How the last attempt ended\n\n- actor: crashed\n"),
         "{told}"
     );
+    assert!(
+        told.contains("# Strategy decided on\n\nlong strategy\n"),
+        "{told}"
+    );
     assert!(!told.contains("Newer."), "{told}");
 }
 
