@@ -1,12 +1,13 @@
-//! What an actor is given: everything it needs to know, as a value it can be handed as JSON.
+//! What an actor is given: everything it needs to know, as a value it can be handed as JSON. That JSON is
+//! plain: how the store tells texts apart that can be erased is no concern of an actor's.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use plan::argument::ArgumentValue;
-use plan::decision::DecisionNode;
-use plan::{Phase, PlanId};
-use serde::Serialize;
+use plan::decision::{Confidence, DecisionKind, DecisionNode};
+use plan::{Phase, PlanId, Text};
+use serde::{Serialize, Serializer};
 
 /// The work of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,6 +25,7 @@ pub struct Assignment {
     /// More about it, where the action has it.
     pub description: Option<String>,
     /// The arguments given to the action.
+    #[serde(serialize_with = "plain_arguments")]
     pub arguments: BTreeMap<String, ArgumentValue>,
     /// Nothing may be changed; the result is a report.
     pub read_only: bool,
@@ -32,6 +34,7 @@ pub struct Assignment {
     /// The rules the result will be judged by.
     pub rules: Vec<RuleTold>,
     /// What was decided so far.
+    #[serde(serialize_with = "plain_decisions")]
     pub strategy: Vec<DecisionNode>,
     /// What a person or a rule said about earlier results, oldest first.
     pub feedback: Vec<Finding>,
@@ -41,7 +44,7 @@ pub struct Assignment {
     pub dropped: Vec<String>,
     /// Paths in which a merge left conflicts to be solved.
     pub conflicts: Vec<String>,
-    /// What earlier questions were answered with, oldest first.
+    /// What questions asked since the phase was entered were answered with, oldest first.
     pub answers: Vec<Finding>,
     /// Why earlier attempts ended or the plan was sent back to strategize, oldest first.
     pub findings: Vec<Finding>,
@@ -94,4 +97,42 @@ pub struct LimitsTold {
 pub struct Earlier {
     /// The actor's own name for the conversation.
     pub session: String,
+}
+
+fn plain_arguments<S: Serializer>(
+    arguments: &BTreeMap<String, ArgumentValue>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(
+        arguments
+            .iter()
+            .map(|(name, value)| (name, value.to_json())),
+    )
+}
+
+fn plain_decisions<S: Serializer>(
+    decisions: &[DecisionNode],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Plain<'a> {
+        number: u32,
+        parent: Option<u32>,
+        kind: DecisionKind,
+        question: &'a str,
+        choice: &'a str,
+        alternatives: Vec<&'a str>,
+        rationale: Option<&'a str>,
+        confidence: Option<Confidence>,
+    }
+    serializer.collect_seq(decisions.iter().map(|node| Plain {
+        number: node.number,
+        parent: node.parent,
+        kind: node.kind,
+        question: node.question.as_str(),
+        choice: node.choice.as_str(),
+        alternatives: node.alternatives.iter().map(Text::as_str).collect(),
+        rationale: node.rationale.as_ref().map(Text::as_str),
+        confidence: node.confidence,
+    }))
 }

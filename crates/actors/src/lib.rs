@@ -4,13 +4,53 @@
 //! An actor sees neither the store nor the plan: this crate cannot reach them. What it says is taken as
 //! a claim; what it did is read from its sandbox by whoever asked for it.
 
+mod ambient;
 mod assignment;
+mod check;
+mod command;
+mod excerpt;
+mod human;
+mod preset;
+mod program;
+mod prompt;
 mod report;
+mod report_file;
+mod secrets;
+pub mod stream;
 mod workplace;
 
+use std::sync::Arc;
+
+use plan::ActorDefinition;
+use plan::actor::ActorKind;
+use sandbox::Supervisor;
+
+pub use ambient::Ambient;
 pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
+pub use check::{ActorProblem, check};
+pub use command::CommandActor;
+pub use human::HumanActor;
+pub use preset::{preset, presets};
+pub use program::installed;
+pub use prompt::{prompt, prompt_to_resume};
 pub use report::{Outcome, Report, Usage};
 pub use workplace::{Progress, Stop, Workplace};
+
+/// The actor that a definition describes.
+pub fn actor(
+    definition: &ActorDefinition,
+    ambient: &Ambient,
+    supervisor: &Supervisor,
+) -> Arc<dyn Actor> {
+    match &definition.kind {
+        ActorKind::Command(line) => Arc::new(CommandActor::new(
+            (**line).clone(),
+            ambient.clone(),
+            supervisor.clone(),
+        )),
+        ActorKind::Human { timeout } => Arc::new(HumanActor { timeout: *timeout }),
+    }
+}
 
 /// Whoever can do the work of a plan's phase.
 ///

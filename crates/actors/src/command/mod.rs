@@ -1,0 +1,346 @@
+//! An actor that is a program: started in the sandbox with its assignment, listened to while it works, and
+//! judged by how it ended.
+//!
+//! What is said on the way is hidden where it is a secret, bounded where it is long, and kept in full in
+//! the run's transcript. Nothing here looks at what changed in the sandbox.
+
+mod desk;
+mod environment;
+mod lines;
+mod reach;
+mod teller;
+mod transcript;
+mod verdict;
+mod words;
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use plan::actor::{CommandLine, Output, Stdin};
+use plan::stage::Category;
+use sandbox::{Confinement, Ending, Errand, Isolated, Running, SandboxError, Supervisor};
+
+use crate::excerpt::{Excerpt, one_line};
+use crate::secrets::Secrets;
+use crate::stream::{Heard, Said, Stream};
+use crate::{
+    Actor, Ambient, Assignment, Outcome, Progress, Report, Usage, Workplace, program, report_file,
+};
+use desk::Desk;
+use environment::Environment;
+use lines::Lines;
+use teller::Teller;
+use transcript::Transcript;
+use verdict::{Cut, Evidence};
+use words::Form;
+
+/// How often a run is looked at: whether it shall end, and what is to be told of it.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Starts a program.
+pub struct CommandActor {
+    line: CommandLine,
+    ambient: Ambient,
+    supervisor: Supervisor,
+}
+
+impl CommandActor {
+    /// An actor that starts this program, supervised.
+    pub fn new(line: CommandLine, ambient: Ambient, supervisor: Supervisor) -> Self {
+        Self {
+            line,
+            ambient,
+            supervisor,
+        }
+    }
+
+    fn run(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Result<Report, Report> {
+        let Some(form) = Form::choose(&self.line, assignment, workplace.strategy_wanted) else {
+            return Ok(Report::of(Outcome::Done));
+        };
+        if workplace.stop.is_asked() {
+            return Ok(Report::of(Outcome::Stopped));
+        }
+        if !workplace.run.is_absolute() {
+            return Err(lacking(
+                "a program needs a directory for its run".to_owned(),
+            ));
+        }
+        let transcript = Transcript::start(&workplace.run.join("transcript.jsonl"));
+        let mut transcript = transcript.map_err(|error| unusable(workplace, &error))?;
+        let report = self.run_in(&form, assignment, workplace, &mut transcript)?;
+        match form.without_conversation(&self.line, assignment) {
+            Some(afresh) if is_forgotten(&report) => {
+                transcript.note("the conversation cannot be gone on with: it is started afresh");
+                self.run_in(&afresh, assignment, workplace, &mut transcript)
+            }
+            Some(_) | None => Ok(report),
+        }
+    }
+
+    fn run_in(
+        &self,
+        form: &Form<'_>,
+        assignment: &Assignment,
+        workplace: &Workplace<'_>,
+        transcript: &mut Transcript,
+    ) -> Result<Report, Report> {
+        let desk = Desk::lay(&workplace.run, assignment, &form.prompt)
+            .map_err(|error| unusable(workplace, &error))?;
+        let first = assignment.sandboxes.first();
+        let directory = first.map_or(desk.tmp.as_path(), |sandbox| sandbox.path.as_path());
+        let mut words = form.words(directory).map_err(lacking)?;
+        let named = words.first().cloned().unwrap_or_default();
+        let program = self.find(&named, directory)?;
+        let place = (assignment, workplace, &desk);
+        let confinement = reach::confinement(&self.line, &self.ambient, &program, place);
+        words[0] = program.into_os_string();
+        let environment = Environment::of(&self.line, &self.ambient, assignment, &desk);
+        let errand = Errand {
+            command: words,
+            directory: directory.to_owned(),
+            environment: environment.variables,
+            input: match self.line.stdin {
+                Stdin::Assignment => Some(desk.assignment.clone()),
+                Stdin::Prompt => Some(desk.prompt.clone()),
+                Stdin::None => None,
+            },
+            confinement,
+            locks: workplace.locks.clone(),
+        };
+
+        let secrets = &environment.secrets;
+        let ear = Ear::new(self.line.output, secrets, transcript, workplace);
+        let (ending, cut) = self.attend(&errand, &ear, workplace)?;
+        let (heard, errors) = ear.end();
+        let report = report_file::read(&desk.report, secrets);
+        let mut judged = verdict::judge(Evidence {
+            program: named.to_string_lossy().into_owned(),
+            phase: assignment.phase,
+            cut,
+            ended: ending.ended,
+            heard,
+            errors,
+            report,
+        });
+        if let Outcome::Failed { message, .. } = &mut judged.outcome {
+            *message = secrets.hide(message).into_owned();
+        }
+        Ok(judged)
+    }
+
+    fn find(&self, named: &OsStr, directory: &Path) -> Result<PathBuf, Report> {
+        program::find(named, self.ambient.path(), Some(directory)).ok_or_else(|| {
+            let named = Path::new(named);
+            lacking(match named.components().count() {
+                0 | 1 => format!(
+                    "`{}` is not installed: no directory of PATH has such a program; install it, or \
+                     work with another actor",
+                    named.display()
+                ),
+                _ => format!("`{}` is not there, or not a program", named.display()),
+            })
+        })
+    }
+
+    /// Starts the program and stays until nothing of it is left.
+    fn attend(
+        &self,
+        errand: &Errand,
+        ear: &Ear<'_>,
+        workplace: &Workplace<'_>,
+    ) -> Result<(Ending, Option<Cut>), Report> {
+        let isolation = match errand.confinement {
+            Confinement::Off => Isolated::Off,
+            Confinement::WherePossible(_) | Confinement::Required(_) => sandbox::offered(),
+        };
+        let began = Instant::now();
+        let unsupervised = |error: SandboxError| {
+            Report::failed(
+                Category::Internal,
+                format!("it cannot be supervised: {error}"),
+            )
+        };
+        let mut running = self.supervisor.start(errand).map_err(unsupervised)?;
+        (workplace.progress)(Progress::Began {
+            isolation: isolation.to_string(),
+        });
+        let limit = self.limit(workplace);
+        let stopper = running.stopper();
+        let output = running.take_output();
+        let mut cut = None;
+        let ending = std::thread::scope(|threads| {
+            if let Some((output, errors)) = output {
+                threads.spawn(|| ear.listen(Pipe::Output, output));
+                threads.spawn(|| ear.listen(Pipe::Errors, errors));
+            }
+            let (tell, told) = channel();
+            threads.spawn(move || tell.send(Running::wait(running)));
+            loop {
+                match told.recv_timeout(TICK) {
+                    Ok(ending) => return Some(ending),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                ear.teller.tick();
+                if cut.is_none() {
+                    cut = due(began, limit, workplace);
+                    if cut.is_some() {
+                        stopper.stop();
+                    }
+                }
+            }
+        });
+        match ending {
+            Some(Ok(ending)) => Ok((ending, cut)),
+            Some(Err(error)) => Err(Report::failed(
+                Category::Transient,
+                format!("its supervisor ended: {error}"),
+            )),
+            None => Err(Report::failed(Category::Internal, "nobody waited for it")),
+        }
+    }
+
+    /// The shorter of what the definition allows and what this run has.
+    fn limit(&self, workplace: &Workplace<'_>) -> Option<Duration> {
+        let own = self.line.timeout.map(|timeout| {
+            let micros = u64::try_from(timeout.0).unwrap_or(0);
+            Duration::from_micros(micros)
+        });
+        own.into_iter().chain(workplace.time).min()
+    }
+}
+
+impl Actor for CommandActor {
+    fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report {
+        self.run(assignment, workplace)
+            .unwrap_or_else(|report| report)
+    }
+
+    fn strategizes(&self) -> bool {
+        self.line.strategize.is_some()
+    }
+}
+
+/// Why the program has to end now, if it has to.
+fn due(began: Instant, limit: Option<Duration>, workplace: &Workplace<'_>) -> Option<Cut> {
+    if workplace.stop.is_asked() {
+        return Some(Cut::Stopped);
+    }
+    limit
+        .filter(|limit| began.elapsed() >= *limit)
+        .map(Cut::TimedOut)
+}
+
+/// Did it fail before it did anything? So it does where it does not know the conversation any more.
+fn is_forgotten(report: &Report) -> bool {
+    let Outcome::Failed { category, .. } = report.outcome else {
+        return false;
+    };
+    category == Category::Actor && report.summary.is_none() && report.usage == Usage::default()
+}
+
+fn unusable(workplace: &Workplace<'_>, error: &io::Error) -> Report {
+    let place = workplace.run.display();
+    lacking(format!(
+        "the directory of the run cannot be used ({place}): {error}"
+    ))
+}
+
+fn lacking(message: String) -> Report {
+    Report::failed(Category::Resource, message)
+}
+
+/// Which of its outputs a program writes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pipe {
+    Output,
+    Errors,
+}
+
+/// Listens to both outputs of a program at once.
+struct Ear<'a> {
+    output: Output,
+    secrets: &'a Secrets,
+    teller: Teller<'a>,
+    memory: Mutex<Memory<'a>>,
+}
+
+struct Memory<'a> {
+    stream: Stream,
+    errors: Excerpt,
+    transcript: &'a mut Transcript,
+}
+
+impl<'a> Ear<'a> {
+    fn new(
+        output: Output,
+        secrets: &'a Secrets,
+        transcript: &'a mut Transcript,
+        workplace: &'a Workplace<'_>,
+    ) -> Self {
+        Self {
+            output,
+            secrets,
+            teller: Teller::new(workplace.progress),
+            memory: Mutex::new(Memory {
+                stream: Stream::new(output),
+                errors: Excerpt::default(),
+                transcript,
+            }),
+        }
+    }
+
+    fn listen(&self, pipe: Pipe, reader: impl Read) {
+        let mut lines = Lines::new(reader, self.secrets.longest());
+        // A pipe that cannot be read is at its end: how the program ended is told elsewhere.
+        while let Ok(Some(line)) = lines.next() {
+            let line = self.secrets.hide_in_line(&line);
+            for said in self.take(pipe, &line, lines.is_drained()) {
+                self.teller.tell(match said {
+                    // What was written otherwise in the line is readable now.
+                    Said::Step(step) => Said::Step(self.secrets.hide(&step).into_owned()),
+                    said @ Said::Used(_) => said,
+                });
+            }
+        }
+    }
+
+    fn take(&self, pipe: Pipe, line: &str, is_drained: bool) -> Vec<Said> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = match pipe {
+            Pipe::Output => {
+                memory.transcript.record("stdout", line);
+                memory.stream.line(line)
+            }
+            Pipe::Errors => {
+                memory.transcript.record("stderr", line);
+                memory.errors.push(line);
+                memory.errors.push("\n");
+                let is_shown = self.output == Output::Text;
+                let step = one_line(line).filter(|_| is_shown);
+                step.map(Said::Step).into_iter().collect()
+            }
+        };
+        if is_drained {
+            memory.transcript.flush();
+        }
+        said
+    }
+
+    fn end(self) -> (Heard, Excerpt) {
+        self.teller.end();
+        let memory = self.memory.into_inner();
+        let memory = memory.unwrap_or_else(PoisonError::into_inner);
+        memory.transcript.flush();
+        let mut heard = memory.stream.end();
+        let hide = |text: String| self.secrets.hide(&text).into_owned();
+        heard.answer = heard.answer.map(hide);
+        heard.failure = heard.failure.map(hide);
+        (heard, memory.errors)
+    }
+}

@@ -1,0 +1,216 @@
+//! What a confined program reaches besides the system: its sandboxes, what it was given, its own
+//! configuration, and the tools people install for themselves.
+//!
+//! Deliberately absent: the home directory as a whole, and files in it that hold what others are trusted
+//! with, such as cargo's credentials or git's.
+
+use std::path::{Path, PathBuf};
+
+use plan::actor::{CommandLine, Isolation};
+use sandbox::{Confinement, Reach};
+
+use super::desk::Desk;
+use crate::{Ambient, Assignment, Workplace};
+
+/// Tools in a home directory, and the settings that builds and git need.
+const TOOLS: &[&str] = &[
+    ".asdf",
+    ".bun",
+    ".cargo/bin",
+    ".cargo/config.toml",
+    ".cargo/env",
+    ".cargo/git",
+    ".cargo/registry",
+    ".config/git/attributes",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".deno",
+    ".gitconfig",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".npm",
+    ".nvm",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".sdkman",
+    ".volta",
+    "go",
+];
+
+pub(super) fn confinement(
+    line: &CommandLine,
+    ambient: &Ambient,
+    program: &Path,
+    (assignment, workplace, desk): (&Assignment, &Workplace<'_>, &Desk),
+) -> Confinement {
+    if line.isolation == Isolation::Off {
+        return Confinement::Off;
+    }
+    let fence = Fence::of(ambient);
+    let named = |paths: &[String]| -> Vec<PathBuf> {
+        let paths = paths.iter().filter_map(|path| ambient.expand(path));
+        paths.collect()
+    };
+
+    let mut writable: Vec<PathBuf> = assignment
+        .sandboxes
+        .iter()
+        .map(|sandbox| sandbox.path.clone())
+        .collect();
+    writable.extend([desk.out.clone(), desk.tmp.clone()]);
+    writable.extend(fence.allowed(named(&line.writable)));
+
+    let mut readable = workplace.readable.clone();
+    readable.extend([desk.assignment.clone(), desk.prompt.clone()]);
+    let mut tools: Vec<PathBuf> = std::env::split_paths(ambient.path()).collect();
+    tools.extend(package(program, ambient.home.as_deref()));
+    if let Some(home) = &ambient.home {
+        tools.extend(TOOLS.iter().map(|tool| home.join(tool)));
+    }
+    tools.extend(named(&line.readable));
+    readable.extend(fence.allowed(tools));
+
+    let reach = Reach { writable, readable };
+    match line.isolation {
+        Isolation::Required => Confinement::Required(reach),
+        Isolation::WherePossible | Isolation::Off => Confinement::WherePossible(reach),
+    }
+}
+
+/// What belongs to a program that may be only a link to where it was installed.
+fn package(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let Ok(real) = program.canonicalize() else {
+        return Vec::new();
+    };
+    let mut package: Vec<PathBuf> = real.parent().map(Path::to_owned).into_iter().collect();
+    // A package of node's needs those beside it.
+    let modules = real
+        .ancestors()
+        .filter(|path| path.file_name() == Some("node_modules".as_ref()));
+    package.extend(modules.last().map(Path::to_owned));
+    // What lies beside `bin` belongs to it, unless it is a place for all sorts of things, as `~/.local` is.
+    if let Some(prefix) = real
+        .parent()
+        .filter(|bin| bin.ends_with("bin"))
+        .and_then(Path::parent)
+    {
+        let is_shared = home.is_some_and(|home| prefix == home || prefix.parent() == Some(home));
+        if !is_shared {
+            package.push(prefix.to_owned());
+        }
+    }
+    package
+}
+
+/// Keeps paths out of what is out of reach.
+struct Fence {
+    closed: Vec<PathBuf>,
+    home: Option<PathBuf>,
+}
+
+impl Fence {
+    fn of(ambient: &Ambient) -> Self {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        Self {
+            closed: ambient.out_of_reach.iter().map(real).collect(),
+            home: ambient.home.as_ref().map(real),
+        }
+    }
+
+    /// Those of the paths that are there, wherever links lead, and neither hold what is closed nor lie in
+    /// it, nor hold the whole home directory.
+    fn allowed(&self, paths: Vec<PathBuf>) -> impl Iterator<Item = PathBuf> {
+        paths
+            .into_iter()
+            .filter(|path| path.is_absolute())
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| {
+                let is_closed =
+                    |closed: &PathBuf| closed.starts_with(path) || path.starts_with(closed);
+                let holds_home = |home: &PathBuf| home.starts_with(path);
+                !self.closed.iter().any(is_closed) && !self.home.as_ref().is_some_and(holds_home)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn neither_the_home_nor_what_is_closed_nor_a_link_to_them_is_let_through() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().canonicalize().unwrap().join("home");
+        let ours = home.join(".local/share/planwright");
+        for path in [
+            ".local/share/planwright/sandboxes",
+            ".local/bin",
+            "tools",
+            ".claude",
+        ] {
+            fs::create_dir_all(home.join(path)).unwrap();
+        }
+        symlink(&ours, home.join("innocent")).unwrap();
+        let fence = Fence::of(&Ambient {
+            environment: Vec::new(),
+            home: Some(home.clone()),
+            out_of_reach: vec![ours.clone()],
+        });
+        let given = [
+            "/",
+            "relative",
+            home.to_str().unwrap(),
+            ours.to_str().unwrap(),
+            ours.join("sandboxes").to_str().unwrap(),
+            home.join(".local").to_str().unwrap(),
+            home.join("innocent").to_str().unwrap(),
+            home.join("missing").to_str().unwrap(),
+            home.join(".local/bin").to_str().unwrap(),
+            home.join(".claude").to_str().unwrap(),
+        ]
+        .map(PathBuf::from);
+        let allowed: Vec<PathBuf> = fence.allowed(given.into()).collect();
+        assert_eq!(allowed, [home.join(".local/bin"), home.join(".claude")]);
+    }
+
+    #[test]
+    fn a_program_brings_what_it_was_installed_with() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().canonicalize().unwrap();
+        let real = home.join(".nvm/v22/lib/node_modules/@a/agent/cli.js");
+        let bin = home.join(".nvm/v22/bin");
+        fs::create_dir_all(real.parent().unwrap()).unwrap();
+        fs::create_dir_all(&bin).unwrap();
+        fs::write(&real, "").unwrap();
+        symlink(&real, bin.join("agent")).unwrap();
+        let brought = package(&bin.join("agent"), Some(&home));
+        assert!(
+            brought.contains(&home.join(".nvm/v22/lib/node_modules")),
+            "{brought:?}"
+        );
+
+        for (program, prefix, expected) in [
+            (".local/bin/a", ".local", false),
+            ("tools/b/bin/a", "tools/b", true),
+        ] {
+            let program = home.join(program);
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            fs::write(&program, "").unwrap();
+            let brought = package(&program, Some(&home));
+            assert_eq!(
+                brought.contains(&home.join(prefix)),
+                expected,
+                "{brought:?}"
+            );
+        }
+    }
+}

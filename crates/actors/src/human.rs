@@ -1,0 +1,62 @@
+//! A person as an actor: asked, and done once they answered.
+
+use plan::time::Span;
+use plan::{Phase, PlanId};
+
+use crate::{Actor, Assignment, Outcome, Report, Workplace};
+
+/// Asks a person.
+#[derive(Debug, Clone, Default)]
+pub struct HumanActor {
+    /// How long they have to answer.
+    pub timeout: Option<Span>,
+}
+
+impl Actor for HumanActor {
+    /// The answers of an assignment are those since its phase was entered, so the last is to this.
+    fn work(&self, assignment: &Assignment, _workplace: &Workplace<'_>) -> Report {
+        match assignment.answers.last() {
+            Some(answer) => Report {
+                summary: Some(answer.text.clone()),
+                ..Report::of(Outcome::Done)
+            },
+            None => Report::of(Outcome::Asks {
+                question: question(assignment),
+                patience: self.timeout,
+            }),
+        }
+    }
+}
+
+fn question(assignment: &Assignment) -> String {
+    let goal = assignment.goal.trim();
+    let plan = shell(assignment.plan);
+    let mut text = match (assignment.phase, assignment.read_only) {
+        (Phase::Strategize, _) => {
+            format!("How shall this be done? {goal}\nAnswer with the strategy.")
+        }
+        (Phase::Execute | Phase::Apply, true) => {
+            format!("What is the result? {goal}\nLook around with `{plan}` and answer with it.")
+        }
+        (Phase::Execute | Phase::Apply, false) => format!(
+            "Please do this: {goal}\nWork in the sandbox (`{plan}`) and answer with what you did when \
+             it is done."
+        ),
+    };
+    if assignment.revises
+        && let Some(feedback) = assignment.feedback.last()
+    {
+        text += &format!("\nIt was sent back with: {}", feedback.text.trim());
+    }
+    if !assignment.conflicts.is_empty() {
+        text += &format!(
+            "\nSolve the conflicts in: {}",
+            assignment.conflicts.join(", ")
+        );
+    }
+    text
+}
+
+fn shell(plan: PlanId) -> String {
+    format!("planwright shell {plan}")
+}

@@ -1,0 +1,413 @@
+//! The well-known agents, as actors that need no definition: how each is run without a terminal.
+//!
+//! An agent works in a private copy whose result is reviewed before it lands, so each is run in the mode
+//! that does not ask. The prompt goes in through standard input where the agent reads it there: it is then
+//! of any length, and no list of processes shows it.
+//!
+//! Deliberately absent: models, budgets and the like. They are the agent's own configuration, which it
+//! reads as always; whoever wants another copies the preset (`actor show NAME`) and changes it.
+
+use std::sync::LazyLock;
+
+use plan::ActorDefinition;
+use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
+
+/// Every preset, by name.
+pub fn presets() -> &'static [ActorDefinition] {
+    static ALL: LazyLock<Vec<ActorDefinition>> =
+        LazyLock::new(|| KNOWN.iter().map(Known::definition).collect());
+    &ALL
+}
+
+/// The preset of this name, without a namespace.
+pub fn preset(name: &str) -> Option<ActorDefinition> {
+    presets()
+        .iter()
+        .find(|definition| definition.name.to_string() == name)
+        .cloned()
+}
+
+/// A preset in the words of its table.
+struct Known {
+    name: &'static str,
+    description: &'static str,
+    command: &'static [&'static str],
+    strategize: &'static [&'static str],
+    resume: &'static [&'static str],
+    stdin: Stdin,
+    output: Output,
+    env: &'static [&'static str],
+    set_env: &'static [(&'static str, &'static str)],
+    writable: &'static [&'static str],
+    readable: &'static [&'static str],
+}
+
+impl Known {
+    fn definition(&self) -> ActorDefinition {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let some = |given: &[&str]| (!given.is_empty()).then(|| words(given));
+        let set_env = self.set_env.iter();
+        ActorDefinition {
+            name: self.name.parse().expect("BUG: a preset has no name"),
+            description: Some(self.description.to_owned()),
+            kind: ActorKind::Command(Box::new(CommandLine {
+                command: words(self.command),
+                strategize: some(self.strategize),
+                resume: some(self.resume),
+                stdin: self.stdin,
+                output: self.output,
+                env: words(self.env),
+                set_env: set_env
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+                writable: words(self.writable),
+                readable: words(self.readable),
+                timeout: None,
+                isolation: Isolation::WherePossible,
+            })),
+        }
+    }
+}
+
+static KNOWN: &[Known] = &[
+    Known {
+        name: "aider",
+        description: "Aider",
+        command: &[
+            "aider",
+            "--yes-always",
+            "--no-auto-commits",
+            "--no-check-update",
+            "--no-pretty",
+            "--no-stream",
+            "--message",
+            "{prompt}",
+        ],
+        strategize: &[
+            "aider",
+            "--chat-mode",
+            "ask",
+            "--yes-always",
+            "--no-auto-commits",
+            "--no-check-update",
+            "--no-pretty",
+            "--no-stream",
+            "--message",
+            "{prompt}",
+        ],
+        resume: &[],
+        stdin: Stdin::None,
+        output: Output::Text,
+        env: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "OPENAI_API_BASE",
+            "GEMINI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "DEEPSEEK_API_KEY",
+        ],
+        set_env: &[],
+        writable: &["~/.aider"],
+        readable: &["~/.aider.conf.yml", "~/.aider.model.settings.yml"],
+    },
+    Known {
+        name: "amp",
+        description: "Amp, by Sourcegraph",
+        command: &[
+            "amp",
+            "--dangerously-allow-all",
+            "--stream-json",
+            "--execute",
+        ],
+        strategize: &[],
+        resume: &[
+            "amp",
+            "threads",
+            "continue",
+            "{session}",
+            "--dangerously-allow-all",
+            "--stream-json",
+            "--execute",
+        ],
+        stdin: Stdin::Prompt,
+        output: Output::ClaudeJson,
+        env: &["AMP_API_KEY", "AMP_URL"],
+        set_env: &[],
+        writable: &[
+            "~/.amp",
+            "~/.config/amp",
+            "~/.local/share/amp",
+            "~/.cache/amp",
+        ],
+        readable: &[],
+    },
+    // As root it starts only where IS_SANDBOX says that it is in one. That is for the person to say, not
+    // for a preset, because no run is known to be confined beforehand.
+    //
+    // In plan mode it would wait for somebody to let it out of it; without that tool it answers.
+    Known {
+        name: "claude",
+        description: "Claude Code, by Anthropic",
+        command: &[
+            "claude",
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--permission-mode",
+            "bypassPermissions",
+        ],
+        strategize: &[
+            "claude",
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--disallowedTools",
+            "ExitPlanMode",
+            "--verbose",
+            "--permission-mode",
+            "plan",
+        ],
+        resume: &[
+            "claude",
+            "--print",
+            "--resume",
+            "{session}",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--permission-mode",
+            "bypassPermissions",
+        ],
+        stdin: Stdin::Prompt,
+        output: Output::ClaudeJson,
+        env: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "IS_SANDBOX",
+        ],
+        set_env: &[],
+        writable: &["~/.claude", "~/.claude.json", "~/.cache/claude"],
+        readable: &["~/.local/share/claude"],
+    },
+    // Its own sandbox mounts file systems, which a confined program cannot: every command it runs would
+    // fail, also in its read-only mode. So it has no command of its own for strategize.
+    Known {
+        name: "codex",
+        description: "Codex, by OpenAI",
+        command: &[
+            "codex",
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "-",
+        ],
+        strategize: &[],
+        resume: &[
+            "codex",
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "resume",
+            "{session}",
+            "-",
+        ],
+        stdin: Stdin::Prompt,
+        output: Output::CodexJson,
+        env: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"],
+        set_env: &[],
+        writable: &["~/.codex"],
+        readable: &[],
+    },
+    Known {
+        name: "copilot",
+        description: "GitHub Copilot CLI",
+        command: &[
+            "copilot",
+            "--allow-all-tools",
+            "--no-ask-user",
+            "-s",
+            "-p",
+            "{prompt}",
+        ],
+        strategize: &[],
+        resume: &[],
+        stdin: Stdin::None,
+        output: Output::Text,
+        env: &["COPILOT_GITHUB_TOKEN"],
+        set_env: &[],
+        writable: &["~/.copilot"],
+        readable: &[],
+    },
+    // It asks nothing when run like this, and keeps what it needs in a `.crush` that git ignores.
+    Known {
+        name: "crush",
+        description: "Crush, by Charm",
+        command: &["crush", "run", "--quiet"],
+        strategize: &[],
+        resume: &[],
+        stdin: Stdin::Prompt,
+        output: Output::Text,
+        env: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENROUTER_API_KEY",
+        ],
+        set_env: &[],
+        writable: &["~/.config/crush", "~/.local/share/crush"],
+        readable: &[],
+    },
+    // Its stream has the shape of Claude Code's.
+    Known {
+        name: "cursor-agent",
+        description: "Cursor's agent",
+        command: &[
+            "cursor-agent",
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--force",
+            "--trust",
+            "{prompt}",
+        ],
+        strategize: &[
+            "cursor-agent",
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--mode",
+            "plan",
+            "--trust",
+            "{prompt}",
+        ],
+        resume: &[
+            "cursor-agent",
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--force",
+            "--trust",
+            "--resume",
+            "{session}",
+            "{prompt}",
+        ],
+        stdin: Stdin::None,
+        output: Output::ClaudeJson,
+        env: &["CURSOR_API_KEY"],
+        set_env: &[],
+        writable: &["~/.cursor", "~/.config/cursor"],
+        readable: &["~/.local/share/cursor-agent"],
+    },
+    Known {
+        name: "gemini",
+        description: "Gemini CLI, by Google",
+        command: &["gemini", "--approval-mode", "yolo"],
+        strategize: &["gemini", "--approval-mode", "plan"],
+        resume: &[],
+        stdin: Stdin::Prompt,
+        output: Output::Text,
+        env: &[
+            "GEMINI_API_KEY",
+            "GOOGLE_API_KEY",
+            "GOOGLE_CLOUD_PROJECT",
+            "GOOGLE_CLOUD_LOCATION",
+            "GOOGLE_GENAI_USE_VERTEXAI",
+        ],
+        // In a directory it was never told to trust it would ask after all.
+        set_env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+        writable: &["~/.gemini"],
+        readable: &[],
+    },
+    Known {
+        name: "goose",
+        description: "Goose, by Block",
+        command: &["goose", "run", "--no-session", "--instructions", "-"],
+        strategize: &[],
+        resume: &[],
+        stdin: Stdin::Prompt,
+        output: Output::Text,
+        env: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GOOGLE_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GOOSE_PROVIDER",
+            "GOOSE_MODEL",
+        ],
+        set_env: &[("GOOSE_MODE", "auto")],
+        writable: &[
+            "~/.config/goose",
+            "~/.local/share/goose",
+            "~/.local/state/goose",
+        ],
+        readable: &[],
+    },
+    // Run like this it rejects what it would ask about elsewhere, which is little.
+    Known {
+        name: "opencode",
+        description: "OpenCode",
+        command: &["opencode", "run"],
+        strategize: &["opencode", "run", "--agent", "plan"],
+        resume: &[],
+        stdin: Stdin::Prompt,
+        output: Output::Text,
+        env: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENROUTER_API_KEY",
+        ],
+        set_env: &[],
+        writable: &[
+            "~/.config/opencode",
+            "~/.local/share/opencode",
+            "~/.local/state/opencode",
+            "~/.cache/opencode",
+        ],
+        readable: &["~/.opencode"],
+    },
+    // Its stream has the shape of Claude Code's.
+    Known {
+        name: "qwen",
+        description: "Qwen Code, by Alibaba",
+        command: &[
+            "qwen",
+            "--output-format",
+            "stream-json",
+            "--approval-mode",
+            "yolo",
+        ],
+        strategize: &[
+            "qwen",
+            "--output-format",
+            "stream-json",
+            "--approval-mode",
+            "plan",
+        ],
+        resume: &[
+            "qwen",
+            "--resume",
+            "{session}",
+            "--output-format",
+            "stream-json",
+            "--approval-mode",
+            "yolo",
+        ],
+        stdin: Stdin::Prompt,
+        output: Output::ClaudeJson,
+        env: &[
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+            "OPENAI_MODEL",
+            "DASHSCOPE_API_KEY",
+        ],
+        set_env: &[],
+        writable: &["~/.qwen"],
+        readable: &[],
+    },
+];

@@ -1,0 +1,245 @@
+//! An assignment as a text for an agent that reads prose: the task first, then what to do now, then what
+//! is known. What there is nothing to say about is left out.
+
+use std::fmt::Write;
+
+use plan::Phase;
+use plan::decision::DecisionKind;
+
+use crate::{Assignment, Finding};
+
+/// The whole assignment, for an agent that knows nothing of it yet.
+pub fn prompt(assignment: &Assignment) -> String {
+    let mut text = String::new();
+    section(&mut text, "Task", &assignment.goal);
+    if let Some(description) = &assignment.description {
+        paragraph(&mut text, description);
+    }
+    arguments(&mut text, assignment);
+    section(&mut text, "What to do now", instructions(assignment));
+    sandboxes(&mut text, assignment);
+    current(&mut text, assignment);
+    strategy(&mut text, assignment);
+    rules(&mut text, assignment);
+    let earlier = match assignment.feedback.split_last() {
+        Some((_, earlier)) if assignment.revises => earlier,
+        _ => &assignment.feedback,
+    };
+    findings(&mut text, "Said about earlier results", earlier);
+    findings(
+        &mut text,
+        "Answers to earlier questions",
+        &assignment.answers,
+    );
+    findings(&mut text, "What happened before", &assignment.findings);
+    closing(&mut text, assignment);
+    text
+}
+
+/// What is new, for an agent that goes on with a conversation in which it worked on this before.
+pub fn prompt_to_resume(assignment: &Assignment) -> String {
+    let mut text = String::new();
+    section(&mut text, "Task, as before", &assignment.goal);
+    section(&mut text, "What to do now", instructions(assignment));
+    paragraph(
+        &mut text,
+        "Go on from the files as they are now; they may differ from what you remember.",
+    );
+    sandboxes(&mut text, assignment);
+    current(&mut text, assignment);
+    if !assignment.revises {
+        strategy(&mut text, assignment);
+        let last = |found: &[Finding]| found.last().cloned().into_iter().collect::<Vec<_>>();
+        findings(
+            &mut text,
+            "Answer to your question",
+            &last(&assignment.answers),
+        );
+        findings(
+            &mut text,
+            "How the last attempt ended",
+            &last(&assignment.findings),
+        );
+    }
+    rules(&mut text, assignment);
+    closing(&mut text, assignment);
+    text
+}
+
+fn instructions(assignment: &Assignment) -> &'static str {
+    match (assignment.phase, assignment.read_only) {
+        (Phase::Strategize, _) => {
+            "Work out how to do the task. Read what you need, but do not change any file: changes made now \
+             are thrown away. Your last message is the strategy that the task will be carried out by: say \
+             what to change, where, in which order, and how to tell that it works."
+        }
+        (Phase::Execute | Phase::Apply, true) => {
+            "Answer the task by reading. Do not change any file: nothing you change is kept. Your last \
+             message is the result."
+        }
+        (Phase::Execute | Phase::Apply, false) => {
+            "Do the task. Change the files in the current directory, which is a private copy: what you \
+             leave in them is the result, and a person reviews it before it is brought in. You need not \
+             commit. Do not ask whether to go on. End with a short summary of what you changed."
+        }
+    }
+}
+
+/// What this run is for, where it is not simply the task.
+fn current(text: &mut String, assignment: &Assignment) {
+    if assignment.revises
+        && let Some(feedback) = assignment.feedback.last()
+    {
+        section(text, "Your result was sent back with this", &feedback.text);
+        paragraph(
+            text,
+            "The current directory holds that result. Change it accordingly and leave the rest as it is.",
+        );
+    }
+    if !assignment.conflicts.is_empty() {
+        section(
+            text,
+            "Conflicts to solve",
+            "What the target became meanwhile was merged into these files. Solve every conflict in them \
+             so that both sides' intent holds, and leave no conflict marker:",
+        );
+        list(text, assignment.conflicts.iter().map(String::as_str));
+    }
+    if !assignment.dropped.is_empty() {
+        section(
+            text,
+            "Leave these alone",
+            "A person took your changes to these paths out. Do not change them again:",
+        );
+        list(text, assignment.dropped.iter().map(String::as_str));
+    }
+}
+
+fn arguments(text: &mut String, assignment: &Assignment) {
+    let arguments = assignment
+        .arguments
+        .iter()
+        .map(|(name, value)| match value.to_json() {
+            serde_json::Value::String(value) => format!("{name}: {value}"),
+            value => format!("{name}: {value}"),
+        });
+    list(
+        text,
+        arguments.collect::<Vec<_>>().iter().map(String::as_str),
+    );
+}
+
+/// With one there is nothing to say: it is the current directory.
+fn sandboxes(text: &mut String, assignment: &Assignment) {
+    if assignment.sandboxes.len() < 2 {
+        return;
+    }
+    paragraph(text, "The task is about several directories:");
+    let lines: Vec<String> = assignment
+        .sandboxes
+        .iter()
+        .map(|sandbox| format!("{}: {}", sandbox.resource, sandbox.path.display()))
+        .collect();
+    list(text, lines.iter().map(String::as_str));
+}
+
+fn strategy(text: &mut String, assignment: &Assignment) {
+    let chosen: Vec<&str> = assignment
+        .strategy
+        .iter()
+        .filter(|node| match node.kind {
+            // The task, the rules and what people said are told in places of their own.
+            DecisionKind::PromptDefinition
+            | DecisionKind::InvariantEnforced
+            | DecisionKind::UserIntervention => false,
+            DecisionKind::StrategyChoice
+            | DecisionKind::ResourceSelection
+            | DecisionKind::ImplementationChoice
+            | DecisionKind::ToolInvocation
+            | DecisionKind::ErrorRecovery
+            | DecisionKind::ValidationResponse => true,
+        })
+        .map(|node| node.choice.as_str().trim())
+        .filter(|choice| !choice.is_empty() && *choice != assignment.goal.trim())
+        .collect();
+    match chosen.as_slice() {
+        [] => {}
+        [one] => section(text, "Strategy decided on", one),
+        several => {
+            heading(text, "Strategy decided on");
+            list(text, several.iter().copied());
+        }
+    }
+}
+
+fn rules(text: &mut String, assignment: &Assignment) {
+    if assignment.rules.is_empty() {
+        return;
+    }
+    section(text, "Rules", "The result is checked against these:");
+    let lines: Vec<String> = assignment
+        .rules
+        .iter()
+        .map(|rule| {
+            let advice = if rule.advisory { " (advice)" } else { "" };
+            format!("{}: {}{advice}", rule.name, rule.says)
+        })
+        .collect();
+    list(text, lines.iter().map(String::as_str));
+}
+
+fn findings(text: &mut String, title: &str, found: &[Finding]) {
+    if found.is_empty() {
+        return;
+    }
+    heading(text, title);
+    let lines: Vec<String> = found
+        .iter()
+        .map(|finding| match finding.about.trim() {
+            "" => finding.text.clone(),
+            about => format!("{about}: {}", finding.text),
+        })
+        .collect();
+    list(text, lines.iter().map(String::as_str));
+}
+
+fn closing(text: &mut String, assignment: &Assignment) {
+    if let Some(seconds) = assignment.limits.seconds {
+        let limit = match seconds {
+            ..120 => format!("{seconds} seconds"),
+            _ => format!("{} minutes", seconds / 60),
+        };
+        paragraph(text, &format!("You have {limit}."));
+    }
+    paragraph(
+        text,
+        "Only if you cannot go on without a person's answer: write {\"outcome\": \"ask\", \"question\": \
+         \"…\"} to the file that the environment variable PLANWRIGHT_REPORT names, and end.",
+    );
+}
+
+fn section(text: &mut String, title: &str, says: &str) {
+    heading(text, title);
+    paragraph(text, says);
+}
+
+fn heading(text: &mut String, title: &str) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let _ = writeln!(text, "# {title}");
+}
+
+fn paragraph(text: &mut String, says: &str) {
+    let _ = writeln!(text, "\n{}", says.trim());
+}
+
+/// One item a line, the further lines of each set in.
+fn list<'a>(text: &mut String, items: impl Iterator<Item = &'a str>) {
+    for (place, item) in items.enumerate() {
+        if place == 0 {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "- {}", item.trim().replace('\n', "\n  "));
+    }
+}

@@ -1,0 +1,298 @@
+//! The report an actor may write down itself, instead of being judged by how it ended.
+//!
+//! It is read strictly: what cannot be understood is a failure that says why, whatever the exit code was.
+//! A wrapper that reports in vain must not look as if its actor had succeeded.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use plan::Text;
+use plan::decision::ReportedDecision;
+use plan::stage::Category;
+use rustix::fs::{Mode, OFlags};
+use serde::Deserialize;
+
+use crate::secrets::Secrets;
+use crate::stream::micros;
+use crate::{Outcome, Report, Usage};
+
+/// Longest report that is read.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// The report in a file, if there is one. A report that cannot be taken is a failure.
+pub(crate) fn read(path: &Path, secrets: &Secrets) -> Option<Report> {
+    let text = match load(path) {
+        Ok(text) => text?,
+        Err(why) => return Some(refused(&why)),
+    };
+    if text.trim().is_empty() {
+        return None;
+    }
+    Some(parse(&secrets.hide(&text)).unwrap_or_else(|why| refused(&why)))
+}
+
+fn refused(why: &str) -> Report {
+    Report::failed(
+        Category::Actor,
+        format!("the actor's report cannot be taken: {why}"),
+    )
+}
+
+/// The actor could put anything in the place of its report: a link to what it cannot read itself, or a
+/// pipe that nobody writes to. Neither is followed.
+fn load(path: &Path) -> Result<Option<String>, String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(rustix::io::Errno::LOOP) => return Err("it is a symbolic link".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err("it is larger than 1 MiB".to_owned());
+    }
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| "it is not UTF-8".to_owned())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    outcome: WrittenOutcome,
+    summary: Option<String>,
+    message: Option<String>,
+    category: Option<Category>,
+    question: Option<String>,
+    #[serde(default)]
+    decisions: Vec<ReportedDecision>,
+    #[serde(default)]
+    usage: WrittenUsage,
+    session: Option<String>,
+}
+
+#[derive(Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum WrittenOutcome {
+    Done,
+    Failed,
+    Ask,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenUsage {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    #[serde(default)]
+    cost_usd: f64,
+}
+
+fn parse(text: &str) -> Result<Report, String> {
+    let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    check_texts(&written)?;
+    let only_with =
+        |key: &str, outcome: &str| Err(format!("`{key}` goes with outcome `{outcome}`"));
+    if written.question.is_some() && written.outcome != WrittenOutcome::Ask {
+        return only_with("question", "ask");
+    }
+    if written.category.is_some() && written.outcome != WrittenOutcome::Failed {
+        return only_with("category", "failed");
+    }
+    if written.message.is_some() && written.outcome != WrittenOutcome::Failed {
+        return only_with("message", "failed");
+    }
+    if let Some(decision) = written
+        .decisions
+        .iter()
+        .find(|decision| !decision.kind.is_for_actors())
+    {
+        return Err(format!("`{}` is no decision an actor makes", decision.kind));
+    }
+    let outcome = match written.outcome {
+        WrittenOutcome::Done => Outcome::Done,
+        WrittenOutcome::Failed => Outcome::Failed {
+            category: written.category.unwrap_or(Category::Actor),
+            message: written
+                .message
+                .filter(|message| !message.trim().is_empty())
+                .ok_or("outcome `failed` needs a `message`")?,
+        },
+        WrittenOutcome::Ask => Outcome::Asks {
+            question: written
+                .question
+                .filter(|question| !question.trim().is_empty())
+                .ok_or("outcome `ask` needs a `question`")?,
+            patience: None,
+        },
+    };
+    let cost_micros = micros(written.usage.cost_usd).ok_or("`cost_usd` is no amount of money")?;
+    Ok(Report {
+        outcome,
+        summary: written.summary.filter(|summary| !summary.trim().is_empty()),
+        decisions: written.decisions,
+        usage: Usage {
+            input_tokens: written.usage.input_tokens,
+            output_tokens: written.usage.output_tokens,
+            cost_micros,
+        },
+        session: written.session.filter(|session| !session.is_empty()),
+    })
+}
+
+/// Every text is one that can be stored.
+fn check_texts(written: &Written) -> Result<(), String> {
+    let own = [
+        ("summary", &written.summary),
+        ("message", &written.message),
+        ("question", &written.question),
+        ("session", &written.session),
+    ];
+    let own = own
+        .into_iter()
+        .filter_map(|(key, text)| Some((key, text.as_ref()?)));
+    let decided = written.decisions.iter().flat_map(|decision| {
+        [&decision.question, &decision.choice]
+            .into_iter()
+            .chain(&decision.alternatives)
+            .chain(&decision.rationale)
+            .map(|text| ("decisions", text))
+    });
+    for (key, text) in own.chain(decided) {
+        if text.contains('\0') {
+            return Err(format!("`{key}` holds a NUL character"));
+        }
+        if text.len() > Text::MAX_BYTES {
+            return Err(format!("`{key}` is longer than 256 KiB"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn said(text: impl AsRef<[u8]>) -> Option<Report> {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("report.json");
+        fs::write(&path, text).unwrap();
+        read(&path, &Secrets::default())
+    }
+
+    #[track_caller]
+    fn bad(text: impl AsRef<[u8]>, why: &str) {
+        let report = said(text).unwrap();
+        let Outcome::Failed { category, message } = report.outcome else {
+            panic!("{report:?}");
+        };
+        assert_eq!(category, Category::Actor);
+        let told = message.strip_prefix("the actor's report cannot be taken: ");
+        assert!(told.unwrap().contains(why), "{message}");
+    }
+
+    #[test]
+    fn a_full_report_is_taken() {
+        let report = said(
+            r#"{"outcome": "done", "summary": "Did it.", "session": "s",
+                "usage": {"input_tokens": 5, "output_tokens": 6, "cost_usd": 0.25},
+                "decisions": [{"kind": "strategy_choice", "question": "How?", "choice": "So"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(report.outcome, Outcome::Done);
+        assert_eq!(report.summary.as_deref(), Some("Did it."));
+        assert_eq!(report.session.as_deref(), Some("s"));
+        assert_eq!(report.usage.cost_micros, 250_000);
+        assert_eq!(report.decisions[0].choice, "So");
+    }
+
+    #[test]
+    fn failures_and_questions_are_taken() {
+        let failed = said(r#"{"outcome": "failed", "message": "no net", "category": "transient"}"#);
+        assert_eq!(
+            failed.unwrap(),
+            Report::failed(Category::Transient, "no net")
+        );
+        let asks = said(r#"{"outcome": "ask", "question": "Which?"}"#).unwrap();
+        assert_eq!(
+            asks.outcome,
+            Outcome::Asks {
+                question: "Which?".into(),
+                patience: None
+            }
+        );
+    }
+
+    #[test]
+    fn no_report_is_none() {
+        assert!(read(Path::new("/nowhere/at/all"), &Secrets::default()).is_none());
+        assert!(said("").is_none());
+        assert!(said(" \n").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_a_failure_that_says_why() {
+        bad("done", "expected value at line 1 column 1");
+        bad("{}", "missing field `outcome`");
+        bad(r#"{"outcome": "well"}"#, "unknown variant `well`");
+        bad(
+            r#"{"outcome": "done", "sumary": "x"}"#,
+            "unknown field `sumary`",
+        );
+        bad(
+            r#"{"outcome": "done", "summary": 5}"#,
+            "invalid type: integer `5`",
+        );
+        bad(r#"{"outcome": "done"} trailing"#, "trailing characters");
+        bad(r#"{"outcome": "failed"}"#, "needs a `message`");
+        bad(r#"{"outcome": "ask"}"#, "needs a `question`");
+        bad(
+            r#"{"outcome": "done", "question": "?"}"#,
+            "`question` goes with outcome `ask`",
+        );
+        bad(r#"{"outcome": "done", "summary": "a\u0000b"}"#, "NUL");
+        bad(
+            r#"{"outcome": "done", "usage": {"cost_usd": -1}}"#,
+            "no amount of money",
+        );
+        bad(
+            r#"{"outcome": "done", "decisions": [{"kind": "user_intervention", "question": "", "choice": ""}]}"#,
+            "`user_intervention` is no decision an actor makes",
+        );
+        bad([0xff, 0xfe], "not UTF-8");
+        let large = format!(
+            r#"{{"outcome": "done", "summary": "{}"}}"#,
+            "x".repeat(300_000)
+        );
+        bad(large, "`summary` is longer than 256 KiB");
+        bad("x".repeat(1024 * 1024 + 1), "larger than 1 MiB");
+    }
+
+    #[test]
+    fn neither_links_nor_other_things_are_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let secret = place.path().join("secret");
+        fs::write(&secret, r#"{"outcome": "done"}"#).unwrap();
+        let path = place.path().join("report.json");
+        symlink(&secret, &path).unwrap();
+        let told = |report: Option<Report>| format!("{:?}", report.unwrap().outcome);
+        assert!(told(read(&path, &Secrets::default())).contains("symbolic link"));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(told(read(&path, &Secrets::default())).contains("not a file"));
+    }
+}

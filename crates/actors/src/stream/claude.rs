@@ -1,0 +1,163 @@
+//! The stream of `claude --print --output-format stream-json`, which Amp, Cursor and Qwen Code write too:
+//! `system`, `assistant`, `user` and, at the end, `result`.
+
+use serde_json::Value;
+
+use super::json::{Object, count, list, micros, object, text};
+use super::{Heard, Said, answer, step, step_with};
+use crate::Usage;
+
+/// What has to be remembered between lines.
+#[derive(Default)]
+pub(super) struct Claude {
+    /// The message the last line belonged to. A message comes in several lines, each with the same usage.
+    message: String,
+    /// Used before that message.
+    before: Usage,
+    /// The plan it asked leave to carry out, which is its answer then, whatever it says about it.
+    plan: Option<String>,
+}
+
+impl Claude {
+    pub(super) fn event(
+        &mut self,
+        kind: &str,
+        event: &Object,
+        heard: &mut Heard,
+        said: &mut Vec<Said>,
+    ) {
+        if let Some(session) = text(event, "session_id").filter(|session| !session.is_empty()) {
+            heard.session = Some(session.to_owned());
+        }
+        match kind {
+            "assistant" => self.assistant(event, heard, said),
+            "tool_call" if text(event, "subtype") == Some("started") => tool_call(event, said),
+            "result" => self.result(event, heard),
+            "error" => {
+                heard.failure = Some(
+                    object(event, "error")
+                        .and_then(|error| text(error, "message"))
+                        .or_else(|| text(event, "message"))
+                        .unwrap_or("the agent reported an error")
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn assistant(&mut self, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
+        let Some(message) = object(event, "message") else {
+            return;
+        };
+        // What a helper of the agent says is not the agent's answer.
+        let of_a_helper = text(event, "parent_tool_use_id").is_some();
+        for block in list(message, "content").iter().filter_map(Value::as_object) {
+            match text(block, "type") {
+                Some("text") => {
+                    let words = text(block, "text").unwrap_or_default();
+                    step(words, said);
+                    if !of_a_helper && let Some(words) = answer(words) {
+                        heard.answer = Some(words);
+                    }
+                }
+                Some("tool_use") => {
+                    let name = text(block, "name").unwrap_or("tool");
+                    let input = object(block, "input");
+                    if name == "ExitPlanMode"
+                        && let Some(plan) = input.and_then(|input| text(input, "plan"))
+                    {
+                        self.plan = answer(plan);
+                    }
+                    step_with(name, input.and_then(aim), said);
+                }
+                _ => {}
+            }
+        }
+        if let Some(used) = object(message, "usage") {
+            let id = text(message, "id").unwrap_or_default();
+            if self.message != id {
+                id.clone_into(&mut self.message);
+                self.before = heard.usage;
+            }
+            let now = usage(used);
+            heard.usage.input_tokens = self.before.input_tokens.saturating_add(now.input_tokens);
+            heard.usage.output_tokens = self.before.output_tokens.saturating_add(now.output_tokens);
+        }
+    }
+
+    /// The end, which counts everything again and is the one to go by.
+    fn result(&mut self, event: &Object, heard: &mut Heard) {
+        let words = text(event, "result").and_then(answer);
+        heard.failure = failure(event, words.as_deref());
+        if heard.failure.is_none() {
+            let answer = self.plan.take().or(words);
+            heard.answer = answer.or_else(|| heard.answer.take());
+        }
+        if let Some(used) = object(event, "usage") {
+            let used = usage(used);
+            heard.usage.input_tokens = used.input_tokens;
+            heard.usage.output_tokens = used.output_tokens;
+        }
+        let cost = event.get("total_cost_usd").and_then(Value::as_f64);
+        if let Some(cost) = cost.and_then(micros) {
+            heard.usage.cost_micros = cost;
+        }
+    }
+}
+
+/// What it failed with, if it did: an ending of type success can tell of an error too.
+fn failure(event: &Object, words: Option<&str>) -> Option<String> {
+    let subtype = text(event, "subtype").unwrap_or_default();
+    let says_so = event.get("is_error").and_then(Value::as_bool) == Some(true);
+    if !says_so && !subtype.starts_with("error") {
+        return None;
+    }
+    let listed = list(event, "errors").iter().filter_map(Value::as_str);
+    let errors: Vec<&str> = listed.chain(text(event, "error")).chain(words).collect();
+    Some(match (subtype, errors.join("; ")) {
+        ("" | "success", errors) if errors.is_empty() => "the agent reported an error".to_owned(),
+        ("" | "success", errors) => errors,
+        (subtype, errors) if errors.is_empty() => subtype.to_owned(),
+        (subtype, errors) => format!("{subtype}: {errors}"),
+    })
+}
+
+fn usage(used: &Object) -> Usage {
+    Usage {
+        input_tokens: count(used, "input_tokens")
+            .saturating_add(count(used, "cache_creation_input_tokens"))
+            .saturating_add(count(used, "cache_read_input_tokens")),
+        output_tokens: count(used, "output_tokens"),
+        cost_micros: 0,
+    }
+}
+
+/// Cursor's way of naming a tool: `{"readToolCall": {"args": {"path": …}}}`.
+fn tool_call(event: &Object, said: &mut Vec<Said>) {
+    let Some((name, call)) = object(event, "tool_call").and_then(|calls| calls.iter().next())
+    else {
+        return;
+    };
+    let arguments = call.as_object().and_then(|call| object(call, "args"));
+    let name = name.strip_suffix("ToolCall").unwrap_or(name);
+    step_with(name, arguments.and_then(aim), said);
+}
+
+/// What a tool is used on: the first that is there of what tools call it.
+fn aim(input: &Object) -> Option<&str> {
+    const KEYS: [&str; 11] = [
+        "command",
+        "cmd",
+        "file_path",
+        "path",
+        "notebook_path",
+        "pattern",
+        "query",
+        "url",
+        "skill",
+        "description",
+        "prompt",
+    ];
+    KEYS.iter().find_map(|key| text(input, key))
+}

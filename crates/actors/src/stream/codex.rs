@@ -1,0 +1,86 @@
+//! The stream of `codex exec --json`: a thread, its turns, and the items of each.
+
+use serde_json::Value;
+
+use super::json::{Object, count, list, object, text};
+use super::{Heard, Said, answer, step, step_with};
+
+pub(super) fn event(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
+    match kind {
+        "thread.started" => {
+            if let Some(thread) = text(event, "thread_id").filter(|thread| !thread.is_empty()) {
+                heard.session = Some(thread.to_owned());
+            }
+        }
+        "item.started" | "item.completed" => {
+            if let Some(entry) = object(event, "item") {
+                item(kind == "item.completed", entry, heard, said);
+            }
+        }
+        "turn.completed" => {
+            // Errors before this were overcome: it tells of every reconnection as of an error.
+            heard.failure = None;
+            if let Some(used) = object(event, "usage") {
+                let usage = &mut heard.usage;
+                usage.input_tokens = usage
+                    .input_tokens
+                    .saturating_add(count(used, "input_tokens"));
+                usage.output_tokens = usage
+                    .output_tokens
+                    .saturating_add(count(used, "output_tokens"));
+            }
+        }
+        "turn.failed" => {
+            let message = object(event, "error").and_then(|error| text(error, "message"));
+            heard.failure = Some(message.unwrap_or("the turn failed").to_owned());
+        }
+        "error" => {
+            let message = text(event, "message").unwrap_or("the agent reported an error");
+            step(message, said);
+            heard.failure = Some(message.to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// An item is shown when it tells something new: what takes time when it starts, the rest when it is there.
+fn item(completed: bool, item: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
+    let kind = text(item, "type").or_else(|| text(item, "item_type"));
+    let words = || text(item, "text").unwrap_or_default();
+    match (kind.unwrap_or_default(), completed) {
+        ("agent_message" | "assistant_message" | "plan", true) => {
+            step(words(), said);
+            if let Some(words) = answer(words()) {
+                heard.answer = Some(words);
+            }
+        }
+        ("reasoning", true) => step(&words().replace("**", ""), said),
+        ("command_execution", false) => {
+            step(
+                &format!("$ {}", text(item, "command").unwrap_or_default()),
+                said,
+            );
+        }
+        ("file_change", true) => {
+            let paths: Vec<&str> = list(item, "changes")
+                .iter()
+                .filter_map(|change| text(change.as_object()?, "path"))
+                .collect();
+            step_with("edit", Some(&paths.join(", ")), said);
+        }
+        ("mcp_tool_call", false) => {
+            let server = text(item, "server").unwrap_or("tool");
+            step_with(server, text(item, "tool"), said);
+        }
+        ("web_search", true) => step_with("search", text(item, "query"), said),
+        ("todo_list", false) => {
+            let items = list(item, "items").iter().filter_map(Value::as_object);
+            let next = items
+                .filter(|item| item.get("completed") != Some(&Value::Bool(true)))
+                .find_map(|item| text(item, "text"));
+            step_with("next", next, said);
+        }
+        ("error", true) => step(text(item, "message").unwrap_or_default(), said),
+        _ => {}
+    }
+}

@@ -1,0 +1,47 @@
+//! JSON in which anything may be missing or of another type.
+
+use serde_json::{Map, Value};
+
+pub(super) type Object = Map<String, Value>;
+
+/// The event in a line: an object that says of which type it is.
+pub(super) fn event(line: &str) -> Option<(String, Object)> {
+    let line = line.trim();
+    if !line.starts_with('{') {
+        return None;
+    }
+    let Ok(Value::Object(event)) = serde_json::from_str(line) else {
+        return None;
+    };
+    Some((text(&event, "type")?.to_owned(), event))
+}
+
+pub(super) fn text<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
+    object.get(key)?.as_str()
+}
+
+pub(super) fn object<'a>(object: &'a Object, key: &str) -> Option<&'a Object> {
+    object.get(key)?.as_object()
+}
+
+pub(super) fn list<'a>(object: &'a Object, key: &str) -> &'a [Value] {
+    object
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn count(object: &Object, key: &str) -> u64 {
+    object.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// An amount of dollars in millionths of one.
+pub(crate) fn micros(dollars: f64) -> Option<u64> {
+    let micros = (dollars * 1e6).round();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "below 2^53 and not negative"
+    )]
+    (0.0..9e15).contains(&micros).then_some(micros as u64)
+}

@@ -1,0 +1,116 @@
+//! What an agent writes while it works, line by line: what it does now, what it used, what it said last,
+//! and whether it says that it failed.
+//!
+//! The formats are the agents' own and grow as they do: what is not known is passed over, and a line that
+//! is not of the format at all is text. Nothing here is believed; it is shown, and it is one part of how a
+//! run is judged to have ended.
+
+mod claude;
+mod codex;
+mod json;
+
+use plan::actor::Output;
+
+pub(crate) use json::micros;
+
+use crate::Usage;
+use crate::excerpt::{Excerpt, one_line};
+
+/// Reads one stream.
+pub struct Stream {
+    output: Output,
+    claude: claude::Claude,
+    /// Lines that are not of the format; all of them if there is none.
+    text: Excerpt,
+    heard: Heard,
+}
+
+/// Something a line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// What is being done now, in one line.
+    Step(String),
+    /// What was used so far.
+    Used(Usage),
+}
+
+/// What a stream said in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// The agent's own name for the conversation.
+    pub session: Option<String>,
+    /// What it says it used.
+    pub usage: Usage,
+    /// What it said last: its answer.
+    pub answer: Option<String>,
+    /// It says that it failed, with this.
+    pub failure: Option<String>,
+}
+
+impl Stream {
+    /// A stream of this format, from its beginning.
+    pub fn new(output: Output) -> Self {
+        Self {
+            output,
+            claude: claude::Claude::default(),
+            text: Excerpt::default(),
+            heard: Heard::default(),
+        }
+    }
+
+    /// Takes one line, without its end.
+    pub fn line(&mut self, line: &str) -> Vec<Said> {
+        let before = self.heard.usage;
+        let mut said = Vec::new();
+        let understood = match self.output {
+            Output::Text => false,
+            Output::ClaudeJson => json::event(line).is_some_and(|(kind, event)| {
+                self.claude.event(&kind, &event, &mut self.heard, &mut said);
+                true
+            }),
+            Output::CodexJson => json::event(line).is_some_and(|(kind, event)| {
+                codex::event(&kind, &event, &mut self.heard, &mut said);
+                true
+            }),
+        };
+        if !understood {
+            self.text.push(line);
+            self.text.push("\n");
+            // A progress bar writes over itself: what counts is what it says last.
+            let shown = line.trim_end_matches('\r').rsplit('\r').next();
+            said.extend(shown.and_then(one_line).map(Said::Step));
+        }
+        if self.heard.usage != before {
+            said.push(Said::Used(self.heard.usage));
+        }
+        said
+    }
+
+    /// It has ended.
+    pub fn end(self) -> Heard {
+        let mut heard = self.heard;
+        if heard.answer.is_none() && !self.text.is_blank() {
+            heard.answer = Some(self.text.text());
+        }
+        heard
+    }
+}
+
+/// A step in an agent's words.
+fn step(text: &str, said: &mut Vec<Said>) {
+    said.extend(one_line(text).map(Said::Step));
+}
+
+/// A step that names what is done and to what.
+fn step_with(doing: &str, what: Option<&str>, said: &mut Vec<Said>) {
+    match what.map(str::trim) {
+        Some(what) if !what.is_empty() => step(&format!("{doing}: {what}"), said),
+        _ => step(doing, said),
+    }
+}
+
+/// An answer as it is kept.
+fn answer(text: &str) -> Option<String> {
+    let excerpt = Excerpt::of(text);
+    (!excerpt.is_blank()).then(|| excerpt.text())
+}

@@ -1,0 +1,346 @@
+//! Programs that play the well-known agents: what they are given, and what is made of what they do.
+
+use std::fs;
+
+use plan::Phase;
+use plan::actor::Stdin;
+use plan::stage::Category;
+use planwright_actors::{Earlier, Outcome, Progress, preset, prompt, prompt_to_resume};
+
+use crate::given::assignment;
+use crate::yard::{Yard, agent, failure};
+
+/// Writes down everything it is given.
+const RECORDS: &str =
+    r#"printf '%s\n' "$@" > argv.txt; cat > stdin.txt; env > env.txt; pwd > pwd.txt"#;
+
+const SAYS_DONE: &str = r#"
+echo '{"type":"system","subtype":"init","session_id":"s-1"}'
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]},"session_id":"s-1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"All done.","session_id":"s-1","total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":3}}'
+"#;
+
+#[test]
+fn claude_is_given_the_prompt_and_only_what_is_its_own() {
+    let mut yard = Yard::new();
+    yard.program("claude", &format!("{RECORDS}{SAYS_DONE}"));
+    for (name, value) in [
+        ("ANTHROPIC_API_KEY", "sk-ant-0123456789"),
+        ("OPENAI_API_KEY", "sk-not-for-claude"),
+        ("PLANWRIGHT_STORE", "postgres://secret"),
+        ("SSH_AUTH_SOCK", "/tmp/agent.sock"),
+        ("LC_TIME", "C"),
+        ("HTTPS_PROXY", "http://proxy:1"),
+    ] {
+        yard.environment.insert(name.into(), value.into());
+    }
+    let given = assignment(Phase::Execute);
+    let report = yard.work(&preset("claude").unwrap(), given.clone());
+    assert_eq!(report.outcome, Outcome::Done);
+    assert_eq!(report.summary.as_deref(), Some("All done."));
+    assert_eq!(report.session.as_deref(), Some("s-1"));
+    assert_eq!(
+        (report.usage.input_tokens, report.usage.cost_micros),
+        (7, 500_000)
+    );
+    assert_eq!(yard.steps(), ["Bash: ls"]);
+    assert!(matches!(
+        yard.told.lock().unwrap()[0],
+        Progress::Began { .. }
+    ));
+
+    assert_eq!(
+        yard.read("argv.txt"),
+        "--print\n--output-format\nstream-json\n--verbose\n--permission-mode\nbypassPermissions\n"
+    );
+    // Where it works is told only if there are several.
+    assert_eq!(yard.read("stdin.txt"), prompt(&given));
+    assert_eq!(yard.read("pwd.txt").trim(), yard.sandbox.to_str().unwrap());
+    let environment = yard.read("env.txt");
+    let run = yard.run.display();
+    for expected in [
+        "ANTHROPIC_API_KEY=sk-ant-0123456789".to_owned(),
+        "LC_TIME=C".to_owned(),
+        "HTTPS_PROXY=http://proxy:1".to_owned(),
+        format!("HOME={}", yard.home.display()),
+        format!("TMPDIR={run}/tmp"),
+        "PLANWRIGHT_ACTOR=1".to_owned(),
+        format!("PLANWRIGHT_ASSIGNMENT={run}/assignment.json"),
+        format!("PLANWRIGHT_REPORT={run}/out/report.json"),
+        format!("PLANWRIGHT_PLAN={}", given.plan),
+        "PLANWRIGHT_PHASE=execute".to_owned(),
+        "PLANWRIGHT_ATTEMPT=2".to_owned(),
+        "PLANWRIGHT_RUN_KEY=run-1".to_owned(),
+        "PLANWRIGHT_GOAL=Make the footer say 2025".to_owned(),
+        "PLANWRIGHT_ARG_DRY_RUN=a \"b\"".to_owned(),
+    ] {
+        assert!(
+            environment.lines().any(|line| line == expected),
+            "{expected} in\n{environment}"
+        );
+    }
+    for absent in ["OPENAI_API_KEY", "PLANWRIGHT_STORE", "SSH_AUTH_SOCK"] {
+        assert!(!environment.contains(absent), "{absent} in\n{environment}");
+    }
+    let json = fs::read_to_string(yard.run.join("assignment.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["sandboxes"][0]["path"], yard.sandbox.to_str().unwrap());
+}
+
+#[test]
+fn every_preset_is_started_with_its_words() {
+    for preset in planwright_actors::presets() {
+        let yard = Yard::new();
+        let name = preset.name.to_string();
+        yard.program(&name, RECORDS);
+        let report = yard.work(preset, assignment(Phase::Execute));
+        assert_eq!(report.outcome, Outcome::Done, "{name}");
+        let given = yard.read("argv.txt") + &yard.read("stdin.txt");
+        assert_eq!(
+            given.matches("Make the footer say 2025").count(),
+            1,
+            "{name}: {given}"
+        );
+    }
+}
+
+#[test]
+fn a_conversation_is_gone_on_with_in_execute_only() {
+    let yard = Yard::new();
+    yard.program("codex", RECORDS);
+    let mut given = assignment(Phase::Execute);
+    given.earlier = Some(Earlier {
+        session: "0199-thread".into(),
+    });
+    let codex = preset("codex").unwrap();
+    assert_eq!(yard.work(&codex, given.clone()).outcome, Outcome::Done);
+    assert!(yard.read("argv.txt").ends_with("resume\n0199-thread\n-\n"));
+    assert_eq!(yard.read("stdin.txt"), prompt_to_resume(&given));
+
+    yard.program("claude", &format!("{RECORDS}{SAYS_DONE}"));
+    given.phase = Phase::Strategize;
+    let claude = preset("claude").unwrap();
+    let report = yard.work(&claude, given.clone());
+    assert_eq!(report.summary.as_deref(), Some("All done."));
+    assert!(yard.read("argv.txt").ends_with("--permission-mode\nplan\n"));
+    assert_eq!(yard.read("stdin.txt"), prompt(&given));
+}
+
+#[test]
+fn without_words_for_it_a_program_is_not_started_in_strategize_unless_a_strategy_is_wanted() {
+    let mut yard = Yard::new();
+    yard.program("agent", "echo started; touch started");
+    let plain = agent(|_| {});
+    let report = yard.work(&plain, assignment(Phase::Strategize));
+    assert_eq!((report.outcome, report.summary), (Outcome::Done, None));
+    assert!(!yard.sandbox.join("started").exists());
+    yard.strategy_wanted = true;
+    let report = yard.work(&plain, assignment(Phase::Strategize));
+    assert_eq!(report.summary.as_deref(), Some("started"));
+
+    yard.program("agent", "echo nothing to say >&2");
+    let report = yard.work(&plain, assignment(Phase::Strategize));
+    let (category, message) = failure(&report);
+    assert_eq!(category, Category::Actor);
+    assert_eq!(message, "agent ended without a strategy: nothing to say");
+}
+
+#[test]
+fn words_are_replaced_whole_and_never_by_a_shell() {
+    let yard = Yard::new();
+    yard.program("agent", RECORDS);
+    let mut given = assignment(Phase::Execute);
+    given.goal = "$(touch pwned) `x` 'y' \"z\" {sandbox}".into();
+    let definition = agent(|line| {
+        let words = ["agent", "{sandbox}", "--", "{prompt}", "$HOME"];
+        line.command = words.map(String::from).into();
+        line.stdin = Stdin::Assignment;
+    });
+    assert_eq!(yard.work(&definition, given.clone()).outcome, Outcome::Done);
+    let argv = yard.read("argv.txt");
+    assert_eq!(
+        argv,
+        format!(
+            "{}\n--\n{}\n$HOME\n",
+            yard.sandbox.display(),
+            prompt(&given)
+        )
+    );
+    assert!(!yard.sandbox.join("pwned").exists());
+    let input: serde_json::Value = serde_json::from_str(&yard.read("stdin.txt")).unwrap();
+    assert_eq!(input["goal"], given.goal);
+}
+
+#[test]
+fn a_prompt_too_long_for_an_argument_goes_in_through_standard_input() {
+    let yard = Yard::new();
+    yard.program("agent", "wc -c < /dev/stdin > size.txt");
+    let mut given = assignment(Phase::Execute);
+    given.goal = "x".repeat(150_000);
+    let as_argument = agent(|line| line.command.push("{prompt}".into()));
+    let (category, message) = failure(&yard.work(&as_argument, given.clone()));
+    assert_eq!(category, Category::Resource);
+    assert!(
+        message.contains("define the actor with `stdin: prompt`"),
+        "{message}"
+    );
+    let as_input = agent(|line| line.stdin = Stdin::Prompt);
+    assert_eq!(yard.work(&as_input, given).outcome, Outcome::Done);
+    assert!(yard.read("size.txt").trim().parse::<usize>().unwrap() > 150_000);
+}
+
+#[test]
+fn a_program_that_is_missing_is_told_with_what_to_do() {
+    let yard = Yard::new();
+    let (category, message) =
+        failure(&yard.work(&preset("goose").unwrap(), assignment(Phase::Execute)));
+    assert_eq!(category, Category::Resource);
+    assert!(
+        message.starts_with("`goose` is not installed: no directory of PATH has"),
+        "{message}"
+    );
+
+    fs::write(yard.sandbox.join("script"), "not executable").unwrap();
+    let own = agent(|line| line.command = vec!["./script".into()]);
+    let (_, message) = failure(&yard.work(&own, assignment(Phase::Execute)));
+    assert_eq!(message, "`./script` is not there, or not a program");
+
+    yard.program("agent", "");
+    fs::write(yard.bin.join("agent"), "#!/no/such/interpreter\n").unwrap();
+    let (category, message) = failure(&yard.work(&agent(|_| {}), assignment(Phase::Execute)));
+    assert_eq!(category, Category::Resource);
+    assert!(message.starts_with("agent was not started:"), "{message}");
+}
+
+#[test]
+fn how_a_program_ends_is_told_with_its_last_words() {
+    let yard = Yard::new();
+    yard.program("agent", "echo fine; echo one >&2; echo two >&2; exit 3");
+    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    assert_eq!(
+        failure(&report),
+        (
+            Category::Actor,
+            "agent ended with exit code 3: one\ntwo".into()
+        )
+    );
+    yard.program("agent", "echo only output; exit 4");
+    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    assert_eq!(
+        failure(&report).1,
+        "agent ended with exit code 4: only output"
+    );
+    yard.program("agent", "kill -9 $$");
+    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    assert_eq!(failure(&report).1, "agent was ended by signal 9");
+}
+
+#[test]
+fn a_written_report_counts_and_a_broken_one_is_a_failure() {
+    let yard = Yard::new();
+    let reports = |report: &str, code: u8| {
+        yard.program(
+            "agent",
+            &format!("echo said; cat > \"$PLANWRIGHT_REPORT\" <<'END'\n{report}\nEND\nexit {code}"),
+        );
+        yard.work(&agent(|_| {}), assignment(Phase::Execute))
+    };
+    let report = reports(
+        r#"{"outcome": "done", "summary": "written", "session": "w"}"#,
+        0,
+    );
+    assert_eq!(report.outcome, Outcome::Done);
+    assert_eq!(report.summary.as_deref(), Some("written"));
+    assert_eq!(report.session.as_deref(), Some("w"));
+    assert_eq!(
+        reports(r#"{"outcome": "done"}"#, 0).summary.as_deref(),
+        Some("said")
+    );
+
+    let report = reports(
+        r#"{"outcome": "failed", "message": "no", "category": "strategy"}"#,
+        0,
+    );
+    assert_eq!(failure(&report), (Category::Strategy, "no".into()));
+    let report = reports(r#"{"outcome": "ask", "question": "Which?"}"#, 0);
+    assert!(matches!(report.outcome, Outcome::Asks { question, .. } if question == "Which?"));
+    let report = reports("all went well", 0);
+    assert!(
+        failure(&report)
+            .1
+            .starts_with("the actor's report cannot be taken: expected")
+    );
+    let report = reports(r#"{"outcome": "done"}"#, 1);
+    assert_eq!(
+        failure(&report).1,
+        "agent reported that it is done, but ended with exit code 1"
+    );
+    // An old report is none of a new run's.
+    yard.program("agent", "true");
+    assert_eq!(
+        yard.work(&agent(|_| {}), assignment(Phase::Execute))
+            .summary,
+        None
+    );
+}
+
+#[test]
+fn an_agent_that_says_it_failed_has_failed_whatever_its_exit_code() {
+    let yard = Yard::new();
+    let error = r#"echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 529 Overloaded","session_id":"s"}'"#;
+    yard.program("claude", error);
+    let report = yard.work(&preset("claude").unwrap(), assignment(Phase::Execute));
+    assert_eq!(
+        failure(&report),
+        (
+            Category::Transient,
+            "claude failed: API Error: 529 Overloaded".into()
+        )
+    );
+    assert_eq!(report.session.as_deref(), Some("s"));
+    yard.program(
+        "codex",
+        r#"echo '{"type":"turn.failed","error":{"message":"model not found"}}'"#,
+    );
+    let report = yard.work(&preset("codex").unwrap(), assignment(Phase::Execute));
+    assert_eq!(
+        failure(&report),
+        (Category::Actor, "codex failed: model not found".into())
+    );
+}
+
+#[test]
+fn a_conversation_that_is_forgotten_is_started_afresh() {
+    let yard = Yard::new();
+    yard.program(
+        "claude",
+        &format!(
+            r#"case "$*" in
+            *--resume*) echo "No conversation found with session ID: gone" >&2; exit 1;;
+            esac
+            {RECORDS}{SAYS_DONE}"#
+        ),
+    );
+    let mut given = assignment(Phase::Execute);
+    given.earlier = Some(Earlier {
+        session: "gone".into(),
+    });
+    let report = yard.work(&preset("claude").unwrap(), given.clone());
+    assert_eq!(report.outcome, Outcome::Done);
+    assert_eq!(report.session.as_deref(), Some("s-1"));
+    assert_eq!(yard.read("stdin.txt"), prompt(&given));
+    let transcript = yard.transcript();
+    for part in ["No conversation found", "it is started afresh", "All done."] {
+        assert!(transcript.contains(part), "{part} in\n{transcript}");
+    }
+}
+
+#[test]
+fn a_run_without_a_place_is_refused() {
+    let mut yard = Yard::new();
+    yard.program("agent", "true");
+    yard.run = std::path::PathBuf::new();
+    let (category, message) = failure(&yard.work(&agent(|_| {}), assignment(Phase::Execute)));
+    assert_eq!(category, Category::Resource);
+    assert_eq!(message, "a program needs a directory for its run");
+}

@@ -1,0 +1,166 @@
+//! What may be defined, and the presets.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use plan::actor::{ActorDefinition, ActorKind, CommandLine, Stdin};
+use plan::time::Span;
+use planwright_actors::{ActorProblem, check, installed, preset, presets};
+
+fn definition(line: CommandLine) -> ActorDefinition {
+    ActorDefinition {
+        name: "mine".parse().unwrap(),
+        description: None,
+        kind: ActorKind::Command(Box::new(line)),
+    }
+}
+
+fn words(given: &[&str]) -> Vec<String> {
+    given.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[track_caller]
+fn refused(line: CommandLine, expected: &str) {
+    let problem: ActorProblem = check(&definition(line)).expect_err(expected);
+    assert_eq!(problem.to_string(), expected);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let command = |given: &[&str]| CommandLine {
+        command: words(given),
+        ..CommandLine::default()
+    };
+    refused(command(&[]), "`command` names no program");
+    refused(command(&[" "]), "`command` names no program");
+    refused(
+        command(&["{sandbox}"]),
+        "`command` starts with `{sandbox}`: the program itself is not replaced",
+    );
+    refused(
+        command(&["a", "{promt}"]),
+        "`command`: `{promt}` is replaced by nothing: use {prompt}, {session} or {sandbox}",
+    );
+    refused(
+        command(&["a", "--say={prompt}"]),
+        "`command`: `{prompt}` is replaced only as a word of its own, not within `--say={prompt}`",
+    );
+    refused(
+        command(&["a", "{session}"]),
+        "`command`: `{session}` is known only in `resume`",
+    );
+    refused(command(&["a", "b\0c"]), "`command` holds a NUL character");
+    refused(
+        CommandLine {
+            strategize: Some(vec![]),
+            ..command(&["a"])
+        },
+        "`strategize` names no program",
+    );
+    let env = |name: &str| CommandLine {
+        env: words(&[name]),
+        ..command(&["a"])
+    };
+    refused(
+        env("A-B"),
+        "`env`: `A-B` is no name of a variable: use letters, digits and `_`",
+    );
+    refused(
+        env("PLANWRIGHT_STORE"),
+        "`env`: `PLANWRIGHT_STORE` is set by Planwright and cannot be given",
+    );
+    let writable = |path: &str| CommandLine {
+        writable: words(&[path]),
+        ..command(&["a"])
+    };
+    refused(
+        writable("cache"),
+        "`writable`: `cache` is relative: start it with `/` or `~/`",
+    );
+    for everything in ["/", "~", "~/", "/./", "~/a/../.."] {
+        refused(
+            writable(everything),
+            &format!("`writable`: `{everything}` holds everything: name what is needed in it"),
+        );
+    }
+    refused(
+        CommandLine {
+            timeout: Some(Span(0)),
+            ..command(&["a"])
+        },
+        "`timeout` is a length of time greater than zero",
+    );
+}
+
+#[test]
+fn what_can_be_meant_is_taken() {
+    let line = CommandLine {
+        command: words(&["a", "{prompt}", "{sandbox}", "{}", r#"{"json": 1}"#]),
+        resume: Some(words(&["a", "--resume", "{session}", "{prompt}"])),
+        env: words(&["KEY", "_x9"]),
+        writable: words(&["~/.a", "/var/cache/a"]),
+        timeout: Some(Span::seconds(1)),
+        ..CommandLine::default()
+    };
+    assert_eq!(check(&definition(line)), Ok(()));
+}
+
+#[test]
+fn every_preset_can_be_run_and_gives_the_prompt_once() {
+    assert!(presets().is_sorted_by_key(|preset| preset.name.to_string()));
+    for preset in presets() {
+        check(preset).unwrap_or_else(|problem| panic!("{}: {problem}", preset.name));
+        assert!(preset.description.is_some(), "{}", preset.name);
+        let ActorKind::Command(line) = &preset.kind else {
+            panic!("{} starts no program", preset.name);
+        };
+        assert_eq!(line.command[0], preset.name.to_string());
+        let forms = [
+            Some(&line.command),
+            line.strategize.as_ref(),
+            line.resume.as_ref(),
+        ];
+        for form in forms.into_iter().flatten() {
+            let as_argument = form.iter().filter(|word| *word == "{prompt}").count();
+            let as_input = usize::from(line.stdin == Stdin::Prompt);
+            assert_eq!(as_argument + as_input, 1, "{}: {form:?}", preset.name);
+        }
+        if let Some(resume) = &line.resume {
+            assert!(resume.contains(&"{session}".to_owned()), "{}", preset.name);
+        }
+    }
+    assert!(preset("claude").is_some());
+    assert!(preset("nobody").is_none());
+}
+
+#[test]
+fn a_program_is_found_where_the_path_says_and_only_if_it_can_be_started() {
+    let place = tempfile::tempdir().unwrap();
+    let program = |directory: &Path, mode: u32| {
+        fs::create_dir_all(directory).unwrap();
+        let path = directory.join("claude");
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    program(&one, 0o644);
+    let there = program(&two, 0o755);
+    let path = std::env::join_paths([Path::new("relative"), &one, &two]).unwrap();
+    let claude = preset("claude").unwrap();
+    assert_eq!(installed(&claude, &path), Some(there.clone()));
+    assert_eq!(installed(&claude, one.as_os_str()), None);
+
+    let absolute = definition(CommandLine {
+        command: vec![there.to_string_lossy().into_owned()],
+        ..CommandLine::default()
+    });
+    assert_eq!(installed(&absolute, "".as_ref()), Some(there));
+    let human = ActorDefinition {
+        name: "me".parse().unwrap(),
+        description: None,
+        kind: ActorKind::Human { timeout: None },
+    };
+    assert_eq!(installed(&human, &path), None);
+}

@@ -1,0 +1,9 @@
+//! Supervises, as `planwright` does when it is started for that.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    sandbox::supervise(&arguments)
+}
