@@ -88,6 +88,25 @@ pub enum ActorProblem {
     NoTime,
 }
 
+impl ActorProblem {
+    /// The key of the definition that it is about.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::NoProgram { key }
+            | Self::ProgramReplaced { key, .. }
+            | Self::UnknownPlaceholder { key, .. }
+            | Self::PartOfAWord { key, .. }
+            | Self::SessionOutsideResume { key }
+            | Self::Nul { key }
+            | Self::NotAVariable { key, .. }
+            | Self::OurVariable { key, .. }
+            | Self::RelativePath { key, .. }
+            | Self::Everything { key, .. } => key,
+            Self::NoTime => "timeout",
+        }
+    }
+}
+
 /// Words that are replaced.
 pub(crate) const PROMPT: &str = "{prompt}";
 pub(crate) const SESSION: &str = "{session}";

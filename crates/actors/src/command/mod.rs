@@ -5,6 +5,7 @@
 //! the run's transcript. Nothing here looks at what changed in the sandbox.
 
 mod desk;
+mod ear;
 mod environment;
 mod lines;
 mod reach;
@@ -14,26 +15,21 @@ mod verdict;
 mod words;
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use plan::actor::{CommandLine, Output, Stdin};
+use plan::actor::{CommandLine, Stdin};
 use plan::stage::Category;
 use sandbox::{Confinement, Ending, Errand, Isolated, Running, SandboxError, Supervisor};
 
-use crate::excerpt::{Excerpt, one_line};
-use crate::secrets::Secrets;
-use crate::stream::{Heard, Said, Stream};
 use crate::{
     Actor, Ambient, Assignment, Outcome, Progress, Report, Usage, Workplace, program, report_file,
 };
 use desk::Desk;
+use ear::{Ear, Pipe};
 use environment::Environment;
-use lines::Lines;
-use teller::Teller;
 use transcript::Transcript;
 use verdict::{Cut, Evidence};
 use words::Form;
@@ -253,94 +249,4 @@ fn unusable(workplace: &Workplace<'_>, error: &io::Error) -> Report {
 
 fn lacking(message: String) -> Report {
     Report::failed(Category::Resource, message)
-}
-
-/// Which of its outputs a program writes to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pipe {
-    Output,
-    Errors,
-}
-
-/// Listens to both outputs of a program at once.
-struct Ear<'a> {
-    output: Output,
-    secrets: &'a Secrets,
-    teller: Teller<'a>,
-    memory: Mutex<Memory<'a>>,
-}
-
-struct Memory<'a> {
-    stream: Stream,
-    errors: Excerpt,
-    transcript: &'a mut Transcript,
-}
-
-impl<'a> Ear<'a> {
-    fn new(
-        output: Output,
-        secrets: &'a Secrets,
-        transcript: &'a mut Transcript,
-        workplace: &'a Workplace<'_>,
-    ) -> Self {
-        Self {
-            output,
-            secrets,
-            teller: Teller::new(workplace.progress),
-            memory: Mutex::new(Memory {
-                stream: Stream::new(output),
-                errors: Excerpt::default(),
-                transcript,
-            }),
-        }
-    }
-
-    fn listen(&self, pipe: Pipe, reader: impl Read) {
-        let mut lines = Lines::new(reader, self.secrets.longest());
-        // A pipe that cannot be read is at its end: how the program ended is told elsewhere.
-        while let Ok(Some(line)) = lines.next() {
-            let line = self.secrets.hide_in_line(&line);
-            for said in self.take(pipe, &line, lines.is_drained()) {
-                self.teller.tell(match said {
-                    // What was written otherwise in the line is readable now.
-                    Said::Step(step) => Said::Step(self.secrets.hide(&step).into_owned()),
-                    said @ Said::Used(_) => said,
-                });
-            }
-        }
-    }
-
-    fn take(&self, pipe: Pipe, line: &str, is_drained: bool) -> Vec<Said> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = match pipe {
-            Pipe::Output => {
-                memory.transcript.record("stdout", line);
-                memory.stream.line(line)
-            }
-            Pipe::Errors => {
-                memory.transcript.record("stderr", line);
-                memory.errors.push(line);
-                memory.errors.push("\n");
-                let is_shown = self.output == Output::Text;
-                let step = one_line(line).filter(|_| is_shown);
-                step.map(Said::Step).into_iter().collect()
-            }
-        };
-        if is_drained {
-            memory.transcript.flush();
-        }
-        said
-    }
-
-    fn end(self) -> (Heard, Excerpt) {
-        self.teller.end();
-        let memory = self.memory.into_inner();
-        let memory = memory.unwrap_or_else(PoisonError::into_inner);
-        memory.transcript.flush();
-        let mut heard = memory.stream.end();
-        let hide = |text: String| self.secrets.hide(&text).into_owned();
-        heard.answer = heard.answer.map(hide);
-        heard.failure = heard.failure.map(hide);
-        (heard, memory.errors)
-    }
 }

@@ -1,25 +1,30 @@
-//! The strict reading of YAML: actions and settings, with every problem shown where it stands.
+//! The strict reading of YAML: actions, actors and settings, with every problem shown where it stands.
 //!
 //! Text becomes a small tree whose nodes and keys know their line and column (`tree`); typed values
-//! are read out of it (`value`, `fields`) and put together ([`action()`], [`mapping`]). Nothing is
+//! are read out of it (`value`, `fields`) and put together ([`action()`], [`actor()`], [`mapping`]). Nothing is
 //! guessed: an unknown key, a key given twice or a value of the wrong type is a [`Problem`].
 //!
 //! Deliberately absent: reading files, aliases, tags, merge keys, directives and the many booleans
 //! of YAML 1.1 (`no` is a text).
 
 mod action;
+mod actor;
+mod actor_text;
 mod fields;
 mod nearest;
 mod problem;
 mod repository;
 mod settings;
+mod span;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod value;
 
+use plan::ActorDefinition;
 use plan::action::ActionDefinition;
 
+pub use actor_text::actor_text;
 pub use problem::{Position, Problem};
 pub use repository::RepositoryFile;
 
@@ -33,6 +38,13 @@ pub const MAX_BYTES: usize = 256 * 1024;
 pub fn action(source: &str, origin: &str) -> Result<ActionDefinition, Problem> {
     parse(source)
         .and_then(|root| action::read(&root))
+        .map_err(|flaw| flaw.of(origin))
+}
+
+/// The actor that `source` defines, and that can be run as far as its definition tells.
+pub fn actor(source: &str, origin: &str) -> Result<ActorDefinition, Problem> {
+    parse(source)
+        .and_then(|root| actor::read(&root))
         .map_err(|flaw| flaw.of(origin))
 }
 

@@ -133,7 +133,7 @@ fn visible(line: &str) -> impl Iterator<Item = char> {
 }
 
 /// Control characters, and those that turn the direction of writing.
-fn acts_on_a_terminal(char: char) -> bool {
+pub(super) fn acts_on_a_terminal(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

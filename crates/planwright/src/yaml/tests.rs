@@ -1,5 +1,7 @@
 //! Good files and bad ones.
 
+mod actors;
+
 use std::fmt::Write;
 
 use plan::argument::ArgumentValue;

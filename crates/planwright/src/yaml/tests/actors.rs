@@ -1,0 +1,221 @@
+//! Good and bad definitions of actors, and what is written of them.
+
+use plan::Span;
+use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
+
+use super::super::{actor, actor_text};
+
+const FULL: &str = r#"
+name: acme/agent
+description: "Ours: the best"
+kind: command
+command: [agent, run, "{prompt}"]
+strategize: {command: [agent, plan, "{prompt}"]}
+resume:
+  command: [agent, resume, "{session}", "{prompt}"]
+stdin: none
+output: codex-json
+env: [AGENT_KEY]
+set_env:
+  AGENT_MODE: auto
+  LEVEL: "3"
+writable: [~/.agent, /var/cache/agent]
+readable:
+  - ~/.agentrc
+timeout: 30m
+isolation: required
+"#;
+
+#[track_caller]
+fn bad(source: &str, expected: &str) -> Option<String> {
+    let problem = actor(source, "f").expect_err(source);
+    assert_eq!(problem.to_string(), format!("f:{expected}"), "{source}");
+    problem.hint
+}
+
+#[track_caller]
+fn line(source: &str) -> CommandLine {
+    match actor(source, "f").unwrap().kind {
+        ActorKind::Command(line) => *line,
+        ActorKind::Human { .. } => panic!("{source}"),
+    }
+}
+
+#[test]
+fn every_key_is_read() {
+    let read = actor(FULL, "f").unwrap();
+    assert_eq!(read.name.full(), "acme/agent");
+    assert_eq!(read.description.as_deref(), Some("Ours: the best"));
+    let line = line(FULL);
+    assert_eq!(line.command, ["agent", "run", "{prompt}"]);
+    assert_eq!(line.strategize.unwrap()[1], "plan");
+    assert_eq!(line.resume.unwrap()[2], "{session}");
+    assert_eq!((line.stdin, line.output), (Stdin::None, Output::CodexJson));
+    assert_eq!(line.env, ["AGENT_KEY"]);
+    assert_eq!(line.set_env["LEVEL"], "3");
+    assert_eq!(line.writable, ["~/.agent", "/var/cache/agent"]);
+    assert_eq!(line.readable, ["~/.agentrc"]);
+    assert_eq!(line.timeout, Some(Span::seconds(1800)));
+    assert_eq!(line.isolation, Isolation::Required);
+
+    let human = actor("name: me\nkind: human\ntimeout: 2h\n", "f").unwrap();
+    let timeout = Some(Span::seconds(7200));
+    assert_eq!(human.kind, ActorKind::Human { timeout });
+}
+
+#[test]
+fn what_is_left_out_is_as_by_default() {
+    let least = line("{name: a, kind: command, command: [a]}");
+    let expected = CommandLine {
+        command: vec!["a".into()],
+        ..CommandLine::default()
+    };
+    assert_eq!(least, expected);
+}
+
+#[test]
+fn problems_are_told_where_they_stand() {
+    let hint = bad(
+        "name: a\ncommand: [a]\n",
+        "1:1: an actor needs the key `kind`",
+    );
+    assert!(hint.unwrap().contains("kind: human"));
+    bad(
+        "kind: robot",
+        "1:7: `kind`: `robot` is none of command, human",
+    );
+    bad(
+        "kind: command\nname: a",
+        "1:1: an actor of kind command needs the key `command`",
+    );
+    bad(
+        "kind: human\nname: a\ncommand: [a]",
+        "3:1: unknown key `command` in an actor of kind human: `command` belongs in an actor of kind command",
+    );
+    let head = "kind: command\nname: a\n";
+    let bad = |rest: &str, expected: &str| bad(&format!("{head}{rest}"), expected);
+    bad(
+        "command: a b",
+        "3:10: `command`: expected a list, found the text `a b`",
+    );
+    bad(
+        "command: [a, 5]",
+        "3:14: `command`: expected a text, found the number `5`",
+    );
+    bad(
+        "comand: [a]",
+        "3:1: unknown key `comand` in an actor of kind command; did you mean `command`?",
+    );
+    bad(
+        "args: [a]",
+        "3:1: `args` is refused: a command is one list of words",
+    );
+    bad(
+        "command: [a]\nstrategize: [a, plan]",
+        "4:13: `strategize`: expected another way to start the program as a mapping of keys to values, found a list",
+    );
+    bad(
+        "command: [a]\nstdin: file",
+        "4:8: `stdin`: `file` is none of assignment, prompt, none",
+    );
+    bad(
+        "command: [a]\nset_env: [A]",
+        "4:10: `set_env`: expected a mapping of variables to values, found a list",
+    );
+    bad(
+        "command: [a]\nset_env: {A: 1}",
+        "4:14: `set_env`: `A`: expected a text, found the number `1`",
+    );
+    for time in [
+        "10",
+        "ten",
+        "1.5h",
+        "0s",
+        "-1s",
+        "5 m",
+        "9999999999999999h",
+        "1d",
+    ] {
+        let problem = actor(&format!("{head}command: [a]\ntimeout: '{time}'"), "f").unwrap_err();
+        assert_eq!(
+            problem.message,
+            format!("`timeout`: `{time}` is no length of time")
+        );
+        assert!(problem.hint.unwrap().contains("30s"));
+    }
+    bad(
+        "command: [a, '{promt}']",
+        "3:10: `command`: `{promt}` is replaced by nothing: use {prompt}, {session} or {sandbox}",
+    );
+    bad(
+        "command: [a]\nresume: {command: []}",
+        "4:9: `resume` names no program",
+    );
+    bad(
+        "command: [a]\nenv: [PLANWRIGHT_HOME]",
+        "4:6: `env`: `PLANWRIGHT_HOME` is set by Planwright and cannot be given",
+    );
+    bad(
+        "command: [a]\nwritable: ['~']",
+        "4:11: `writable`: `~` holds everything: name what is needed in it",
+    );
+}
+
+#[test]
+fn what_is_written_reads_back_the_same() {
+    let full = actor(FULL, "f").unwrap();
+    let human = actor("{name: me, kind: human, timeout: 90s}", "f").unwrap();
+    let mut odd = full.clone();
+    odd.description = Some("two\nlines: # and \"more\" \u{202e}".into());
+    let words = [
+        "a", "-", "--", "---", "- x", "", " ", "yes", "5", "1e5", "0x1f", ".5", "~", "~/x", "null",
+        "true", "a: b", "a #b", "#", "*", "&a", "!t", "{}", "[x]", "'", "\"", "é", "\u{1b}", "a,b",
+        "--a=b", "x ", "@", "%", "`", "?", ":", "a\\b", ".inf", "-.inf", "-5",
+    ];
+    odd.kind = ActorKind::Command(Box::new(CommandLine {
+        command: words.map(String::from).into(),
+        set_env: [("A".to_owned(), "off".to_owned())].into(),
+        timeout: Some(Span(1_500_000)),
+        isolation: Isolation::Off,
+        ..CommandLine::default()
+    }));
+    let presets = actors::presets().iter().cloned();
+    for definition in presets.chain([full, human, odd]) {
+        let text = actor_text(&definition);
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        let read = actor(&text, "f").unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+        assert_eq!(read, definition, "{text}");
+    }
+}
+
+#[test]
+fn a_preset_is_shown_as_a_person_would_write_it() {
+    let text = actor_text(&actors::preset("gemini").unwrap());
+    assert_eq!(
+        text,
+        "name: gemini
+description: Gemini CLI, by Google
+kind: command
+command:
+  - gemini
+  - --approval-mode
+  - yolo
+strategize:
+  command:
+    - gemini
+    - --approval-mode
+    - plan
+stdin: prompt
+env:
+  - GEMINI_API_KEY
+  - GOOGLE_API_KEY
+  - GOOGLE_CLOUD_PROJECT
+  - GOOGLE_CLOUD_LOCATION
+  - GOOGLE_GENAI_USE_VERTEXAI
+writable:
+  - ~/.gemini
+set_env:
+  GEMINI_CLI_TRUST_WORKSPACE: \"true\"
+"
+    );
+}
