@@ -29,7 +29,12 @@ pub enum ActorKind {
     /// A person is asked.
     Human {
         /// How long they have to answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            rename = "timeout_seconds",
+            with = "crate::time::in_seconds",
+            skip_serializing_if = "Option::is_none"
+        )]
         timeout: Option<Span>,
     },
 }
@@ -65,7 +70,12 @@ pub struct CommandLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable: Vec<String>,
     /// How long one run may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "timeout_seconds",
+        with = "crate::time::in_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timeout: Option<Span>,
     /// What it may reach.
     #[serde(default)]

@@ -127,7 +127,12 @@ pub struct Limits {
     /// Tries of a phase before it waits for a person.
     pub attempts: u32,
     /// How long one run of an actor may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "timeout_seconds",
+        with = "crate::time::in_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timeout: Option<Span>,
 }
 

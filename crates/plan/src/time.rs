@@ -42,6 +42,26 @@ impl fmt::Display for Span {
     }
 }
 
+/// How a span is written where programs read it: in whole seconds.
+pub(crate) mod in_seconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Span;
+
+    pub(crate) fn serialize<S: Serializer>(
+        span: &Option<Span>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        span.map(Span::as_seconds).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Span>, D::Error> {
+        Ok(Option::<i64>::deserialize(deserializer)?.map(Span::seconds))
+    }
+}
+
 /// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a length of time such as 90s, 20m or 2h")]

@@ -29,15 +29,18 @@
 
 pub mod cli;
 mod commands;
+mod crew;
 mod error;
 mod exit;
 mod faults;
 mod home;
 mod host;
 mod settings;
+mod signals;
 mod typed;
 mod ui;
 mod wire;
+mod wishes;
 pub mod yaml;
 
 pub use lifecycle::{

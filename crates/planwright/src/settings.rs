@@ -233,6 +233,27 @@ pub fn surroundings() -> Surroundings {
     }
 }
 
+/// The whole environment, of which actors get what is theirs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+pub fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// The person's editor, if they said which.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+pub fn editor() -> Option<std::ffi::OsString> {
+    let mut said = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .filter_map(std::env::var_os);
+    said.find(|editor| !editor.is_empty())
+}
+
 /// The person's shell.
 #[expect(
     clippy::disallowed_methods,

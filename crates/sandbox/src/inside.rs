@@ -99,6 +99,23 @@ impl Workshop {
         status.map(drop).doing("entered", path)
     }
 
+    /// Has a person edit a file with the editor they named, which may be a command with arguments.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "all child processes belong to this crate"
+    )]
+    pub fn edit(&self, file: &Path, editor: &OsStr) -> Result<(), SandboxError> {
+        let mut words = editor.to_owned();
+        words.push(" \"$@\"");
+        let mut command = std::process::Command::new("/bin/sh");
+        command.arg("-c").arg(words).arg("editor").arg(file);
+        let ended = command.status().doing("edited", file)?;
+        if ended.success() {
+            return Ok(());
+        }
+        Err(std::io::Error::other("the editor ended with an error")).doing("edited", file)
+    }
+
     /// The tree of a landed commit's first parent, and how many paths it brought: what undoing it
     /// starts from and ends in.
     pub fn before_landing(

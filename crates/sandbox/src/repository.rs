@@ -143,6 +143,20 @@ impl Repository {
         Ok(Some(name).filter(|name| answered.code == 0 && !name.is_empty()))
     }
 
+    /// Which of these paths git ignores.
+    pub fn ignored(&self, paths: &[&str]) -> Result<Vec<String>, SandboxError> {
+        let Some(checkout) = self.own_checkout().filter(|_| !paths.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let git = Git::at(&self.surroundings, &self.git_dir).on_tree(&checkout.work_tree);
+        let mut arguments = vec!["check-ignore", "-z", "--"];
+        arguments.extend(paths);
+        // That none is ignored is an answer, too.
+        let answered = git.ask(&arguments)?;
+        let text = String::from_utf8_lossy(&answered.stdout).into_owned();
+        Ok(text.split_terminator('\0').map(str::to_owned).collect())
+    }
+
     /// The commit a ref points to.
     pub fn tip(&self, target: &str) -> Result<Option<ObjectId>, SandboxError> {
         refs::read(&self.git(), &format!("{target}^{{commit}}"))

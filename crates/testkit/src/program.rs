@@ -171,6 +171,17 @@ impl Running {
         }
     }
 
+    /// Ends it as `kill -9` does, and waits for its end.
+    pub fn kill(mut self) -> Said {
+        self.0.kill().unwrap();
+        self.finish()
+    }
+
+    /// The number of its process.
+    pub fn number(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Stops listening to it, as `head -0` does, and waits for its end.
     pub fn finish_unheard(mut self) -> Said {
         drop(self.0.stdout.take());

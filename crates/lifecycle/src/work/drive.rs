@@ -45,6 +45,8 @@ pub enum Happening {
     Lands,
     /// What came of that.
     Landed(Box<Driven>),
+    /// It goes no further without a person, or has ended.
+    Rests,
 }
 
 /// Why a plan goes no further for now.
@@ -77,6 +79,9 @@ impl Drive<'_> {
             let by = asks.unwrap_or(&worker);
             let step = next(&row.plan, by, now);
             if let Next::Rest(rest) = step {
+                if let Rest::Person | Rest::Over = rest {
+                    (self.tell)(&row.plan, &Happening::Rests);
+                }
                 return Ok(Rested::Rests(rest));
             }
             if asks.is_none() && self.is_still_blocked(&row)? {

@@ -36,7 +36,7 @@ impl Drive<'_> {
         let plan = claim.plan();
         let assignment = self.lifecycle.assignment(claim)?;
         let began = self.lifecycle.store.now()?;
-        let mut readable = Vec::new();
+        let (mut readable, mut locks) = (Vec::new(), Vec::new());
         let mut run = PathBuf::new();
         if let Some(hands) = &self.lifecycle.hands {
             run = hands.workshop.begin_run(plan.id, claim.epoch())?;
@@ -46,6 +46,8 @@ impl Drive<'_> {
                     site: &site,
                 };
                 readable.extend(hands.workshop.borrowed(&room)?);
+                let sandbox = hands.workshop.current(&room)?;
+                locks.extend(sandbox.map(|sandbox| sandbox.lock()));
             }
         }
         let isolation = std::sync::Mutex::new(None);
@@ -59,7 +61,7 @@ impl Drive<'_> {
         let workplace = Workplace {
             run: run.clone(),
             readable,
-            locks: Vec::new(),
+            locks,
             time: plan.limits.timeout.map(as_duration),
             strategy_wanted: plan.strategy_wanted,
             stop: stop.clone(),

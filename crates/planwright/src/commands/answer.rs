@@ -1,7 +1,7 @@
 //! `planwright answer`.
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, moved};
+use crate::commands::{Answer, Conditions, go_on_unless};
 use crate::error::CommandError;
 
 /// Answer the question a plan waits for.
@@ -11,6 +11,9 @@ pub struct Args {
     id: String,
     /// The answer.
     text: String,
+    /// Leave the work to a worker instead of going on here.
+    #[arg(long)]
+    detach: bool,
     #[command(flatten)]
     conditions: Conditions,
 }
@@ -21,5 +24,5 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let done = app
         .lifecycle()?
         .answer(app.plan(&args.id)?, &args.text, &call)?;
-    moved(app, &done)
+    go_on_unless(args.detach, app, &done)
 }

@@ -58,6 +58,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     Ok(Answer::new(json!(null), String::new()))
 }
 
+/// Shows a plan's changes line by line.
+pub fn show_patch(app: &App, plan: plan::PlanId) -> Result<(), CommandError> {
+    show(&app.lifecycle()?.look(plan)?, Shape::Patch, &[])
+}
+
 /// Straight to the terminal, through a pager where there is one to read it.
 fn show(looked: &[Looked], shape: Shape, paths: &[String]) -> Result<(), CommandError> {
     let on_terminal = std::io::stdout().is_terminal();

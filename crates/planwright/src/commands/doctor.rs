@@ -7,7 +7,7 @@ use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::{settings, ui};
+use crate::{crew, settings, ui};
 
 /// Check that everything Planwright needs is well.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         fixed = fix(app)?;
     }
     findings.push(git());
+    findings.push(agents());
+    findings.push(isolation());
     findings.extend(store(app));
     findings.extend(remains(app));
     let mut text = String::new();
@@ -125,6 +127,32 @@ fn git() -> Finding {
         good,
         says,
         hint: (!good).then(|| format!("Install git {needed} or later, on the PATH.")),
+    }
+}
+
+/// Which of the well-known agents are installed? None is no defect: any command can be one.
+fn agents() -> Finding {
+    let found = crew::installed_presets();
+    let names: Vec<String> = found.iter().map(|(one, _)| one.name.to_string()).collect();
+    Finding {
+        name: "agents",
+        good: true,
+        says: if names.is_empty() {
+            "none that are known; any command can be one".to_owned()
+        } else {
+            names.join(", ")
+        },
+        hint: None,
+    }
+}
+
+/// How far can actors be confined here?
+fn isolation() -> Finding {
+    Finding {
+        name: "actors",
+        good: true,
+        says: sandbox::offered().to_string(),
+        hint: None,
     }
 }
 

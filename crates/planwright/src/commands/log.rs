@@ -1,10 +1,15 @@
 //! `planwright log`.
 
+use std::io::Write;
+use std::time::Duration;
+
+use plan::PlanId;
 use serde_json::json;
 
-use crate::cli::App;
-use crate::commands::Answer;
+use crate::cli::{App, Format};
+use crate::commands::{Answer, transcript};
 use crate::error::CommandError;
+use crate::exit::Exit;
 use crate::ui;
 use crate::wire::{DecisionView, EventView};
 
@@ -14,11 +19,17 @@ pub struct Args {
     /// The plan.
     id: String,
     /// Its events, oldest first; this is the default.
-    #[arg(long, conflicts_with = "decisions")]
+    #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
     events: bool,
     /// Its decision tree.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "transcript")]
     decisions: bool,
+    /// What its agents said, run by run; of runs on this host.
+    #[arg(long)]
+    transcript: bool,
+    /// Its events as they happen, until it has ended.
+    #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
+    follow: bool,
 }
 
 impl Args {
@@ -28,6 +39,8 @@ impl Args {
             id,
             events: true,
             decisions: false,
+            transcript: false,
+            follow: false,
         }
     }
 
@@ -37,6 +50,8 @@ impl Args {
             id,
             events: false,
             decisions: true,
+            transcript: false,
+            follow: false,
         }
     }
 }
@@ -58,6 +73,12 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             text,
         ));
     }
+    if args.transcript {
+        return transcript::show(app, plan);
+    }
+    if args.follow {
+        return follow(app, plan);
+    }
     let history = lifecycle.history(plan)?;
     let mut table = ui::Table::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
@@ -77,6 +98,48 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         json!({ "plan_id": plan, "events": views }),
         table.to_string(),
     ))
+}
+
+/// How long is waited for something to be committed before looking anew.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Tells the events of a plan as they happen, until nothing can happen to it any more.
+fn follow(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let mut told = 0;
+    loop {
+        let row = lifecycle.get_plan(plan)?;
+        if row.plan.version.0 > told {
+            for recorded in lifecycle.history(plan)? {
+                if recorded.version.0 > told {
+                    told = recorded.version.0;
+                    tell(app, &EventView::from(&recorded))?;
+                }
+            }
+        }
+        if row.plan.stage.is_final() {
+            let data = json!({ "plan_id": plan, "events": told });
+            return Ok(Answer::new(data, String::new()));
+        }
+        lifecycle.store().wait(LOOK)?;
+    }
+}
+
+fn tell(app: &App, view: &EventView) -> Result<(), CommandError> {
+    let mut stdout = anstream::stdout().lock();
+    let line = match app.format {
+        Format::Json => json!(view).to_string(),
+        Format::Human => format!(
+            "{} {}  {}  {}",
+            ui::styled(ui::DIM, view.version),
+            ui::styled(ui::DIM, view.at),
+            ui::styled(ui::BOLD, view.kind),
+            ui::one_line(&details(&view.data), 90)
+        ),
+    };
+    let told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    // A reader that went away has seen enough.
+    told.map_err(|error| CommandError::new(Exit::Error, format!("It cannot be told: {error}")))
 }
 
 /// The details of an event, shortest way: `name=value`, nothing that is empty.

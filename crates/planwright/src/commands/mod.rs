@@ -4,6 +4,7 @@ pub mod overview;
 pub mod supervise;
 
 mod action;
+mod actor;
 mod answer;
 mod apply;
 mod approve;
@@ -27,20 +28,24 @@ mod project;
 mod retry;
 mod revert;
 mod revise;
+mod run;
 mod sandbox;
 mod shell;
 mod status;
 mod store;
+mod transcript;
 mod undo;
 mod use_action;
+mod wait;
 mod waive;
 mod why;
+mod work;
 
 use clap::Subcommand;
 use lifecycle::Done;
 use serde_json::{Map, Value, json};
 
-use crate::cli::App;
+use crate::cli::{App, Format};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui;
@@ -88,6 +93,7 @@ impl Answer {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Init(init::Args),
+    Run(run::Args),
     Use(use_action::Args),
     List(list::Args),
     Status(status::Args),
@@ -101,6 +107,8 @@ pub enum Command {
     Approve(approve::Args),
     Apply(apply::Args),
     Undo(undo::Args),
+    Wait(wait::Args),
+    Work(work::Args),
     Path(path::Args),
     Shell(shell::Args),
     Waive(waive::Args),
@@ -109,6 +117,8 @@ pub enum Command {
     Project(project::Command),
     #[command(subcommand)]
     Sandbox(sandbox::Command),
+    #[command(subcommand)]
+    Actor(actor::Command),
     #[command(subcommand)]
     Action(action::Command),
     #[command(subcommand)]
@@ -134,6 +144,10 @@ impl Command {
     pub fn run(self, app: &App) -> Result<Answer, CommandError> {
         match self {
             Self::Init(args) => init::run(&args, app),
+            Self::Run(args) => run::run(&args, app),
+            Self::Wait(args) => wait::run(&args, app),
+            Self::Work(args) => work::run(&args, app),
+            Self::Actor(command) => command.run(app),
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),
             Self::Status(args) => status::run(&args, app),
@@ -166,6 +180,15 @@ impl Command {
             Self::Help(args) => help::run(&args, app),
         }
     }
+}
+
+/// Goes on with a plan that was sent back, answered or retried, if its actor can be started from here;
+/// otherwise says where it stands. Repeating the command does not start it again.
+fn go_on_unless(detach: bool, app: &App, done: &Done) -> Result<Answer, CommandError> {
+    if detach || done.repeated || app.format == Format::Json || !run::is_workable(&done.plan) {
+        return moved(app, done);
+    }
+    run::go_on(app, done.plan.id, false)
 }
 
 /// The answer to a command that moved a plan: one line on what it is now, and how to go on.

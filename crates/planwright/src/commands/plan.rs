@@ -4,8 +4,8 @@ use clap::Subcommand;
 
 use crate::cli::App;
 use crate::commands::{
-    Answer, answer, apply, approve, cancel, diff, list, log, retry, revert, revise, status, undo,
-    use_action, waive, why,
+    Answer, answer, apply, approve, cancel, diff, list, log, retry, revert, revise, run, status,
+    undo, use_action, wait, waive, why,
 };
 use crate::error::CommandError;
 
@@ -27,6 +27,10 @@ pub enum Command {
         /// The plan.
         id: String,
     },
+    /// Go on with a plan (= run ID).
+    #[command(visible_alias = "run")]
+    Execute(run::Args),
+    Wait(wait::Args),
     Why(why::Args),
     #[command(visible_alias = "prompt")]
     Answer(answer::Args),
@@ -52,6 +56,8 @@ impl Command {
             Self::Log(args) => log::run(&args, app),
             Self::History { id } => log::run(&log::Args::events(id), app),
             Self::Tree { id } => log::run(&log::Args::decisions(id), app),
+            Self::Execute(args) => run::run(&args, app),
+            Self::Wait(args) => wait::run(&args, app),
             Self::Why(args) => why::run(&args, app),
             Self::Answer(args) => answer::run(&args, app),
             Self::Retry(args) => retry::run(&args, app),

@@ -4,7 +4,7 @@ use plan::Span;
 use plan::plan::Limits;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, moved};
+use crate::commands::{Answer, Conditions, go_on_unless};
 use crate::error::CommandError;
 
 /// Try a halted plan again.
@@ -21,6 +21,9 @@ pub struct Args {
     /// From now on, this long for one run of the agent, as in 90s, 20m or 2h.
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
+    /// Leave the work to a worker instead of going on here.
+    #[arg(long)]
+    detach: bool,
     #[command(flatten)]
     conditions: Conditions,
 }
@@ -40,5 +43,5 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         }
     };
     let done = lifecycle.retry(plan, args.fresh, limits, &call)?;
-    moved(app, &done)
+    go_on_unless(args.detach, app, &done)
 }

@@ -7,7 +7,7 @@ use plan::PlanId;
 use plan::changeset::TreePath;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, moved, shell};
+use crate::commands::{Answer, Conditions, go_on_unless, shell};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -24,6 +24,9 @@ pub struct Args {
     /// Do it yourself: opens a shell in the sandbox, and hands your version in when you leave it.
     #[arg(long)]
     by_hand: bool,
+    /// Leave the work to a worker instead of doing it here.
+    #[arg(long, conflicts_with = "by_hand")]
+    detach: bool,
     #[command(flatten)]
     conditions: Conditions,
 }
@@ -41,11 +44,15 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if args.by_hand {
         return shell::by_hand(app, plan);
     }
-    moved(app, &done)
+    go_on_unless(args.detach, app, &done)
 }
 
 /// The changed paths a pattern means. Of a plan without a repository only a name can be taken.
-fn matching(app: &App, plan: PlanId, pattern: &OsString) -> Result<Vec<TreePath>, CommandError> {
+pub fn matching(
+    app: &App,
+    plan: PlanId,
+    pattern: &OsString,
+) -> Result<Vec<TreePath>, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(plan)?;
     let Some(text) = pattern.to_str().filter(|_| row.plan.has_targets()) else {

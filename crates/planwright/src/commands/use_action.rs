@@ -2,14 +2,13 @@
 
 use lifecycle::{Done, UseRequest};
 use plan::plan::ProfileSource;
-use plan::ways::Furnishing;
-use plan::{Name, Profile, Ways};
+use plan::{Actors, Name, Profile};
 
 use crate::cli::App;
 use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::{ui, yaml};
+use crate::wire::Message;
+use crate::{crew, ui, wishes};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -37,18 +36,28 @@ pub struct Args {
 
 /// Makes a plan.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let ways = ways(args, app)?;
+    let wishes = wishes::of_projects(app, &args.projects)?;
+    let fallback_actors = wishes
+        .actor
+        .clone()
+        .map(Actors::both)
+        .or(app.settings.actors());
+    let action = app.lifecycle()?.get_action(&args.action)?.definition;
+    let works = action.actors.or_else(|| fallback_actors.clone());
+    let definitions = match &works {
+        Some(actors) => crew::definitions(app, actors, &wishes)?,
+        None => Vec::new(),
+    };
     let request = UseRequest {
-        ways,
+        definitions,
+        limits: wishes.limits,
+        ways: wishes.ways,
         action: Some(args.action.clone()),
         goal: args.goal.clone(),
         arguments: args.arguments.clone(),
-        fallback_actors: app.settings.actors(),
+        fallback_actors,
         profile: args.profile,
-        fallback_profile: app
-            .settings
-            .profile()
-            .map(|profile| (profile, ProfileSource::User)),
+        fallback_profile: fallback_profile(app, wishes.profile),
         projects: args.projects.clone(),
         with_changes: args.with_changes,
         ..UseRequest::default()
@@ -60,7 +69,26 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
     let described = described(&done, describe(app, &done));
-    described.map(|answer| with_what_is_not_committed(answer, args, app))
+    described.map(|answer| {
+        let unseen = what_is_not_committed(app, &args.projects, args.with_changes);
+        Answer {
+            messages: answer.messages.into_iter().chain(unseen).collect(),
+            ..answer
+        }
+    })
+}
+
+/// The profile where neither a flag nor the action says one.
+pub fn fallback_profile(
+    app: &App,
+    repository: Option<Profile>,
+) -> Option<(Profile, ProfileSource)> {
+    let said = repository.map(|profile| (profile, ProfileSource::Repository));
+    said.or_else(|| {
+        app.settings
+            .profile()
+            .map(|profile| (profile, ProfileSource::User))
+    })
 }
 
 fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
@@ -73,7 +101,7 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
     );
     let mut answer = Answer::new(view_with_receipt(app, done)?, text);
     if done.repeated {
-        answer.messages.push(crate::wire::Message {
+        answer.messages.push(Message {
             level: "info",
             text: "It had been made before; there is no second plan.".to_owned(),
         });
@@ -81,72 +109,22 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
     Ok(answer.hint(format!("planwright status {handle}")))
 }
 
-/// What the repositories say about work on them, in the working tree of whoever uses them.
-fn ways(args: &Args, app: &App) -> Result<Ways, CommandError> {
-    let mut ways = Ways::default();
-    if args.projects.is_empty() {
-        return Ok(ways);
-    }
-    let sites = match app.lifecycle()?.sites_of_projects(&args.projects) {
-        Ok(sites) => sites,
-        // On another host its own file counts; what is wrong otherwise is said by the use itself.
-        Err(_) => return Ok(ways),
-    };
-    let mut said_by: Option<String> = None;
-    for site in sites {
-        let path = site.place.path().join("planwright.yaml");
-        let source = match std::fs::read_to_string(&path) {
-            Ok(source) => source,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => {
-                let message = format!("{} cannot be read: {error}", path.display());
-                return Err(CommandError::new(Exit::Error, message));
-            }
-        };
-        let file = yaml::repository(&source, &path.display().to_string())
-            .map_err(|problem| CommandError::malformed(problem, &source))?;
-        let same = ways.arrival == file.arrival && ways.clean == file.clean;
-        if let Some(other) = said_by.as_ref().filter(|_| !same) {
-            return Err(CommandError::usage(format!(
-                "{other} and {} want results to arrive or sandboxes to be cleaned up differently.",
-                path.display()
-            ))
-            .hint("Make them say the same, or use the projects in plans of their own."));
-        }
-        said_by = Some(path.display().to_string());
-        ways.arrival = file.arrival;
-        ways.clean = file.clean;
-        if file.setup.is_some() || !file.include.is_empty() {
-            ways.furnishings.push(Furnishing {
-                resource: site.name.clone(),
-                setup: file.setup,
-                include: file.include,
-            });
-        }
-    }
-    Ok(ways)
-}
-
 /// Says at once what the work will not see.
-fn with_what_is_not_committed(mut answer: Answer, args: &Args, app: &App) -> Answer {
-    if args.with_changes {
-        return answer;
-    }
+pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Message> {
     let Ok(lifecycle) = app.lifecycle() else {
-        return answer;
+        return Vec::new();
     };
-    for site in lifecycle
-        .sites_of_projects(&args.projects)
-        .unwrap_or_default()
-    {
+    let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
+    let mut messages = Vec::new();
+    for site in sites.iter().filter(|_| !seen) {
         let uncommitted = lifecycle
             .hands()
             .ok()
-            .and_then(|hands| hands.workshop.repository(&site).ok())
+            .and_then(|hands| hands.workshop.repository(site).ok())
             .and_then(|repository| repository.uncommitted().ok())
             .unwrap_or_default();
         if !uncommitted.is_empty() {
-            answer.messages.push(crate::wire::Message {
+            messages.push(Message {
                 level: "info",
                 text: format!(
                     "{}: {}, not visible to the agent; --with-changes starts from them.",
@@ -156,7 +134,7 @@ fn with_what_is_not_committed(mut answer: Answer, args: &Args, app: &App) -> Ans
             });
         }
     }
-    answer
+    messages
 }
 
 fn argument(text: &str) -> Result<(String, String), String> {

@@ -2,9 +2,11 @@
 //! no terminal by the stream that prints.
 
 mod age;
+mod progress;
 mod table;
 
 pub use age::age;
+pub use progress::{Audience, Progress};
 pub use table::Table;
 
 use anstyle::{AnsiColor, Style};
@@ -53,6 +55,12 @@ pub fn one_line(text: &str, width: usize) -> String {
     let mut short: String = line.chars().take(width.saturating_sub(1)).collect();
     short.push('…');
     short
+}
+
+/// An amount of money: `$0.42`.
+pub fn money(micros: u64) -> String {
+    let cents = micros.div_ceil(10_000);
+    format!("${}.{:02}", cents / 100, cents % 100)
 }
 
 /// So many of something, as people say it: `1 plan`, `2 plans`.

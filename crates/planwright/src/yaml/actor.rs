@@ -7,7 +7,6 @@ use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
 
 use super::fields::{Fields, Shape};
 use super::problem::{Flaw, Position, shown};
-use super::span::span;
 use super::tree::{Node, Value};
 use super::value::{list, mismatch, parsed, prose, text};
 
@@ -68,7 +67,7 @@ pub(super) fn read(root: &Node) -> Result<ActorDefinition, Flaw> {
         description: fields.optional("description", prose)?,
         kind: if is_human {
             ActorKind::Human {
-                timeout: fields.optional("timeout", span)?,
+                timeout: fields.optional("timeout", parsed)?,
             }
         } else {
             ActorKind::Command(Box::new(command(&fields)?))
@@ -135,7 +134,7 @@ fn command(fields: &Fields<'_, '_>) -> Result<CommandLine, Flaw> {
         set_env: fields.optional("set_env", variables)?.unwrap_or_default(),
         writable: fields.optional("writable", texts)?.unwrap_or_default(),
         readable: fields.optional("readable", texts)?.unwrap_or_default(),
-        timeout: fields.optional("timeout", span)?,
+        timeout: fields.optional("timeout", parsed)?,
         isolation: fields
             .optional("isolation", |node| {
                 one_of(

@@ -6,7 +6,6 @@ use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
 
 use super::problem::acts_on_a_terminal;
-use super::span::span_text;
 
 /// The file. Reading it gives the same definition; what is as it is by default is left out.
 pub fn actor_text(definition: &ActorDefinition) -> String {
@@ -23,7 +22,7 @@ pub fn actor_text(definition: &ActorDefinition) -> String {
         ActorKind::Human { timeout } => {
             entry(&mut text, "kind", "human");
             if let Some(timeout) = timeout {
-                entry(&mut text, "timeout", &span_text(*timeout));
+                entry(&mut text, "timeout", &timeout.to_string());
             }
         }
     }
@@ -65,7 +64,7 @@ fn command(text: &mut String, line: &CommandLine) {
         }
     }
     if let Some(timeout) = line.timeout {
-        entry(text, "timeout", &span_text(timeout));
+        entry(text, "timeout", &timeout.to_string());
     }
     match line.isolation {
         Isolation::Required => entry(text, "isolation", "required"),

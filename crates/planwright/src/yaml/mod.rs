@@ -15,7 +15,6 @@ mod nearest;
 mod problem;
 mod repository;
 mod settings;
-mod span;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -1,13 +1,15 @@
 //! A repository's `planwright.yaml`, out of its tree.
 
-use plan::How;
 use plan::how::Shape as Arrival;
+use plan::plan::Limits;
 use plan::ways::Clean;
+use plan::{ActorDefinition, How, Name, Profile};
 
+use super::actor;
 use super::fields::{Fields, Shape};
 use super::problem::Flaw;
 use super::tree::Node;
-use super::value::{boolean, is_nothing, list, prose, text};
+use super::value::{boolean, is_nothing, list, parsed, prose, text, written};
 
 /// What a repository says about work on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +22,14 @@ pub struct RepositoryFile {
     pub clean: Clean,
     /// How results arrive.
     pub arrival: How,
+    /// Who works.
+    pub actor: Option<Name>,
+    /// How actors are started.
+    pub actors: Vec<ActorDefinition>,
+    /// Where plans stop and ask.
+    pub profile: Option<Profile>,
+    /// What plans may use.
+    pub limits: Option<Limits>,
 }
 
 const LATER: &str = "is not yet supported";
@@ -27,14 +37,8 @@ const LATER: &str = "is not yet supported";
 static FILE: Shape<'_> = Shape {
     what: "planwright.yaml",
     place: "at the top level",
-    keys: &["sandbox", "apply"],
+    keys: &["actor", "actors", "profile", "sandbox", "apply", "limits"],
     refused: &[
-        (
-            "actor",
-            LATER,
-            "give it with: planwright config set actor NAME",
-        ),
-        ("actors", LATER, "actions name their actors"),
         (
             "actions",
             LATER,
@@ -45,14 +49,8 @@ static FILE: Shape<'_> = Shape {
             LATER,
             "add rules with: planwright invariant add",
         ),
-        (
-            "profile",
-            LATER,
-            "give it with: planwright config set profile NAME",
-        ),
-        ("limits", LATER, "remove the key"),
     ],
-    others: &[&SANDBOX, &APPLY],
+    others: &[&SANDBOX, &APPLY, &LIMITS],
 };
 
 static SANDBOX: Shape<'_> = Shape {
@@ -60,7 +58,7 @@ static SANDBOX: Shape<'_> = Shape {
     place: "under `sandbox`",
     keys: &["setup", "include", "clean"],
     refused: &[],
-    others: &[&FILE, &APPLY],
+    others: &[&FILE, &APPLY, &LIMITS],
 };
 
 static APPLY: Shape<'_> = Shape {
@@ -68,7 +66,15 @@ static APPLY: Shape<'_> = Shape {
     place: "under `apply`",
     keys: &["as", "merge"],
     refused: &[],
-    others: &[&FILE, &SANDBOX],
+    others: &[&FILE, &SANDBOX, &LIMITS],
+};
+
+static LIMITS: Shape<'_> = Shape {
+    what: "`limits`",
+    place: "under `limits`",
+    keys: &["attempts", "timeout"],
+    refused: &[("max_cost", LATER, "time and attempts are limited already")],
+    others: &[&FILE, &SANDBOX, &APPLY],
 };
 
 pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
@@ -77,6 +83,18 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
         return Ok(file);
     }
     let fields = Fields::of(root, &FILE)?;
+    file.actor = fields.optional("actor", parsed)?;
+    let actors = fields.optional("actors", list)?.unwrap_or_default();
+    for node in actors {
+        let actor = actor::read(node).map_err(|flaw| flaw.under("actors"))?;
+        if file.actors.iter().any(|other| other.name == actor.name) {
+            let message = format!("actor `{}` is defined twice", actor.name);
+            return Err(Flaw::new(node.at, message).under("actors"));
+        }
+        file.actors.push(actor);
+    }
+    file.profile = fields.optional("profile", parsed)?;
+    file.limits = fields.optional("limits", limits)?;
     fields.optional("sandbox", |node| {
         let fields = Fields::of(node, &SANDBOX)?;
         file.setup = fields.optional("setup", prose)?;
@@ -95,6 +113,25 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
         Ok(())
     })?;
     Ok(file)
+}
+
+fn limits(node: &Node) -> Result<Limits, Flaw> {
+    let fields = Fields::of(node, &LIMITS)?;
+    let usual = Limits::default();
+    Ok(Limits {
+        attempts: fields
+            .optional("attempts", attempts)?
+            .unwrap_or(usual.attempts),
+        timeout: fields.optional("timeout", parsed)?.or(usual.timeout),
+    })
+}
+
+fn attempts(node: &Node) -> Result<u32, Flaw> {
+    let given = written(node)?;
+    let number = given.parse::<u32>().ok();
+    number
+        .filter(|number| (1..=1000).contains(number))
+        .ok_or_else(|| Flaw::new(node.at, "expected a whole number from 1 to 1000"))
 }
 
 fn clean(node: &Node) -> Result<Clean, Flaw> {

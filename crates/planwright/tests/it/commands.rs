@@ -412,6 +412,22 @@ fn on_a_repository() -> BTreeSet<String> {
         assert_eq!(landed["standing"], "landed");
         run(&[&words(undo)[..], &[&plan, "--yes"]].concat());
     }
+    let scribe = yard.write_beside(
+        "scribe.yaml",
+        "name: scribe\nkind: command\ncommand: [sh, -c, echo >> written.txt]\n",
+    );
+    run(&["actor", "add", &scribe]);
+    run(&["actor", "list"]);
+    run(&["actor", "show", "scribe"]);
+    let goal = ["--project", "shop", "--actor", "scribe", "Write it down"];
+    let done = run(&[&["run", "--profile", "auto"], &goal[..]].concat());
+    let plan = done["plan_id"].as_str().unwrap().to_owned();
+    run(&["plan", "execute", &plan]);
+    run(&["wait", &plan, "--until", "landed"]);
+    run(&["plan", "wait", &plan]);
+    run(&[&["run", "--detach"], &goal[..]].concat());
+    assert_eq!(run(&["work", "--drain"])["taken"], 1);
+    run(&["actor", "remove", "scribe"]);
     let plan = yard.usual();
     run(&["sandbox", "list"]);
     yard.ok(&["cancel", &plan]);

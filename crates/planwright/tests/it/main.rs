@@ -12,6 +12,7 @@ mod bad_stores;
 mod commands;
 mod conditions;
 mod cut_off;
+mod daily;
 mod demo;
 mod landing;
 mod output;

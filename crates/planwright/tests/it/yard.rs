@@ -57,10 +57,12 @@ impl Yard {
         self.write_beside(&format!("shop/{path}"), text);
     }
 
-    fn write_beside(&self, path: &str, text: &str) {
+    /// Writes a file beside the repository, and says where.
+    pub fn write_beside(&self, path: &str, text: &str) -> String {
         let path = self.place.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
     }
 
     pub fn read(&self, path: &str) -> String {

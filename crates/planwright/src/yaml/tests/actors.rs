@@ -139,9 +139,8 @@ fn problems_are_told_where_they_stand() {
         let problem = actor(&format!("{head}command: [a]\ntimeout: '{time}'"), "f").unwrap_err();
         assert_eq!(
             problem.message,
-            format!("`timeout`: `{time}` is no length of time")
+            format!("`timeout`: `{time}` is not a length of time such as 90s, 20m or 2h")
         );
-        assert!(problem.hint.unwrap().contains("30s"));
     }
     bad(
         "command: [a, '{promt}']",
@@ -175,7 +174,7 @@ fn what_is_written_reads_back_the_same() {
     odd.kind = ActorKind::Command(Box::new(CommandLine {
         command: words.map(String::from).into(),
         set_env: [("A".to_owned(), "off".to_owned())].into(),
-        timeout: Some(Span(1_500_000)),
+        timeout: Some(Span::seconds(90)),
         isolation: Isolation::Off,
         ..CommandLine::default()
     }));

@@ -1,0 +1,82 @@
+//! The `planwright.yaml` that fits what was found.
+
+use serde_json::json;
+
+use super::detect::Found;
+
+/// The file, with a comment on each line that somebody may want to change.
+pub fn content(found: &Found) -> String {
+    let mut lines = vec!["# How Planwright works on this repository.".to_owned()];
+    match found.agents.as_slice() {
+        [] => lines.push("# actor: NAME            # who works: planwright actor list".to_owned()),
+        [only] => lines.push(said(&format!("actor: {only}"), "who works")),
+        several => {
+            let names = several.join(", ");
+            lines.push(said(
+                "# actor: NAME",
+                &format!("who works; installed: {names}"),
+            ));
+        }
+    }
+    lines.push(said(
+        "profile: review",
+        "manual, supervised, review or auto",
+    ));
+    if found.setup.is_some() || !found.include.is_empty() {
+        lines.push("sandbox:".to_owned());
+        if let Some(setup) = &found.setup {
+            lines.push(said(
+                &format!("  setup: {}", json!(setup)),
+                "run once in every new sandbox",
+            ));
+        }
+        if !found.include.is_empty() {
+            let files: Vec<String> = found
+                .include
+                .iter()
+                .map(|file| json!(file).to_string())
+                .collect();
+            lines.push(said(
+                &format!("  include: [{}]", files.join(", ")),
+                "ignored files that work needs",
+            ));
+        }
+    }
+    lines.push("limits:".to_owned());
+    lines.push(said("  attempts: 3", "tries before it waits for you"));
+    lines.push(said("  timeout: 1h", "for one run of the agent"));
+    if let Some(test) = &found.test {
+        lines.push(format!("# Tests are run by: {test}"));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn said(line: &str, comment: &str) -> String {
+    format!("{line:<24} # {comment}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may be blunt")]
+
+    use super::*;
+    use crate::yaml;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for agents in [vec![], vec!["claude"], vec!["claude", "codex"]] {
+            let found = Found {
+                agents: agents.iter().map(|name| (*name).to_owned()).collect(),
+                test: Some("npm test -- --run".to_owned()),
+                setup: Some("npm ci # \"quoted\"".to_owned()),
+                include: vec![".env".to_owned(), "odd, name".to_owned()],
+            };
+            let file = yaml::repository(&content(&found), "planwright.yaml").unwrap();
+            assert_eq!(file.setup, found.setup);
+            assert_eq!(file.include, found.include);
+            let only = (agents.len() == 1).then(|| agents[0].parse().unwrap());
+            assert_eq!(file.actor, only);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What is to be done: from the command line, from standard input, or from the person's editor.
+
+use std::io::{IsTerminal, Read};
+
+use plan::Text;
+
+use super::Args;
+use crate::cli::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::settings;
+
+/// Shown in the editor; lines like these are no part of the goal.
+const TEMPLATE: &str = "\n# What is to be done? Lines that begin with # are left out; nothing at all \
+                        means to leave it.\n";
+
+/// The goal of a new plan.
+pub fn read(args: &Args, app: &App) -> Result<String, CommandError> {
+    let text = match (&args.goal, args.what.as_deref()) {
+        (Some(goal), _) => goal.clone(),
+        (None, Some("-")) => from_input()?,
+        (None, Some(what)) => what.to_owned(),
+        (None, None) => from_editor(app)?,
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(CommandError::usage("There is no goal; nothing was begun.")
+            .hint("planwright run \"Say what is to be done\""));
+    }
+    Ok(text.to_owned())
+}
+
+fn from_input() -> Result<String, CommandError> {
+    let most = Text::MAX_BYTES as u64 + 1;
+    let mut text = String::new();
+    std::io::stdin()
+        .lock()
+        .take(most)
+        .read_to_string(&mut text)
+        .map_err(|error| {
+            CommandError::new(Exit::Error, format!("The goal cannot be read: {error}"))
+        })?;
+    Ok(text)
+}
+
+fn from_editor(app: &App) -> Result<String, CommandError> {
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let Some(editor) = settings::editor().filter(|_| terminal) else {
+        return Err(CommandError::usage("There is no goal.")
+            .hint("planwright run \"Say what is to be done\"")
+            .hint("planwright run - reads it from standard input."));
+    };
+    let directory = &app.settings.home;
+    let file = directory.join(format!("goal-{}.md", std::process::id()));
+    let failed = |error: std::io::Error| {
+        CommandError::new(Exit::Error, format!("{}: {error}", file.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    std::fs::write(&file, TEMPLATE).map_err(failed)?;
+    let workshop = &app.lifecycle()?.hands()?.workshop;
+    let edited = workshop
+        .edit(&file, &editor)
+        .map_err(lifecycle::Error::Sandbox);
+    let text = std::fs::read_to_string(&file).map_err(failed);
+    let _ = std::fs::remove_file(&file);
+    edited?;
+    let lines = text?;
+    let said = lines.lines().filter(|line| !line.starts_with('#'));
+    Ok(said.collect::<Vec<_>>().join("\n"))
+}

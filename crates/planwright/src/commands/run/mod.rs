@@ -1,0 +1,121 @@
+//! `planwright run`.
+
+mod begin;
+mod ending;
+mod goal;
+mod session;
+
+use std::time::Duration;
+
+use plan::plan::Limits;
+use plan::{Name, Profile, Span};
+
+use crate::cli::App;
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::host;
+
+pub use session::{go_on, is_workable};
+
+/// Have an agent work on a goal, watch it, and look at what it made; or go on with a plan.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What is to be done, in a sentence; `-` reads it from standard input. One word is the plan to go on
+    /// with, or to follow. Nothing opens your editor.
+    #[arg(value_name = "GOAL|ID")]
+    what: Option<String>,
+    /// The goal, where it is a single word.
+    #[arg(long, value_name = "TEXT", conflicts_with = "what")]
+    goal: Option<String>,
+    /// Who works: an installed agent such as claude or codex, or an actor of your own.
+    #[arg(long, value_name = "NAME")]
+    actor: Option<Name>,
+    /// Where the plan stops and asks: manual, supervised, review or auto.
+    #[arg(long)]
+    profile: Option<Profile>,
+    /// Have a strategy made first, and look at it before anything is changed.
+    #[arg(long)]
+    strategy: bool,
+    /// Start from what is not committed yet, too.
+    #[arg(long)]
+    with_changes: bool,
+    /// The project to work on, instead of the repository one is in.
+    #[arg(long, value_name = "NAME", conflicts_with = "no_project")]
+    project: Option<Name>,
+    /// Work on no repository at all: the result is a report.
+    #[arg(long)]
+    no_project: bool,
+    /// Leave the work to a worker (`planwright work`) instead of doing it here.
+    #[arg(long)]
+    detach: bool,
+    /// How long one run of the agent may take, as in 90s, 20m or 2h.
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<Span>,
+    /// How often a phase is tried before it waits for you.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    attempts: Option<u32>,
+    /// Land the result without asking, once every gate holds.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// How often it is looked whether somebody else who works on a plan is done.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Begins a plan, or goes on with one.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    if let Some(handle) = args.plan_to_go_on_with() {
+        args.refuse_what_is_for_new_plans()?;
+        let plan = app
+            .plan(handle)
+            .map_err(|error| error.hint(format!("As a goal: planwright run --goal {handle}")))?;
+        return go_on(app, plan, args.yes);
+    }
+    // Before the engine is opened, which looks what this host is called.
+    host::register(&app.settings.home)?;
+    let goal = goal::read(args, app)?;
+    let plan = begin::begin(args, app, goal)?;
+    if args.detach {
+        return begin::leave_to_a_worker(app, plan);
+    }
+    go_on(app, plan, args.yes)
+}
+
+impl Args {
+    /// One word is a plan: a goal that says what is to be done has more.
+    fn plan_to_go_on_with(&self) -> Option<&str> {
+        let what = self.what.as_deref()?;
+        let one_word = !what.chars().any(char::is_whitespace) && what != "-" && !what.is_empty();
+        one_word.then_some(what)
+    }
+
+    /// What a plan was begun with stays as it is.
+    fn refuse_what_is_for_new_plans(&self) -> Result<(), CommandError> {
+        let given = [
+            ("--actor", self.actor.is_some()),
+            ("--profile", self.profile.is_some()),
+            ("--strategy", self.strategy),
+            ("--with-changes", self.with_changes),
+            ("--project", self.project.is_some()),
+            ("--no-project", self.no_project),
+            ("--detach", self.detach),
+            ("--timeout", self.timeout.is_some()),
+            ("--attempts", self.attempts.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(CommandError::usage(format!(
+                "{flag} is for a new goal; a plan keeps what it was begun with."
+            ))
+            .hint("A goal of one word is given with --goal.")),
+        }
+    }
+
+    /// What the plan may use.
+    fn limits(&self, usual: Limits) -> Limits {
+        Limits {
+            attempts: self.attempts.unwrap_or(usual.attempts),
+            timeout: self.timeout.or(usual.timeout),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A session: the plan is driven here, or followed while somebody else does, until a person has to do
+//! something. On a terminal that person is asked at once.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use actors::Stop;
+use lifecycle::{Drive, Rested};
+use plan::decide::Rest;
+use plan::{Caller, Phase, Plan, PlanId, Span};
+
+use super::LOOK;
+use super::ending::{self, Wish};
+use crate::cli::{App, Format};
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::ui::{Audience, Progress};
+use crate::{crew, home, signals};
+
+/// For how long a claim holds without a renewal.
+const LEASE: Span = Span::seconds(30);
+
+/// Can the engine have somebody work on this plan, or does that happen elsewhere?
+pub fn is_workable(plan: &Plan) -> bool {
+    let defined = |phase| {
+        plan.actor_in(phase)
+            .is_some_and(|actor| plan.definition(actor).is_some())
+    };
+    defined(Phase::Strategize) && defined(Phase::Execute)
+}
+
+/// Goes on with a plan until a person has to do something, and asks them where there is a terminal.
+pub fn go_on(app: &App, plan: PlanId, yes: bool) -> Result<Answer, CommandError> {
+    let stop = Stop::default();
+    signals::ask_to_stop(&stop)?;
+    let person = home::person();
+    let mut asks = Some(&person);
+    loop {
+        let interrupted = drive(app, plan, asks, &stop)?;
+        if interrupted {
+            let handle = app.lifecycle()?.short_name(plan)?;
+            return Err(CommandError::new(
+                Exit::Interrupted,
+                "Interrupted; the plan waits, and nothing it made is lost.",
+            )
+            .hint(format!("planwright run {handle}")));
+        }
+        match ending::ask(app, plan, yes)? {
+            Wish::Answer(answer) => return Ok(*answer),
+            Wish::GoOn => asks = Some(&person),
+        }
+    }
+}
+
+/// Drives the plan, or follows whoever does. Says whether it was interrupted.
+fn drive(
+    app: &App,
+    plan: PlanId,
+    asks: Option<&Caller>,
+    stop: &Stop,
+) -> Result<bool, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let moment = app.clock.now().0;
+    let owner = format!("{} (run {}-{moment:x})", home::person(), std::process::id());
+    // Held while it works: whoever comes after a crash need not wait for the lease.
+    let _presence = lifecycle
+        .hands()?
+        .workshop
+        .sign_in(&owner)
+        .map_err(lifecycle::Error::Sandbox)?;
+    let crew = crew::crew(app)?;
+    let progress = Progress::show(audience(app));
+    let tell = |plan: &Plan, happening: &lifecycle::Happening| progress.tell(plan, happening);
+    let drive = Drive {
+        lifecycle,
+        crew: &crew,
+        owner: &owner,
+        lease: LEASE,
+        stop,
+        tell: &tell,
+    };
+    let mut asks = asks;
+    loop {
+        match drive.go(plan, asks.take())? {
+            Rested::Stopped => return Ok(true),
+            Rested::Rests(Rest::Person | Rest::Over) | Rested::Blocked => return Ok(false),
+            Rested::Rests(Rest::NotDue(_)) => {
+                progress.waits("waiting to try again");
+                if stop.wait(LOOK) {
+                    return Ok(true);
+                }
+            }
+            Rested::Rests(Rest::Held) => {
+                progress.waits("somebody else works on it");
+                take_from_the_gone(app, plan);
+                lifecycle.store().wait(LOOK)?;
+                if stop.wait(Duration::ZERO) {
+                    return Ok(true);
+                }
+            }
+            Rested::NobodyFor(name) => {
+                let handle = lifecycle.short_name(plan)?;
+                return Err(CommandError::new(
+                    Exit::NotFound,
+                    format!("Nobody here can work as `{name}`: the plan was begun without its definition."),
+                )
+                .hint(format!("Work on it through plumbing: planwright help plumbing, or planwright cancel {handle}")));
+            }
+            Rested::Unreachable(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whoever held it may be gone; then it need not be waited for.
+fn take_from_the_gone(app: &App, plan: PlanId) {
+    if let Ok(lifecycle) = app.lifecycle() {
+        // Refused while whoever has it lives.
+        let _ = lifecycle.reclaim_from_the_gone(plan, &app.call());
+    }
+}
+
+fn audience(app: &App) -> Audience {
+    match app.format {
+        Format::Json => Audience::Json,
+        Format::Human if std::io::stderr().is_terminal() => Audience::Terminal,
+        Format::Human => Audience::Lines,
+    }
+}

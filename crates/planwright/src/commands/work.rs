@@ -1,0 +1,115 @@
+//! `planwright work`.
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+
+use actors::Stop;
+use lifecycle::{Happening, Worker};
+use plan::{Name, Plan};
+use serde_json::json;
+
+use crate::cli::{App, Format};
+use crate::commands::Answer;
+use crate::error::CommandError;
+use crate::{crew, signals, ui};
+
+/// Work on whatever is due, until interrupted. Any number of these may run at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// So many plans at once.
+    #[arg(long, value_name = "N", default_value = "1")]
+    concurrency: NonZeroUsize,
+    /// End once nothing is due.
+    #[arg(long, conflicts_with = "once")]
+    drain: bool,
+    /// End after one plan.
+    #[arg(long)]
+    once: bool,
+    /// Only plans of this project.
+    #[arg(long, value_name = "NAME")]
+    project: Option<Name>,
+    /// Only plans of this actor.
+    #[arg(long, value_name = "NAME")]
+    actor: Option<Name>,
+}
+
+/// Works.
+pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    let stop = Stop::default();
+    signals::ask_to_stop(&stop)?;
+    let lifecycle = app.lifecycle()?;
+    if let Some(project) = &args.project {
+        lifecycle.get_project(project)?;
+    }
+    let moment = app.clock.now().0;
+    let owner = format!("worker {}-{moment:x}", std::process::id());
+    let format = app.format;
+    let worker = Worker::new(lifecycle)
+        .owner(&owner)
+        .crew(crew::crew(app)?)
+        .concurrency(args.concurrency.get())
+        .only_project(args.project.clone())
+        .only_actor(args.actor.clone())
+        .telling(move |plan, happening| tell(format, plan, happening));
+    if app.format == Format::Human {
+        let plans = ui::count(args.concurrency.get() as u64, "plan");
+        let _ = writeln!(
+            anstream::stderr().lock(),
+            "{owner}: up to {plans} at once, {}",
+            sandbox::offered()
+        );
+    }
+    let tally = if args.drain {
+        worker.drain(&stop)?
+    } else if args.once {
+        worker.once(&stop)?
+    } else {
+        worker.run(&stop)?
+    };
+    let mut text = format!("Took {} further.\n", ui::count(tally.taken, "plan"));
+    if tally.reclaimed > 0 {
+        let leases = ui::count(tally.reclaimed, "plan");
+        text.push_str(&format!("Took {leases} over from workers that are gone.\n"));
+    }
+    if tally.troubles > 0 {
+        let times = ui::count(tally.troubles, "time");
+        text.push_str(&format!("Something went wrong {times}.\n"));
+    }
+    let data = json!({
+        "taken": tally.taken,
+        "reclaimed": tally.reclaimed,
+        "troubles": tally.troubles,
+        "interrupted": stop.is_asked(),
+    });
+    let answer = Answer::new(data, text);
+    Ok(if tally.troubles > 0 {
+        answer.hint("planwright doctor")
+    } else {
+        answer
+    })
+}
+
+fn tell(format: Format, plan: &Plan, happening: &Happening) {
+    let id = plan.id.to_string().to_lowercase();
+    let handle = &id[id.len() - 6..];
+    let says = match happening {
+        Happening::Works { actor, phase } => format!("{actor} works on {phase}"),
+        Happening::Lands => "is being landed".to_owned(),
+        Happening::Rests => "goes no further for now".to_owned(),
+        Happening::Progress(_) | Happening::Landed(_) => return,
+    };
+    let mut stderr = anstream::stderr().lock();
+    let _ = match format {
+        Format::Human => writeln!(
+            stderr,
+            "{}  {says}  {}",
+            ui::styled(ui::BOLD, handle),
+            ui::styled(ui::DIM, ui::one_line(plan.goal.as_str(), 50))
+        ),
+        Format::Json => writeln!(
+            anstream::stdout().lock(),
+            "{}",
+            json!({ "plan_id": plan.id, "says": says })
+        ),
+    };
+}

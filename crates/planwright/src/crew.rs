@@ -1,0 +1,131 @@
+//! Who can work here: actors that repositories, the user and Planwright itself define, and how they are
+//! started from this process.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use actors::{Ambient, installed, preset, presets};
+use lifecycle::Crew;
+use plan::{ActorDefinition, Actors, Name};
+use sandbox::Supervisor;
+
+use crate::cli::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::wishes::Wishes;
+use crate::{home, settings, yaml};
+
+/// The words after the program's own name that make it a supervisor.
+pub const SUPERVISE: &str = "supervise";
+
+/// Everybody that a plan's definitions describe.
+pub fn crew(app: &App) -> Result<Crew, CommandError> {
+    let program = std::env::current_exe().map_err(|error| {
+        CommandError::new(
+            Exit::Error,
+            format!("This program cannot find itself to start actors: {error}"),
+        )
+    })?;
+    let supervisor = Supervisor::new(vec![OsString::from(program), SUPERVISE.into()]);
+    let ambient = ambient(app);
+    Ok(Crew::default().hiring(move |definition| actors::actor(definition, &ambient, &supervisor)))
+}
+
+/// What surrounds actors that are started from here.
+fn ambient(app: &App) -> Ambient {
+    let mut out_of_reach = vec![app.settings.home.clone()];
+    if let Ok(settings::StorePlace::Sqlite(path)) = app.settings.store() {
+        out_of_reach.push(path);
+    }
+    Ambient {
+        environment: settings::environment(),
+        home: settings::surroundings().home.map(PathBuf::from),
+        out_of_reach,
+    }
+}
+
+/// The directory of the user's own definitions.
+pub fn directory(app: &App) -> PathBuf {
+    app.settings.home.join("actors")
+}
+
+/// The user's own definitions, by name.
+pub fn own(app: &App) -> Result<Vec<ActorDefinition>, CommandError> {
+    let directory = directory(app);
+    let unreadable = |error: std::io::Error| {
+        CommandError::new(
+            Exit::Error,
+            format!("{} cannot be read: {error}", home::shown(&directory)),
+        )
+    };
+    let entries = match std::fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            found.push(read(&path)?);
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// The definition in a file.
+pub fn read(path: &std::path::Path) -> Result<ActorDefinition, CommandError> {
+    let shown = home::shown(path);
+    let source = std::fs::read_to_string(path).map_err(|error| {
+        let exit = match error.kind() {
+            std::io::ErrorKind::NotFound => Exit::NotFound,
+            _ => Exit::Error,
+        };
+        CommandError::new(exit, format!("{shown} cannot be read: {error}"))
+    })?;
+    yaml::actor(&source, &shown).map_err(|problem| CommandError::malformed(problem, &source))
+}
+
+/// How an actor is started, if anybody says so: the repository first, then the user, then Planwright.
+pub fn definition(
+    app: &App,
+    name: &Name,
+    wishes: &Wishes,
+) -> Result<Option<ActorDefinition>, CommandError> {
+    if let Some(found) = wishes.actors.iter().find(|one| one.name == *name) {
+        return Ok(Some(found.clone()));
+    }
+    if let Some(found) = own(app)?.into_iter().find(|one| one.name == *name) {
+        return Ok(Some(found));
+    }
+    Ok(preset(&name.to_string()))
+}
+
+/// How those are started who would work on a plan, as far as anybody says so.
+pub fn definitions(
+    app: &App,
+    actors: &Actors,
+    wishes: &Wishes,
+) -> Result<Vec<ActorDefinition>, CommandError> {
+    let mut found = Vec::new();
+    for name in [&actors.strategy, &actors.execution] {
+        let known = found.iter().any(|one: &ActorDefinition| one.name == *name);
+        if !known {
+            found.extend(definition(app, name, wishes)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The well-known agents that are installed here, with where.
+pub fn installed_presets() -> Vec<(&'static ActorDefinition, PathBuf)> {
+    let path = settings::surroundings().path.unwrap_or_default();
+    presets()
+        .iter()
+        .filter_map(|definition| Some((definition, installed(definition, &path)?)))
+        .collect()
+}

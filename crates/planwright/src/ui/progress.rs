@@ -1,0 +1,237 @@
+//! How work goes, while it goes: one line that renews itself on a terminal, a line per step elsewhere,
+//! JSON lines for programs.
+
+use std::io::Write;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use actors::Usage;
+use lifecycle::Happening;
+use plan::{Phase, Plan};
+use serde_json::json;
+
+use super::{BOLD, DIM, clean, one_line, styled};
+
+/// How often the line renews itself.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Steps are told this often at most where every one of them is a line for ever.
+const BETWEEN_STEPS: Duration = Duration::from_secs(2);
+
+const WHEEL: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// A person who watches.
+    Terminal,
+    /// A log that somebody may read.
+    Lines,
+    /// A program.
+    Json,
+}
+
+/// Shows how work goes until it is dropped.
+pub struct Progress {
+    audience: Audience,
+    state: Arc<Mutex<State>>,
+    ticker: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+struct State {
+    began: Instant,
+    doing: String,
+    step: String,
+    used: Usage,
+    told_a_step: Option<Instant>,
+}
+
+impl Progress {
+    /// Shows how work goes from now on.
+    pub fn show(audience: Audience) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            began: Instant::now(),
+            doing: "waiting".to_owned(),
+            step: String::new(),
+            used: Usage::default(),
+            told_a_step: None,
+        }));
+        let ticker = (audience == Audience::Terminal).then(|| {
+            let (end, ended) = channel::<()>();
+            let state = Arc::clone(&state);
+            let ticking = std::thread::spawn(move || {
+                let mut turn = 0;
+                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+                    draw(&lock(&state).line(WHEEL[turn % WHEEL.len()]));
+                    turn += 1;
+                }
+                draw("");
+            });
+            (end, ticking)
+        });
+        Self {
+            audience,
+            state,
+            ticker,
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn tell(&self, plan: &Plan, happening: &Happening) {
+        let mut state = lock(&self.state);
+        let before = state.doing.clone();
+        match happening {
+            Happening::Works { actor, phase } => {
+                let verb = match phase {
+                    Phase::Strategize => "thinking",
+                    Phase::Execute => "working",
+                    Phase::Apply => "landing",
+                };
+                state.doing = format!("{verb} ({actor})");
+                state.step = String::new();
+            }
+            Happening::Progress(actors::Progress::Began { isolation }) => {
+                state.step = isolation.clone();
+            }
+            Happening::Progress(actors::Progress::Step(step)) => state.step = step.clone(),
+            Happening::Progress(actors::Progress::Used(used)) => state.used = *used,
+            Happening::Lands => {
+                state.doing = "landing".to_owned();
+                state.step = String::new();
+            }
+            Happening::Landed(_) | Happening::Rests => {}
+        }
+        match self.audience {
+            Audience::Terminal => {}
+            Audience::Lines => {
+                let changed = state.doing != before;
+                let quiet = state
+                    .told_a_step
+                    .is_none_or(|at| at.elapsed() >= BETWEEN_STEPS);
+                let step = matches!(happening, Happening::Progress(actors::Progress::Step(_)));
+                if changed || (step && quiet) {
+                    state.told_a_step = Some(Instant::now());
+                    let line = state.words();
+                    let _ = writeln!(anstream::stderr().lock(), "{line}");
+                }
+            }
+            Audience::Json => {
+                let line = json!({
+                    "progress": {
+                        "plan_id": plan.id,
+                        "phase": plan.phase(),
+                        "doing": state.doing,
+                        "step": state.step,
+                        "elapsed_ms": u64::try_from(state.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                        "usage": state.used,
+                    }
+                });
+                let _ = writeln!(anstream::stdout().lock(), "{line}");
+            }
+        }
+    }
+
+    /// Says that it waits, and for what.
+    pub fn waits(&self, what: &str) {
+        let mut state = lock(&self.state);
+        if state.doing == what {
+            return;
+        }
+        state.doing = what.to_owned();
+        state.step = String::new();
+        if self.audience == Audience::Lines {
+            let _ = writeln!(anstream::stderr().lock(), "{what}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((end, ticking)) = self.ticker.take() {
+            drop(end);
+            let _ = ticking.join();
+        }
+    }
+}
+
+impl State {
+    fn words(&self) -> String {
+        let mut parts = vec![self.doing.clone(), elapsed(self.began.elapsed())];
+        let tokens = self.used.input_tokens + self.used.output_tokens;
+        if tokens > 0 {
+            parts.push(format!("{} tokens", thousands(tokens)));
+        }
+        if self.used.cost_micros > 0 {
+            parts.push(super::money(self.used.cost_micros));
+        }
+        if !self.step.is_empty() {
+            parts.push(one_line(&clean(&self.step), 100));
+        }
+        parts.join(" · ")
+    }
+
+    fn line(&self, wheel: char) -> String {
+        let words = one_line(&self.words(), width().saturating_sub(3));
+        let (doing, rest) = match words.split_once(" · ") {
+            Some((doing, rest)) => (doing.to_owned(), format!(" · {rest}")),
+            None => (words, String::new()),
+        };
+        format!("{wheel} {}{}", styled(BOLD, doing), styled(DIM, rest))
+    }
+}
+
+/// Renews the line; an empty one takes it away.
+fn draw(line: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = write!(stderr, "\r\x1b[2K{line}").and_then(|()| stderr.flush());
+}
+
+/// How wide the terminal is.
+fn width() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stderr()) {
+        Ok(size) if size.ws_col > 20 => usize::from(size.ws_col),
+        Ok(_) | Err(_) => 80,
+    }
+}
+
+/// As on a clock: `0:07`, `12:30`, `1:02:03`.
+fn elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+fn thousands(number: u64) -> String {
+    if number < 10_000 {
+        number.to_string()
+    } else {
+        format!("{}k", number / 1000)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_numbers_read_well() {
+        let check = |seconds, expected| {
+            assert_eq!(elapsed(Duration::from_secs(seconds)), expected);
+        };
+        check(7, "0:07");
+        check(750, "12:30");
+        check(3723, "1:02:03");
+        assert_eq!(thousands(9999), "9999");
+        assert_eq!(thousands(123_456), "123k");
+    }
+}

@@ -1,0 +1,519 @@
+//! The daily loop through the program: an agent works, a person looks, sends it back or lands it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::Said;
+
+use crate::yard::Yard;
+
+/// Writes a line into a file of the repository, and remembers every start outside of it.
+const SCRIBE: &str = "#!/bin/sh
+echo \"$PLANWRIGHT_PHASE $PLANWRIGHT_PLAN $PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+echo \"looking around\"
+echo \"$PLANWRIGHT_GOAL\" >> src/a.txt
+";
+
+/// A yard with an actor of its own: a script.
+struct Loop {
+    yard: Yard,
+    tools: tempfile::TempDir,
+}
+
+impl Loop {
+    fn with(script: &str) -> Self {
+        let made = Self {
+            yard: Yard::new(),
+            tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
+        };
+        made.write_tool("scribe", script);
+        let extra = format!(
+            "set_env:\n  STARTS: {0}/starts\nwritable: [{0}]\nenv: [API_SECRET]\n",
+            made.tools.path().display()
+        );
+        made.define("scribe", &extra);
+        made
+    }
+
+    fn write_tool(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.tools.path().join(name);
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn define(&self, name: &str, extra: &str) {
+        let tool = self.tools.path().join(name);
+        let file = self.tools.path().join(format!("{name}.yaml"));
+        let text = format!(
+            "name: {name}\nkind: command\ncommand: [{}]\n{extra}",
+            tool.display()
+        );
+        std::fs::write(&file, text).unwrap();
+        self.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    }
+
+    /// Runs the program in the repository.
+    fn here(&self, words: &[&str]) -> Said {
+        let words = [&["--format", "json"], words].concat();
+        self.yard
+            .program
+            .run(words)
+            .within(self.yard.shop())
+            .finish()
+    }
+
+    /// The same as a person sees it.
+    fn seen(&self, words: &[&str]) -> Said {
+        self.yard
+            .program
+            .run(words.to_vec())
+            .within(self.yard.shop())
+            .finish()
+    }
+
+    /// Runs it; it must end like this.
+    #[track_caller]
+    fn ends(&self, code: i32, words: &[&str]) -> Value {
+        let said = self.here(words);
+        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        last_line(&said)["data"].clone()
+    }
+
+    #[track_caller]
+    fn begun(&self, code: i32) -> (String, Value) {
+        let data = self.ends(code, &["run", "--actor", "scribe", "Write a line"]);
+        (data["plan_id"].as_str().unwrap().to_owned(), data)
+    }
+
+    fn starts(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.tools.path().join("starts")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn transcript(&self, plan: &str) -> String {
+        self.ends(0, &["log", plan, "--transcript"]).to_string()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.tools.path().join(name)
+    }
+}
+
+/// The envelope comes last, after lines about how it goes.
+fn last_line(said: &Said) -> Value {
+    said.envelope()
+}
+
+fn state(data: &Value) -> String {
+    let word = |key: &str| data[key].as_str().unwrap().to_owned();
+    format!("{}/{}", word("phase"), word("state"))
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_there() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_script_works_a_person_lands_it_and_takes_it_back() {
+    let day = Loop::with(SCRIBE);
+    let before = day.yard.read("src/a.txt");
+    let (plan, data) = day.begun(6);
+    assert_eq!(state(&data), "execute/complete");
+    assert_eq!(day.yard.read("src/a.txt"), before, "only its copy changed");
+    assert_eq!(day.starts(), [format!("execute {plan} 1")]);
+    assert!(day.transcript(&plan).contains("looking around"));
+    day.ends(0, &["apply", &plan, "--yes"]);
+    assert_eq!(
+        day.yard.read("src/a.txt"),
+        format!("{before}Write a line\n")
+    );
+    day.ends(0, &["undo", &plan, "--yes"]);
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    day.yard.assert_tidy();
+}
+
+#[test]
+fn what_is_sent_back_goes_on_in_the_same_sandbox_with_the_feedback() {
+    let day = Loop::with(
+        "#!/bin/sh
+if grep -q 'in capitals' \"$PLANWRIGHT_ASSIGNMENT\"; then
+  echo SHOUTED >> src/a.txt
+else
+  echo spoken >> src/a.txt
+fi
+",
+    );
+    let (plan, _) = day.begun(6);
+    let said = day.seen(&["revise", &plan, "say it in capitals"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let text = day.yard.read("src/a.txt");
+    assert!(text.ends_with("spoken\nSHOUTED\n"), "{text}");
+}
+
+#[test]
+fn success_needs_evidence() {
+    let day = Loop::with("#!/bin/sh\necho all done\n");
+    let (plan, data) = day.begun(7);
+    assert_eq!(state(&data), "execute/errored");
+    let says = data["error"]["message"].as_str().unwrap();
+    assert!(says.contains("changed nothing"), "{says}");
+    assert!(day.transcript(&plan).contains("all done"));
+}
+
+#[test]
+fn failures_end_in_a_state_that_says_so() {
+    for (script, category, says) in [
+        (
+            "#!/bin/sh\necho broken >&2\nexit 3\n",
+            "actor",
+            "exit code 3",
+        ),
+        (
+            "#!/bin/sh\necho x >> src/a.txt\necho nonsense > \"$PLANWRIGHT_REPORT\"\n",
+            "actor",
+            "report",
+        ),
+        ("#!/no/such/shell\n", "resource", "/no/such/shell"),
+    ] {
+        let day = Loop::with(script);
+        let (_, data) = day.begun(7);
+        assert_eq!(state(&data), "execute/errored", "{script}");
+        assert_eq!(data["error"]["category"], category, "{script}: {data}");
+        let message = data["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains(says) || category == "resource",
+            "{script}: {message}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_hangs_is_ended_at_its_deadline() {
+    let day = Loop::with("#!/bin/sh\nsleep 1000\n");
+    let words = [
+        "run",
+        "--actor",
+        "scribe",
+        "--timeout",
+        "1s",
+        "--attempts",
+        "1",
+        "Hang around",
+    ];
+    let began = Instant::now();
+    let data = day.ends(7, &words);
+    assert_eq!(state(&data), "execute/errored");
+    assert_eq!(data["error"]["category"], "timeout");
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn an_agent_asks_and_goes_on_with_the_answer() {
+    let day = Loop::with(
+        "#!/bin/sh
+if grep -q 'the left one' \"$PLANWRIGHT_ASSIGNMENT\"; then
+  echo left >> src/a.txt
+else
+  echo '{\"outcome\": \"ask\", \"question\": \"Which one?\"}' > \"$PLANWRIGHT_REPORT\"
+fi
+",
+    );
+    let (plan, data) = day.begun(6);
+    assert_eq!(state(&data), "execute/awaiting_input");
+    let said = day.seen(&["answer", &plan, "the left one"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+}
+
+#[test]
+fn secrets_that_are_passed_through_are_not_told() {
+    let mut day =
+        Loop::with("#!/bin/sh\necho \"key $API_SECRET\"\necho \"$API_SECRET\" >&2\nexit 1\n");
+    day.yard.program.set("API_SECRET", "hunter2hunter2");
+    let (plan, data) = day.begun(7);
+    let told = format!(
+        "{data}{}{}",
+        day.transcript(&plan),
+        day.ends(0, &["log", &plan])
+    );
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(told.contains("[API_SECRET]"), "{told}");
+    for entry in walk(day.yard.program.home()) {
+        let text = std::fs::read(&entry).unwrap_or_default();
+        let found = text.windows(7).any(|window| window == b"hunter2");
+        assert!(!found, "{}", entry.display());
+    }
+}
+
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            files.extend(walk(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn a_confined_agent_reaches_neither_store_nor_repository() {
+    let day = Loop::with(
+        "#!/bin/sh
+cat \"$TOUCH_HOME/planwright.db\" > stolen 2>/dev/null && echo stolen
+echo spoilt > \"$TOUCH_SHOP/README.md\" 2>/dev/null && echo spoilt
+echo fine >> src/a.txt
+exit 0
+",
+    );
+    let extra = format!(
+        "set_env:\n  TOUCH_HOME: {}\n  TOUCH_SHOP: {}\nisolation: required\n",
+        day.yard.program.home().display(),
+        day.yard.shop().display()
+    );
+    day.define("scribe", &extra);
+    let (plan, data) = day.begun(6);
+    assert_eq!(state(&data), "execute/complete");
+    let told = day.transcript(&plan);
+    assert!(
+        !told.contains("spoilt") && !told.contains("stolen\""),
+        "{told}"
+    );
+    assert_eq!(day.yard.read("README.md"), "# Shop\n");
+    assert!(told.contains("confined (Landlock)"), "{told}");
+}
+
+#[test]
+fn cancelling_ends_a_running_agent_and_all_it_started() {
+    let day = Loop::with(
+        "#!/bin/sh
+(setsid sh -c 'echo $$ > \"$STARTS.deep\"; exec sleep 1000') &
+echo $$ > \"$STARTS\"
+sleep 1000
+",
+    );
+    let run = day
+        .yard
+        .program
+        .run(["run", "--actor", "scribe", "Sleep well"]);
+    let running = run.within(day.yard.shop()).start();
+    let deep = day.file("starts.deep");
+    wait_for("the agent starts", || {
+        std::fs::read_to_string(&deep).is_ok_and(|text| text.ends_with('\n'))
+    });
+    let plan = day.ends(0, &["list"])["plans"][0]["plan_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let began = Instant::now();
+    day.ends(0, &["cancel", &plan]);
+    let said = running.finish();
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    for file in ["starts", "starts.deep"] {
+        let number = std::fs::read_to_string(day.file(file)).unwrap();
+        assert!(!Path::new("/proc").join(number.trim()).exists(), "{file}");
+    }
+}
+
+#[test]
+fn workers_take_what_is_left_to_them_once_each() {
+    let day = Loop::with(SCRIBE);
+    let plans: Vec<String> = (0..6)
+        .map(|number| {
+            let goal = format!("Write line {number}");
+            let data = day.ends(0, &["run", "--actor", "scribe", "--detach", &goal]);
+            data["plan_id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            day.yard
+                .program
+                .run(["work", "--drain", "--concurrency", "2"])
+                .start()
+        })
+        .collect();
+    for worker in workers {
+        let said = worker.finish();
+        assert_eq!(said.code(), Some(0), "{said:?}");
+    }
+    let mut starts = day.starts();
+    starts.sort();
+    let mut expected: Vec<String> = plans
+        .iter()
+        .map(|plan| format!("execute {plan} 1"))
+        .collect();
+    expected.sort();
+    assert_eq!(starts, expected);
+    for plan in &plans {
+        assert_eq!(day.yard.state_of(plan), "execute/complete");
+    }
+}
+
+#[test]
+fn a_killed_worker_costs_nothing() {
+    let day = Loop::with(
+        "#!/bin/sh
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then echo $$ > \"$STARTS.first\"; sleep 1000; fi
+echo done >> src/a.txt
+",
+    );
+    let data = day.ends(0, &["run", "--actor", "scribe", "--detach", "Survive this"]);
+    let plan = data["plan_id"].as_str().unwrap();
+    let doomed = day.yard.program.run(["work"]).start();
+    let first = day.file("starts.first");
+    wait_for("the first attempt", || {
+        std::fs::read_to_string(&first).is_ok_and(|text| text.ends_with('\n'))
+    });
+    doomed.kill();
+    let said = day.yard.program.run(["work", "--drain"]).finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(day.starts(), ["1", "2"]);
+    assert_eq!(day.yard.state_of(plan), "execute/complete");
+    let number = std::fs::read_to_string(first).unwrap();
+    assert!(!Path::new("/proc").join(number.trim()).exists());
+}
+
+#[test]
+fn profiles_stop_where_the_table_says() {
+    for (profile, code, expected) in [
+        ("manual", 6, "strategize/complete"),
+        ("supervised", 6, "strategize/complete"),
+        ("review", 6, "execute/complete"),
+        ("auto", 0, "apply/applied"),
+    ] {
+        let day = Loop::with(SCRIBE);
+        let words = [
+            "run",
+            "--actor",
+            "scribe",
+            "--profile",
+            profile,
+            "Write a line",
+        ];
+        let data = day.ends(code, &words);
+        assert_eq!(state(&data), expected, "{profile}");
+        let plan = data["plan_id"].as_str().unwrap();
+        if profile == "manual" || profile == "supervised" {
+            let worked = day.yard.program.run(["work", "--drain"]).finish();
+            assert_eq!(worked.code(), Some(0));
+            assert_eq!(day.yard.state_of(plan), expected, "nothing unasked");
+            let data = day.ends(6, &["run", plan]);
+            assert_eq!(state(&data), "execute/complete");
+        }
+    }
+}
+
+#[test]
+fn a_person_can_be_the_actor() {
+    let day = Loop::with(SCRIBE);
+    let file = day.file("me.yaml");
+    std::fs::write(&file, "name: me\nkind: human\n").unwrap();
+    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    let data = day.ends(6, &["run", "--actor", "me", "Do it yourself"]);
+    assert_eq!(state(&data), "execute/awaiting_input");
+    let plan = data["plan_id"].as_str().unwrap();
+    let path = day.ends(0, &["path", plan])["sandboxes"][0]["path"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    std::fs::write(Path::new(&path).join("mine.txt"), "by hand\n").unwrap();
+    let said = day.seen(&["answer", plan, "done"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(day.yard.state_of(plan), "execute/complete");
+    day.ends(0, &["apply", plan, "--yes"]);
+    assert_eq!(day.yard.read("mine.txt"), "by hand\n");
+}
+
+#[test]
+fn init_shows_what_it_writes_and_asks_first() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write("Makefile", "test:\n\ttrue\n");
+    let data = day.ends(6, &["init"]);
+    assert_eq!(data["detected"]["test"], "make test");
+    assert!(!day.yard.shop().join("planwright.yaml").exists());
+    let data = day.ends(0, &["init", "--yes"]);
+    assert_eq!(data["written"], true);
+    let first = day.yard.read("planwright.yaml");
+    let data = day.ends(0, &["init", "--yes"]);
+    assert_eq!(data["written"], false);
+    assert_eq!(day.yard.read("planwright.yaml"), first);
+}
+
+#[test]
+fn a_repository_says_who_works_on_it_and_how() {
+    let day = Loop::with(SCRIBE);
+    let tool = day.file("scribe");
+    let text = format!(
+        "actor: inhouse\nprofile: auto\nlimits:\n  attempts: 1\n  timeout: 20s\nactors:\n  \
+         - name: inhouse\n    kind: command\n    command: [{}]\n    set_env:\n      STARTS: {}\n    \
+         writable: [{}]\n",
+        tool.display(),
+        day.file("starts").display(),
+        day.tools.path().display()
+    );
+    day.yard.write("planwright.yaml", &text);
+    day.yard.commit("say how");
+    let data = day.ends(0, &["run", "Write a line"]);
+    assert_eq!(state(&data), "apply/applied");
+    assert_eq!(day.starts().len(), 1);
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_is_stored() {
+    let day = Loop::with(SCRIBE);
+    for (code, words, says) in [
+        (
+            3,
+            &["run", "--actor", "nobody", "Do it all"][..],
+            "no actor `nobody`",
+        ),
+        (
+            3,
+            &["run", "--actor", "claude", "Do it all"],
+            "not installed",
+        ),
+        (2, &["run", "--profile", "bold", "Do it all"], "no profile"),
+        (3, &["run", "zzzz"], "--goal"),
+        (
+            2,
+            &["run", "--timeout", "soon", "Do it all"],
+            "length of time",
+        ),
+        (2, &["run"], "no goal"),
+    ] {
+        let said = day.here(words);
+        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        assert!(format!("{said:?}").contains(says), "{words:?}: {said:?}");
+    }
+    assert_eq!(
+        day.ends(0, &["list", "--all"])["plans"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
+    let outside = tempfile::tempdir().unwrap();
+    let run = day
+        .yard
+        .program
+        .run(["run", "--actor", "scribe", "Do it all"]);
+    let said = run.within(outside.path()).finish();
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("--no-project"), "{said:?}");
+}
