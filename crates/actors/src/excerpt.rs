@@ -109,6 +109,21 @@ pub(crate) fn one_line(text: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
+/// A text of several lines that a terminal only shows, as [`one_line`] is one of one.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\u{1b}' => skip_escape(&mut chars),
+            '\n' | '\t' => plain.push(char),
+            char if char.is_control() || turns_direction(char) => {}
+            char => plain.push(char),
+        }
+    }
+    plain
+}
+
 /// The rest of what began with ESC: of a sequence up to its final letter, of a title up to its bell.
 fn skip_escape(chars: &mut std::str::Chars<'_>) {
     match chars.next() {
@@ -172,6 +187,7 @@ mod tests {
             Some("red x"),
         );
         check("a\u{202e}b\u{0}c", Some("abc"));
+        assert_eq!(plain("a\u{1b}[1mb\r\n\tc\u{9b}\u{202e}\u{0}d"), "ab\n\tcd");
         let long = one_line(&"ü".repeat(1000)).unwrap();
         assert_eq!(long.chars().count(), LINE);
         assert!(long.ends_with('…'));

@@ -189,7 +189,12 @@ static KNOWN: &[Known] = &[
             "IS_SANDBOX",
         ],
         set_env: &[],
-        writable: &["~/.claude", "~/.claude.json", "~/.cache/claude"],
+        writable: &[
+            "~/.claude",
+            "~/.claude.json",
+            "~/.cache/claude",
+            "~/.local/state/claude",
+        ],
         readable: &["~/.local/share/claude"],
     },
     // Its own sandbox mounts file systems, which a confined program cannot: every command it runs would

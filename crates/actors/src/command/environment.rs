@@ -49,6 +49,10 @@ const ALWAYS: &[&str] = &[
 /// Passed on as well, in either case; their values may hold a password.
 const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
+/// Where temporary files go. `/tmp` is out of a confined program's reach, and Claude Code, which could run
+/// no command then, heeds only a name of its own.
+const TEMPORARY: &[&str] = &["TMPDIR", "TMP", "TEMP", "CLAUDE_CODE_TMPDIR"];
+
 /// Longest value of a variable that tells of the assignment. A longer one is only in the file.
 const LONGEST_VALUE: usize = 64 * 1024;
 
@@ -94,10 +98,12 @@ impl Environment {
         if let Some(home) = &ambient.home {
             set("HOME", home.into());
         }
+        for name in TEMPORARY {
+            set(name, (&desk.tmp).into());
+        }
         for (name, value) in &line.set_env {
             set(name, value.into());
         }
-        set("TMPDIR", (&desk.tmp).into());
         set("PLANWRIGHT_ACTOR", "1".into());
         set("PLANWRIGHT_ASSIGNMENT", (&desk.assignment).into());
         set("PLANWRIGHT_REPORT", (&desk.report).into());

@@ -6,7 +6,8 @@ use plan::Phase;
 use plan::stage::Category;
 use sandbox::RunEnded;
 
-use crate::excerpt::Excerpt;
+use super::words::is_session;
+use crate::excerpt::{Excerpt, plain};
 use crate::stream::Heard;
 use crate::{Outcome, Report};
 
@@ -34,10 +35,21 @@ pub(super) struct Evidence {
     pub(super) report: Option<Report>,
 }
 
-/// What came of it. Success has to be said by nobody and contradicted by nothing: a program that says it
-/// failed has failed, whatever its exit code, and one that ends with an error has, whatever it reported.
+/// What came of it, in words that a terminal only shows. Success has to be said by nobody and contradicted by
+/// nothing: a program that says it failed has failed, whatever its exit code, and one that ends with an error
+/// has, whatever it reported.
 pub(super) fn judge(evidence: Evidence) -> Report {
-    let outcome = outcome(&evidence);
+    let outcome = match outcome(&evidence) {
+        Outcome::Failed { category, message } => Outcome::Failed {
+            category,
+            message: plain(&message),
+        },
+        Outcome::Asks { question, patience } => Outcome::Asks {
+            question: plain(&question),
+            patience,
+        },
+        outcome @ (Outcome::Done | Outcome::Stopped) => outcome,
+    };
     let heard = evidence.heard;
     let written = evidence.report.unwrap_or_else(|| Report::of(Outcome::Done));
     let usage = if written.usage == crate::Usage::default() {
@@ -47,10 +59,13 @@ pub(super) fn judge(evidence: Evidence) -> Report {
     };
     Report {
         outcome,
-        summary: written.summary.or(heard.answer),
+        summary: written.summary.or(heard.answer).as_deref().map(plain),
         decisions: written.decisions,
         usage,
-        session: written.session.or(heard.session),
+        session: written
+            .session
+            .or(heard.session)
+            .filter(|session| is_session(session)),
     }
 }
 

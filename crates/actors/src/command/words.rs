@@ -32,21 +32,24 @@ impl<'a> Form<'a> {
         strategy_wanted: bool,
     ) -> Option<Self> {
         let afresh = |words| Self::afresh(words, assignment);
-        match (
-            assignment.phase,
-            &line.strategize,
-            &line.resume,
-            &assignment.earlier,
-        ) {
-            (Phase::Strategize, Some(words), _, _) => Some(afresh(words)),
-            (Phase::Strategize, None, _, _) => strategy_wanted.then(|| afresh(&line.command)),
-            (Phase::Execute | Phase::Apply, _, Some(words), Some(earlier)) => Some(Self {
-                words,
-                prompt: prompt_to_resume(assignment),
-                session: Some(&earlier.session),
-            }),
-            (Phase::Execute | Phase::Apply, _, _, _) => Some(afresh(&line.command)),
+        if assignment.phase == Phase::Strategize {
+            return match &line.strategize {
+                Some(words) => Some(afresh(words)),
+                None => strategy_wanted.then(|| afresh(&line.command)),
+            };
         }
+        let earlier = assignment.earlier.as_ref();
+        let session = earlier.map(|earlier| earlier.session.as_str());
+        Some(
+            match (&line.resume, session.filter(|name| is_session(name))) {
+                (Some(words), Some(session)) => Self {
+                    words,
+                    prompt: prompt_to_resume(assignment),
+                    session: Some(session),
+                },
+                (_, _) => afresh(&line.command),
+            },
+        )
     }
 
     /// The form to fall back to if a conversation cannot be gone on with, as when the agent forgot it. None
@@ -88,4 +91,15 @@ impl<'a> Form<'a> {
             })
             .collect()
     }
+}
+
+/// Can a conversation be called that? The name comes from the agent and becomes one of its arguments again:
+/// it must not be taken for an option.
+pub(super) fn is_session(name: &str) -> bool {
+    const LONGEST: usize = 256;
+    name.starts_with(|char: char| char.is_ascii_alphanumeric())
+        && name.len() <= LONGEST
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/@".contains(&byte))
 }

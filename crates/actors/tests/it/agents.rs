@@ -64,6 +64,7 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
         "HTTPS_PROXY=http://proxy:1".to_owned(),
         format!("HOME={}", yard.home.display()),
         format!("TMPDIR={run}/tmp"),
+        format!("CLAUDE_CODE_TMPDIR={run}/tmp"),
         "PLANWRIGHT_ACTOR=1".to_owned(),
         format!("PLANWRIGHT_ASSIGNMENT={run}/assignment.json"),
         format!("PLANWRIGHT_REPORT={run}/out/report.json"),

@@ -8,7 +8,7 @@ use plan::Phase;
 use plan::actor::{Isolation, Output, Stdin};
 use plan::stage::Category;
 use plan::time::Span;
-use planwright_actors::{Outcome, Progress};
+use planwright_actors::{Earlier, Outcome, Progress, preset};
 
 use crate::given::assignment;
 use crate::yard::{Yard, agent, failure, holds_nowhere};
@@ -179,6 +179,34 @@ fn what_is_no_text_is_shown_as_far_as_it_is() {
     let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
     assert!(!report.summary.unwrap().contains('\0'));
     assert_eq!(yard.steps(), ["a\u{fffd}b \u{fffd} red"]);
+}
+
+#[test]
+fn no_conversation_is_called_like_an_option() {
+    let yard = Yard::new();
+    let reports =
+        r#"echo '{"type":"thread.started","thread_id":"--add-dir=/"}'; echo "$@" > argv.txt"#;
+    yard.program("codex", reports);
+    let codex = preset("codex").unwrap();
+    let mut given = assignment(Phase::Execute);
+    assert_eq!(yard.work(&codex, given.clone()).session, None);
+    given.earlier = Some(Earlier {
+        session: "--add-dir=/".into(),
+    });
+    yard.work(&codex, given);
+    assert!(!yard.read("argv.txt").contains("add-dir"));
+}
+
+#[test]
+fn nothing_reaches_a_terminal_that_it_would_act_on() {
+    let yard = Yard::new();
+    yard.program(
+        "agent",
+        r"printf '\033[2Jcleared\n'; printf '\033]0;title\007failed\n' >&2; exit 1",
+    );
+    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    assert_eq!(report.summary.as_deref(), Some("cleared"));
+    assert_eq!(failure(&report).1, "agent ended with exit code 1: failed");
 }
 
 #[test]
