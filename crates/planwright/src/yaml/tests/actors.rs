@@ -134,7 +134,7 @@ fn problems_are_told_where_they_stand() {
         "-1s",
         "5 m",
         "9999999999999999h",
-        "1d",
+        "1w",
     ] {
         let problem = actor(&format!("{head}command: [a]\ntimeout: '{time}'"), "f").unwrap_err();
         assert_eq!(
