@@ -17,5 +17,6 @@ mod landing;
 mod output;
 mod reference;
 mod shell;
+mod supervise;
 mod tour;
 mod yard;
