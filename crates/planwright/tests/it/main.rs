@@ -18,5 +18,6 @@ mod landing;
 mod output;
 mod reference;
 mod shell;
+mod supervise;
 mod tour;
 mod yard;

@@ -1,7 +1,7 @@
 //! The supervising process: starts the last stage, and stays until nothing of the program is left.
 //!
-//! Three threads tell the main one what happens: that the worker wants an end or is gone, that a child
-//! ended, and what the last stage said. The main thread starts the last stage and never ends before it,
+//! Threads tell the main one what happens: that the worker wants an end or is gone, that somebody sent
+//! a signal, that a child ended, and what the last stage said. The main thread starts the last stage and never ends before it,
 //! because the system takes the end of the starting thread for the end of the parent.
 
 use std::ffi::OsString;
@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions, WaitStatus};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::ending::{Ending, Isolated, RunEnded};
 use super::family::Family;
@@ -26,7 +28,7 @@ use super::{INNER, MISUSED};
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How long is waited at least, and at most, for the killed to be gone.
-const BREATH: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+const BREATH: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 
 /// The longest word of a worker after its errand.
 const WORD_LIMIT: u64 = 64;
@@ -34,7 +36,7 @@ const WORD_LIMIT: u64 = 64;
 enum Event {
     /// The program shall end.
     Stop,
-    /// The worker is gone.
+    /// The worker is gone, or somebody wants the supervising process to end.
     Abandoned,
     /// The program ended.
     Ended(WaitStatus),
@@ -75,8 +77,9 @@ fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
     let unsupervised = |error: io::Error| format!("it cannot be supervised: {error}");
     Family::adopt_orphans().map_err(unsupervised)?;
     let locks = hold::take(&errand.locks).map_err(|error| error.to_string())?;
-    let (program, socket) = start_last_stage(&words).map_err(unsupervised)?;
     let (events, happened) = channel();
+    listen_to_signals(events.clone()).map_err(unsupervised)?;
+    let (program, socket) = start_last_stage(&words).map_err(unsupervised)?;
     listen_to_worker(reader, events.clone());
     reap_children(program, events);
     let heard = talk_to_last_stage(socket, line);
@@ -113,6 +116,17 @@ fn listen_to_worker(mut reader: BufReader<UnixStream>, events: Sender<Event>) {
         // Nobody listens any more if everything has ended.
         let _ = events.send(Event::Abandoned);
     });
+}
+
+/// Whoever ends this process with one of these ends everything: what it supervises would get away.
+fn listen_to_signals(events: Sender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            let _ = events.send(Event::Abandoned);
+        }
+    });
+    Ok(())
 }
 
 fn reap_children(program: Pid, events: Sender<Event>) {

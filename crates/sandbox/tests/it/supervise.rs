@@ -1,8 +1,11 @@
 //! Programs under supervision: what they get, how their end is told, and that nothing of them stays.
 
 use std::ffi::OsString;
+use std::io::{BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -101,7 +104,7 @@ fn words_and_environment_are_exactly_what_was_given() {
     let mut running = supervisor().start(&errand).unwrap();
     let (mut output, _errors) = running.take_output().unwrap();
     let mut said = Vec::new();
-    std::io::Read::read_to_end(&mut output, &mut said).unwrap();
+    output.read_to_end(&mut said).unwrap();
     running.wait().unwrap();
     assert_eq!(said, b"ONE=a\xff\n\"\nTWO=\n");
 
@@ -110,7 +113,7 @@ fn words_and_environment_are_exactly_what_was_given() {
     let mut running = supervisor().start(&errand).unwrap();
     let (mut output, _errors) = running.take_output().unwrap();
     let mut said = Vec::new();
-    std::io::Read::read_to_end(&mut output, &mut said).unwrap();
+    output.read_to_end(&mut said).unwrap();
     assert_eq!(said, b"|a\xff\n\"");
 }
 
@@ -151,11 +154,13 @@ fn a_program_has_neither_our_terminal_nor_our_group() {
 #[test]
 fn a_daemon_is_gone_when_its_program_is() {
     let stage = Stage::new();
+    let started = Instant::now();
     let ran = run(&stage.shell(
-        "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 100' &)
+        "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 30' &)
          while ! [ -s daemon ]; do sleep 0.01; done; exit 3",
     ));
     assert_eq!(ran.ending.ended, RunEnded::Code(3));
+    assert!(started.elapsed() < Duration::from_secs(10));
     assert!(!is_alive(&stage.await_file("daemon")));
 }
 
@@ -163,9 +168,9 @@ fn a_daemon_is_gone_when_its_program_is() {
 fn nothing_outlives_a_killed_worker() {
     let stage = Stage::new();
     let script = "trap '' TERM HUP INT
-        (setsid sh -c 'echo $$ > daemon; exec sleep 100' &)
+        (setsid sh -c 'echo $$ > daemon; exec sleep 30' &)
         echo $$ > program; echo $PPID > supervisor
-        while :; do sleep 0.01; done";
+        while [ -e program ]; do sleep 0.01; done";
     let mut worker = Command::new(SUPERVISOR)
         .arg("work")
         .args([&stage.work(), &stage.lock()])
@@ -188,7 +193,7 @@ fn nothing_outlives_a_killed_worker() {
 #[test]
 fn a_program_dies_with_its_supervisor() {
     let stage = Stage::new();
-    let errand = stage.shell("echo $PPID > supervisor; echo $$ > program; exec sleep 100");
+    let errand = stage.shell("echo $PPID > supervisor; echo $$ > program; exec sleep 30");
     let running = supervisor().start(&errand).unwrap();
     let program = stage.await_file("program");
     let killed = stage.await_file("supervisor").parse().unwrap();
@@ -203,10 +208,25 @@ fn a_program_dies_with_its_supervisor() {
 }
 
 #[test]
+fn a_supervisor_that_is_asked_to_end_leaves_nobody() {
+    let stage = Stage::new();
+    let errand = stage.shell(
+        "(setsid sh -c 'echo $$ > daemon; exec sleep 30' &); echo $PPID > supervisor; exec sleep 30",
+    );
+    let running = supervisor().start(&errand).unwrap();
+    let daemon = stage.await_file("daemon");
+    let asked = stage.await_file("supervisor").parse().unwrap();
+    let asked = rustix::process::Pid::from_raw(asked).unwrap();
+    rustix::process::kill_process(asked, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(running.wait().unwrap().ended, RunEnded::Signal(9));
+    assert!(!is_alive(&daemon));
+}
+
+#[test]
 fn dropping_a_run_ends_it() {
     let stage = Stage::new();
     let running = supervisor()
-        .start(&stage.shell("echo $$ > program; sleep 100"))
+        .start(&stage.shell("echo $$ > program; sleep 30"))
         .unwrap();
     let program = stage.await_file("program");
     let _still_there = running.stopper();
@@ -219,7 +239,7 @@ fn dropping_a_run_ends_it() {
 fn a_program_can_end_in_its_own_way_when_it_is_stopped() {
     let stage = Stage::new();
     let errand =
-        stage.shell("trap 'echo bye > last; exit 5' TERM; sleep 100 & echo $! > child; wait; wait");
+        stage.shell("trap 'echo bye > last; exit 5' TERM; sleep 30 & echo $! > child; wait; wait");
     let running = supervisor().start(&errand).unwrap();
     let child = stage.await_file("child");
     let stopper = running.stopper();
@@ -230,9 +250,25 @@ fn a_program_can_end_in_its_own_way_when_it_is_stopped() {
 }
 
 #[test]
+fn those_in_the_group_of_a_stopped_program_are_asked_as_well() {
+    let stage = Stage::new();
+    let errand = stage.shell(
+        "trap : TERM
+         (trap 'echo yes > asked; exit' TERM; echo > ready; while [ -e ready ]; do sleep 0.01; done) &
+         until [ -e asked ]; do sleep 0.01; done; exit 0",
+    );
+    let running = supervisor().start(&errand).unwrap();
+    eventually("it is ready", || stage.work().join("ready").exists());
+    running.stopper().stop();
+    assert_eq!(running.wait().unwrap().ended, RunEnded::Code(0));
+    assert_eq!(stage.await_file("asked"), "yes");
+}
+
+#[test]
 fn a_program_that_does_not_want_to_stop_is_killed() {
     let stage = Stage::new();
-    let errand = stage.shell("trap '' TERM; echo $$ > program; while :; do sleep 0.05; done");
+    let errand =
+        stage.shell("trap '' TERM; echo $$ > program; while [ -e program ]; do sleep 0.05; done");
     let running = supervisor().start(&errand).unwrap();
     stage.await_file("program");
     let asked = Instant::now();
@@ -254,7 +290,7 @@ fn a_program_that_does_not_want_to_stop_is_killed() {
 fn a_stopped_program_is_ended_at_any_moment() {
     let stage = Stage::new();
     for delay in 0..12 {
-        let running = supervisor().start(&stage.shell("sleep 100")).unwrap();
+        let running = supervisor().start(&stage.shell("sleep 30")).unwrap();
         std::thread::sleep(Duration::from_millis(delay));
         let asked = Instant::now();
         running.stopper().stop();
@@ -355,4 +391,19 @@ fn a_person_who_calls_it_gets_an_exit_code() {
     check(&["supervise"]);
     check(&["supervise", "--inner"]);
     check(&["supervise", "--inner", "1"]);
+}
+
+/// The system tells a child that its parent ended only if that is yet to happen.
+#[test]
+fn the_last_stage_starts_nothing_for_a_supervisor_that_is_gone() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut last_stage = Command::new(SUPERVISOR)
+        .args(["supervise", "--inner", "1"])
+        .stdin(OwnedFd::from(theirs))
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(ours).read_to_string(&mut said).unwrap();
+    assert_eq!(said, "{\"not_started\":\"its supervisor is gone\"}\n");
+    assert!(!last_stage.wait().unwrap().success());
 }
