@@ -127,7 +127,7 @@ impl Run {
         clippy::disallowed_methods,
         reason = "the program under test is started by its tests"
     )]
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = match self.file_limit {
             None => {
                 let mut command = Command::new(&self.path);

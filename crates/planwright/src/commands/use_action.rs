@@ -69,12 +69,33 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
     let described = described(&done, describe(app, &done));
+    let unknown = undefined(&done.plan);
     described.map(|answer| {
         let unseen = what_is_not_committed(app, &args.projects, args.with_changes);
         Answer {
-            messages: answer.messages.into_iter().chain(unseen).collect(),
+            messages: answer
+                .messages
+                .into_iter()
+                .chain(unseen)
+                .chain(unknown)
+                .collect(),
             ..answer
         }
+    })
+}
+
+/// Says that nobody here knows how an actor of the plan is started.
+fn undefined(plan: &plan::Plan) -> Option<Message> {
+    let actors = [&plan.actors.strategy, &plan.actors.execution];
+    let unknown = actors
+        .into_iter()
+        .find(|actor| plan.definition(actor).is_none())?;
+    Some(Message {
+        level: "info",
+        text: format!(
+            "Nobody here knows how `{unknown}` is started; the plan waits for a program that works as \
+             it, or for plumbing."
+        ),
     })
 }
 

@@ -17,6 +17,7 @@ mod demo;
 mod landing;
 mod output;
 mod reference;
+mod sessions;
 mod shell;
 mod supervise;
 mod tour;
