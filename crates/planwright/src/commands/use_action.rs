@@ -144,6 +144,18 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Me
             .and_then(|hands| hands.workshop.repository(site).ok())
             .and_then(|repository| repository.uncommitted().ok())
             .unwrap_or_default();
+        if uncommitted
+            .iter()
+            .any(|path| path.as_bytes() == b"planwright.yaml")
+        {
+            messages.push(Message {
+                level: "info",
+                text: format!(
+                    "{}: planwright.yaml differs from what is committed; yours is used.",
+                    site.name
+                ),
+            });
+        }
         if !uncommitted.is_empty() {
             messages.push(Message {
                 level: "info",

@@ -166,6 +166,9 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     if let Some(refusal) = &why.project {
         return format!("It cannot be started: {refusal}");
     }
+    if let Some(host) = &why.host {
+        return format!("It is waiting for host {host}, where its repository lies");
+    }
     if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
         let mut reason = format!(
             "Nothing was landed: {}",
