@@ -100,6 +100,12 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
         }
         SandboxError::OldGit { .. } => new(Exit::Error, "old_git"),
         SandboxError::Git { .. } => new(Exit::Error, "git"),
+        SandboxError::TooSlow { path, .. } => new(Exit::Error, "git_too_slow")
+            .hint(format!(
+                "Does the disk answer, and is `git` git itself? Try: git -C {} status",
+                path.display()
+            ))
+            .hint("Then repeat the command; nothing is lost."),
         SandboxError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             new(Exit::NotFound, "not_found")
         }

@@ -9,6 +9,7 @@
 )]
 
 mod crashes;
+mod hanging;
 mod landing;
 mod model;
 mod odd;
