@@ -227,8 +227,12 @@ impl Workshop {
     ) -> Result<Sandbox, SandboxError> {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
+        let is_first = !vault.path().exists();
         vault.make(&repository, &self.faults)?;
-        self.pin_base(room, &repository, base)?;
+        if !(is_first && self.pin_first(room, &repository, base)?) {
+            self.pin_base(room, &repository, base)?;
+        }
+        self.after(Step::BasePinned, repository.path())?;
         if let Some(current) = self.current(room)? {
             let ours = current.held_by == epoch;
             if ours && current.is_there() {
@@ -265,7 +269,7 @@ impl Workshop {
         if vault.checkpoint_commit()?.is_some() {
             return Ok(());
         }
-        vault.checkpoint(room.plan, epoch, base, tree)
+        vault.remember(&vault.checkpoint(room.plan, epoch, base, tree)?)
     }
 
     /// Puts paths of a sandbox back to what they are in its base.
@@ -295,6 +299,7 @@ impl Workshop {
         }
         let repository = self.repository(room.site)?;
         self.pin_base(room, &repository, tip)?;
+        self.after(Step::BasePinned, repository.path())?;
         // Remembered before the files change, so that repeating it does not merge what is merged.
         let merged_before = vault.last_checkpoint()?.filter(|(of, _)| of == tip);
         let tree = match merged_before {
@@ -306,7 +311,8 @@ impl Workshop {
                 let merged = crate::land::merge(&vault, &sandbox.base, tip, &work)?;
                 sandbox.conflicts = merged.conflicts;
                 self.declare(room, &sandbox)?;
-                vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+                let checkpoint = vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+                vault.remember(&checkpoint)?;
                 merged.tree
             }
         };
@@ -456,7 +462,22 @@ impl Workshop {
                 object: base.to_string(),
             });
         }
-        self.after(Step::BasePinned, repository.path())
+        Ok(())
+    }
+
+    /// The same of a plan that most likely has nothing pinned yet, and whose base is the user's:
+    /// without looking first.
+    fn pin_first(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        base: &ObjectId,
+    ) -> Result<bool, SandboxError> {
+        let name = refs::base(room.plan, &room.name());
+        let (new, absent) = (base.as_str(), base.nothing_like());
+        let git = repository.git();
+        let answered = git.ask(&["update-ref", &name, new, absent.as_str()])?;
+        Ok(answered.code == 0)
     }
 }
 

@@ -71,20 +71,24 @@ impl Vault {
         signed(self.git(), OURS, "planwright@localhost", 0).object(&arguments)
     }
 
-    /// Remembers the state of the work: its tree on its base.
+    /// The state of the work as a commit: its tree on its base.
     pub fn checkpoint(
         &self,
         plan: PlanId,
         epoch: Epoch,
         base: &ObjectId,
         tree: &ObjectId,
-    ) -> Result<(), SandboxError> {
+    ) -> Result<ObjectId, SandboxError> {
         let message = format!("Checkpoint of {plan}, epoch {epoch}");
-        let commit = self.commit(tree, Some(base), &message)?;
-        let arguments = ["update-ref", "--create-reflog", "-m", &message, CHECKPOINT];
-        let mut arguments = arguments.to_vec();
-        arguments.push(commit.as_str());
-        self.git().run(&arguments).map(drop)
+        self.commit(tree, Some(base), &message)
+    }
+
+    /// Remembers a checkpoint as the newest.
+    pub fn remember(&self, checkpoint: &ObjectId) -> Result<(), SandboxError> {
+        let arguments = ["update-ref", "--create-reflog", "-m", "checkpoint"];
+        let git = self.git();
+        git.run(&[&arguments[..], &[CHECKPOINT, checkpoint.as_str()]].concat())
+            .map(drop)
     }
 
     /// The newest checkpoint: its base and its tree.

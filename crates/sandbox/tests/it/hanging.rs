@@ -114,3 +114,24 @@ fn a_landing_whose_git_hangs_can_be_repeated() {
         yard.assert_tidy();
     }
 }
+
+/// What is looked at under the lock of the person's index may hang, too: the lock does not stay.
+#[test]
+fn a_git_that_hangs_under_the_lock_leaves_no_lock() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    let lock = yard.path().join(".git/index.lock");
+    let script = format!(
+        "case \" $* \" in *' status '*) [ -e '{}' ] && sleep 600;; esac; exec git \"$@\"",
+        lock.display()
+    );
+    let hanging = fake(yard.directory.path(), &script, Duration::from_millis(2500));
+    let workshop = Workshop::new(yard.directory.path().join("home"), hanging);
+    let error = workshop.land(&yard.room(plan(1)), Epoch(2), &proposal);
+    let error = error.unwrap_err();
+    assert!(matches!(error, SandboxError::TooSlow { .. }), "{error}");
+    assert!(!lock.exists());
+    let landed = yard.land(plan(1), 3, &proposal);
+    assert_eq!(landed, Landed::Yes { kept: Vec::new() });
+    yard.assert_tidy();
+}
