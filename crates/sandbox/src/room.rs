@@ -22,7 +22,7 @@ use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
 use crate::vault::Vault;
-use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, snapshot};
+use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
 
 /// Where sandboxes are made and changes are landed from.
 #[derive(Debug, Clone)]
@@ -80,6 +80,22 @@ impl Room<'_> {
     /// Its name among the plan's rooms, as a directory. No resource's name has a plus in it.
     pub fn name(&self) -> String {
         self.site.name.replace('/', "+")
+    }
+}
+
+impl Room<'_> {
+    /// What its target is called in the marks of a conflict.
+    fn target_name(&self) -> &str {
+        match &self.site.place {
+            SitePlace::Git { target, .. } => repository::short(target),
+            SitePlace::Dir { .. } => "directory",
+        }
+    }
+
+    /// What its work is called there: by the end of the plan's id, as people write it.
+    fn work_name(&self) -> String {
+        let id = self.plan.to_string().to_lowercase();
+        format!("plan-{}", &id[id.len().saturating_sub(8)..])
     }
 }
 
@@ -308,7 +324,8 @@ impl Workshop {
                 // Also what somebody changed there after it was handed in.
                 self.capture(room, epoch, &sandbox.base)?;
                 let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
-                let merged = crate::land::merge(&vault, &sandbox.base, tip, &work)?;
+                let names = [room.target_name(), &room.work_name()];
+                let merged = crate::land::merge_named(&vault, &sandbox.base, tip, &work, names)?;
                 sandbox.conflicts = merged.conflicts;
                 self.declare(room, &sandbox)?;
                 let checkpoint = vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;

@@ -3,9 +3,11 @@
 //! trust what is configured in it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan::{Epoch, PlanId};
 
+use crate::compare::Scratch;
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::{Git, Surroundings};
@@ -45,6 +47,18 @@ impl Vault {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// A directory in it that nobody else uses, and that goes when it is no longer needed.
+    pub fn scratch(&self) -> Scratch {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("scratch-{}-{number}", std::process::id());
+        Scratch(self.path.join(name))
     }
 
     /// Its objects, for others to borrow.

@@ -38,7 +38,7 @@ use aim::Aim;
 use index::IndexLock;
 use journal::Journal;
 
-pub(crate) use merge::merge;
+pub(crate) use merge::merge_named;
 pub use message::Message;
 
 /// What a plan made of a resource.
