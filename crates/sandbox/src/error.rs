@@ -185,6 +185,18 @@ impl SandboxError {
         )
     }
 
+    /// Is it that somebody may not read or write there?
+    pub fn is_about_permission(&self) -> bool {
+        match self {
+            Self::File { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+            // It speaks the language of the C locale.
+            Self::Git { said, .. } => {
+                said.contains("Permission denied") || said.contains("insufficient permission")
+            }
+            _ => false,
+        }
+    }
+
     /// Worth trying again without a person?
     pub fn is_passing(&self) -> bool {
         matches!(

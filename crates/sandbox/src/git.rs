@@ -324,8 +324,10 @@ impl Git {
     }
 
     fn cannot_start(&self, source: std::io::Error) -> SandboxError {
-        // A missing working directory is reported by the system as if the program were missing.
-        if !self.directory.is_dir() {
+        // A working directory that is missing or closed is reported by the system as if it were the
+        // program.
+        let is_open = rustix::fs::access(&self.directory, rustix::fs::Access::EXEC_OK).is_ok();
+        if !self.directory.is_dir() || !is_open {
             return SandboxError::File {
                 path: self.directory.clone(),
                 doing: "entered",

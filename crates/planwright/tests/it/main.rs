@@ -15,6 +15,7 @@ mod cut_off;
 mod demo;
 mod landing;
 mod output;
+mod permissions;
 mod reference;
 mod shell;
 mod tour;

@@ -51,6 +51,10 @@ impl Workshop {
         head: &ObjectId,
         touched: &[Difference],
     ) -> Result<Vec<TreePath>, SandboxError> {
+        // Said before anything moves.
+        for one in touched {
+            files::check_writable(&checkout.work_tree, &one.path)?;
+        }
         if !is_in_tree(room, target) {
             return repository.local_edits(checkout, head, touched);
         }
