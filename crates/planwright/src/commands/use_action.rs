@@ -56,6 +56,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
     let described = described(&done, describe(app, &done));
+    let described = described.map(|answer| with_what_is_paused(answer, args, app));
     described.map(|answer| with_what_is_not_committed(answer, args, app))
 }
 
@@ -121,6 +122,24 @@ fn ways(args: &Args, app: &App) -> Result<Ways, CommandError> {
         }
     }
     Ok(ways)
+}
+
+/// Says at once that nothing will start.
+fn with_what_is_paused(mut answer: Answer, args: &Args, app: &App) -> Answer {
+    let Ok(lifecycle) = app.lifecycle() else {
+        return answer;
+    };
+    for name in &args.projects {
+        let project = lifecycle.get_project(name);
+        if project.is_ok_and(|project| project.paused.is_some()) {
+            answer.messages.push(crate::wire::Message {
+                level: "warn",
+                text: format!("Project {name} is paused: nothing will start until it is resumed."),
+            });
+            answer = answer.hint(format!("planwright project resume {name}"));
+        }
+    }
+    answer
 }
 
 /// Says at once what the work will not see.
