@@ -238,6 +238,7 @@ pub fn surroundings() -> Surroundings {
         path: std::env::var_os("PATH"),
         home: std::env::var_os("HOME"),
         config_home: std::env::var_os("XDG_CONFIG_HOME"),
+        patience: sandbox::PATIENCE,
     }
 }
 

@@ -78,6 +78,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
                 .into_iter()
                 .chain(unseen)
                 .chain(unknown)
+                .chain(paused(app, &args.projects))
                 .collect(),
             ..answer
         }
@@ -128,6 +129,28 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
         });
     }
     Ok(answer.hint(format!("planwright status {handle}")))
+}
+
+/// Says at once that nothing will start.
+fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
+    let Ok(lifecycle) = app.lifecycle() else {
+        return Vec::new();
+    };
+    let mut messages = Vec::new();
+    for name in projects {
+        let project = lifecycle.get_project(name);
+        if project.is_ok_and(|project| project.paused.is_some()) {
+            messages.push(Message {
+                level: "warn",
+                text: format!("Project {name} is paused: nothing will start until it is resumed."),
+            });
+            messages.push(Message {
+                level: "hint",
+                text: format!("planwright project resume {name}"),
+            });
+        }
+    }
+    messages
 }
 
 /// Says at once what the work will not see.

@@ -16,6 +16,7 @@ mod daily;
 mod demo;
 mod landing;
 mod output;
+mod permissions;
 mod reference;
 mod sessions;
 mod shell;
