@@ -633,3 +633,40 @@ fn only_a_conflict_is_caught_up_with_when_work_is_sent_back() {
         assert!(world.plan().entrance.is_plain(), "{kind:?}");
     }
 }
+
+/// A second writing of when a person is waited for: by spot, then the profiles that wait there.
+#[test]
+fn a_person_is_waited_for_where_nobody_else_can_go_on() {
+    use Profile::{Auto, Manual, Review, Supervised};
+    for spot in Spot::ALL {
+        let on_targets: &[Profile] = match spot {
+            Spot::StrategizeQueued => &[Manual],
+            Spot::StrategizeComplete => &[Manual, Supervised],
+            Spot::ExecuteComplete => &[Manual, Supervised, Review],
+            Spot::StrategizeAwaitingInput
+            | Spot::StrategizeErrored
+            | Spot::ExecuteAwaitingInput
+            | Spot::ExecuteErrored
+            | Spot::ApplyAwaitingInput
+            | Spot::ApplyAwaitingInputPrepared
+            | Spot::ApplyErrored
+            | Spot::ApplyConstrained => &[Manual, Supervised, Review, Auto],
+            _ => &[],
+        };
+        for profile in Profile::ALL {
+            let world = spot.reach(profile, Lands::OnTargets, Driver::Person);
+            let waits = on_targets.contains(&profile);
+            assert_eq!(world.plan().needs_person(), waits, "{spot:?} {profile}");
+        }
+    }
+    // Nothing lands, so there is nothing to review.
+    for profile in Profile::ALL {
+        let world = Spot::ExecuteComplete.reach(profile, Lands::Projectless, Driver::Person);
+        assert_eq!(world.plan().needs_person(), profile == Manual, "{profile}");
+    }
+    // Whoever asked for it is not asked again.
+    let mut world = Spot::StrategizeErrored.reach(Manual, Lands::OnTargets, Driver::Person);
+    world.person(Verb::Retry);
+    assert_eq!(world.stage(), "strategize/queued");
+    assert!(!world.plan().needs_person());
+}
