@@ -5,7 +5,7 @@ use planwright_plan as plan;
 
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
-use plan::base::Base;
+use plan::base::{Base, Start};
 use plan::changeset::{Entry, Node, Operation, TreePath};
 use plan::command::{Captured, Into, NewPlan};
 use plan::decide::{Request, decide_in_a_row};
@@ -14,7 +14,7 @@ use plan::evolve::{evolve, replay};
 use plan::facts::LivePlans;
 use plan::invariant::{Check, Gate, RuleBook, RuleName};
 use plan::project::{Place, Resource, ResourceKind};
-use plan::stage::ConstraintKind;
+use plan::stage::{ConstraintKind, Queued};
 use plan::{
     ActionState, ChangesetId, Command, Decision, Epoch, Event, Facts, Name, Outcome, PlanId,
     Profile, Recorded, Refusal, Span, Text, Timestamp, Verb, decide,
@@ -669,4 +669,35 @@ fn a_person_is_waited_for_where_nobody_else_can_go_on() {
     world.person(Verb::Retry);
     assert_eq!(world.stage(), "strategize/queued");
     assert!(!world.plan().needs_person());
+}
+
+#[test]
+fn only_who_starts_afresh_looks_for_another_base() {
+    for (variant, start, keeps) in [(0, Start::Continue, true), (1, Start::Afresh, false)] {
+        let mut world = Spot::ExecuteProcessing.world();
+        world.person(Verb::RecordBases).person(Verb::Fail);
+        let retry = world.variant(Verb::Retry, variant);
+        world.submit(&ada(), retry).unwrap();
+        assert_eq!(world.plan().entrance.start, start);
+        assert_eq!(!world.plan().bases.is_empty(), keeps, "{start:?}");
+    }
+    // What strategize left is discarded; where it started from is not.
+    let mut world = Spot::StrategizeProcessing.world();
+    world
+        .person(Verb::RecordBases)
+        .person(Verb::CompleteStrategize)
+        .person(Verb::ExecutePlan);
+    assert_eq!(world.plan().entrance.start, Start::Base);
+    assert_eq!(world.plan().bases.len(), 2);
+}
+
+#[test]
+fn what_waits_is_due_at_once_or_when_it_is_to_be_tried_again() {
+    let later = START.plus(Span::seconds(5));
+    let queued = |retry_at| Queued {
+        since: START,
+        retry_at,
+    };
+    assert_eq!(queued(None).due_at(), START);
+    assert_eq!(queued(Some(later)).due_at(), later);
 }
