@@ -701,3 +701,19 @@ fn what_waits_is_due_at_once_or_when_it_is_to_be_tried_again() {
     assert_eq!(queued(None).due_at(), START);
     assert_eq!(queued(Some(later)).due_at(), later);
 }
+
+#[test]
+fn a_pattern_matches_the_whole_value_and_cannot_break_out_of_that() {
+    let with = |pattern: &str| {
+        let mut area = spec("area", ArgumentType::String);
+        area.pattern = Some(pattern.into());
+        area
+    };
+    let either = with("a|b");
+    assert!(either.check().is_ok());
+    for (text, fits) in [("a", true), ("b", true), ("ab", false), ("a\n", false)] {
+        assert_eq!(either.parse(text).is_ok(), fits, "{text:?}");
+    }
+    let why = with("a)|(?:b").check().unwrap_err().why;
+    assert!(why.contains("is no regular expression"), "{why}");
+}
