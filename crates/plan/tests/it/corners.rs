@@ -14,7 +14,7 @@ use plan::evolve::{evolve, replay};
 use plan::facts::LivePlans;
 use plan::invariant::{Check, Gate, RuleBook, RuleName};
 use plan::project::{Place, Resource, ResourceKind};
-use plan::stage::{ConstraintKind, Queued};
+use plan::stage::{Category, ConstraintKind, Queued};
 use plan::{
     ActionState, ChangesetId, Command, Decision, Epoch, Event, Facts, Name, Outcome, PlanId,
     Profile, Recorded, Refusal, Span, Text, Timestamp, Verb, decide,
@@ -211,6 +211,7 @@ fn words_are_padded_where_tables_ask_for_it() {
     assert_eq!(format!("{:>5}", ResourceKind::Git), "  git");
     assert_eq!(format!("{:<4}|", ResourceKind::Dir), "dir |");
     assert_eq!(format!("{:>8}", Gate::Apply), "   apply");
+    assert_eq!(format!("{:<10}|", Category::Transient), "transient |");
     let state = Spot::ApplyQueued.world().plan().stage.state();
     assert_eq!(format!("{state:>8}"), "  queued");
 }
