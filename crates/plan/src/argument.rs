@@ -301,9 +301,10 @@ fn unknown(specs: &[ArgumentSpec]) -> String {
 }
 
 fn compile(pattern: &str) -> Result<regex::Regex, regex::Error> {
-    RegexBuilder::new(&format!("^(?:{pattern})$"))
-        .size_limit(1 << 20)
-        .build()
+    let limited = |source: &str| RegexBuilder::new(source).size_limit(1 << 20).build();
+    // By itself first: `a)|(b` makes sense only within the frame, and would break out of it.
+    limited(pattern)?;
+    limited(&format!("^(?:{pattern})$"))
 }
 
 fn shortened(text: &str) -> String {

@@ -160,6 +160,7 @@ impl Run {
         command
             .args(&self.arguments)
             .env_clear()
+            .envs(measured(self.file_limit))
             .envs(self.variables.iter().cloned())
             .current_dir(&self.directory)
             .stdin(Stdio::piped())
@@ -167,6 +168,18 @@ impl Run {
             .stderr(Stdio::piped());
         command
     }
+}
+
+/// Where a build that counts the lines it ran (`cargo xtask coverage`) writes that down: where the tests do,
+/// and never into the directory that it works in. On a full disk it cannot.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what measures the tests says so by the environment"
+)]
+fn measured(file_limit: Option<u64>) -> Option<(&'static str, OsString)> {
+    const VARIABLE: &str = "LLVM_PROFILE_FILE";
+    let file = std::env::var_os(VARIABLE)?;
+    Some((VARIABLE, file_limit.map_or(file, |_| "/dev/null".into())))
 }
 
 /// A run that was started.

@@ -8,6 +8,7 @@
 mod captured;
 mod changesets;
 mod commands;
+mod corners;
 mod design_rows;
 mod fits;
 mod gates;

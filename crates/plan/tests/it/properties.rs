@@ -2,7 +2,8 @@
 //! epochs and judgements, over time.
 //!
 //! The seed is fixed, so that a run is the same everywhere; `PROPTEST_RNG_SEED` and
-//! `PROPTEST_CASES` ask for others and more. What once failed is kept in `properties-seeds.txt`.
+//! `PROPTEST_CASES` ask for others and more. What once failed is kept in `properties-seeds.txt`, unless
+//! `PROPTEST_DISABLE_FAILURE_PERSISTENCE` is set.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,9 @@ use plan::evolve::replay;
 use plan::{Event, Outcome, Phase, Plan, Profile, Verb};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, FileFailurePersistence, RngSeed, TestRunner};
+use proptest::test_runner::{
+    Config, FailurePersistence, FileFailurePersistence, RngSeed, TestRunner,
+};
 
 use crate::sound::invariant_of;
 use crate::spot::Spot;
@@ -32,7 +35,9 @@ fn config() -> Config {
             RngSeed::Random => RngSeed::Fixed(7),
             fixed @ RngSeed::Fixed(_) => fixed,
         },
-        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(seeds))),
+        failure_persistence: asked.failure_persistence.as_ref().map(|_| {
+            Box::new(FileFailurePersistence::Direct(seeds)) as Box<dyn FailurePersistence>
+        }),
         ..asked
     }
 }

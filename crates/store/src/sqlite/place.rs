@@ -192,4 +192,33 @@ mod tests {
         );
         assert_eq!(place.refuse_network(), Err(Wrong::NetworkFileSystem("NFS")));
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn each_network_file_system_is_told_by_its_name() {
+        // As in the kernel's `magic.h` and the modules' own headers.
+        let told = [
+            (0x6969, "NFS"),
+            (0x517b, "SMB"),
+            (0xfe53_4d42, "CIFS"),
+            (0xff53_4d42, "CIFS"),
+            (0x5346_414f, "AFS"),
+            (0x6b41_4653, "AFS"),
+            (0x0102_1997, "9p"),
+            (0x6573_5546, "FUSE"),
+            (0x7375_7245, "Coda"),
+            (0x564c, "NCP"),
+            (0x00c3_6400, "Ceph"),
+            (0x0bd0_0bd0, "Lustre"),
+            (0x4750_4653, "GPFS"),
+            (0x0116_1970, "GFS2"),
+            (0x7461_636f, "OCFS2"),
+            (0x1983_0326, "BeeGFS"),
+            (0xaad7_aaea, "PanFS"),
+            (0x786f_4256, "vboxsf"),
+        ];
+        for (magic, name) in told {
+            assert_eq!(network_kind(magic), Some(name), "{magic:x}");
+        }
+    }
 }

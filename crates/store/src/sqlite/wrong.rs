@@ -157,4 +157,51 @@ mod tests {
             "{fsync:?}"
         );
     }
+
+    #[test]
+    fn a_log_that_only_a_write_can_repair_is_said_to_be_so() {
+        for code in [ffi::SQLITE_READONLY_ROLLBACK, ffi::SQLITE_READONLY_RECOVERY] {
+            let wrong = said(code);
+            assert!(
+                matches!(&wrong, Wrong::Unusable(why) if why.contains("a write does")),
+                "{wrong:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_damage_and_a_wrong_question_is_not() {
+        let connection = rusqlite::Connection::open_in_memory().expect("memory is there");
+        let ask = |sql: &str| -> Wrong {
+            let answer = connection.query_row(sql, [], |row| row.get::<_, u8>(0));
+            answer.expect_err("it cannot be read").into()
+        };
+        assert!(matches!(ask("SELECT 'seven'"), Wrong::Corrupt(_)));
+        assert!(matches!(ask("SELECT 256"), Wrong::Corrupt(_)));
+        assert!(matches!(ask("SELECT 7 WHERE false"), Wrong::Database(_)));
+        let misread = rusqlite::types::FromSqlError::InvalidType;
+        assert!(matches!(misread.into(), Wrong::Corrupt(_)));
+    }
+
+    #[test]
+    fn no_room_is_told_apart_from_no_permission() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert_eq!(Wrong::from(io::Error::from(kind)), Wrong::Full);
+        }
+        let denied = Wrong::from(io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(matches!(denied, Wrong::Unusable(_)), "{denied:?}");
+    }
+
+    #[test]
+    fn only_a_write_that_failed_proves_that_nothing_was_committed() {
+        assert!(Wrong::Full.proves_nothing_was_committed());
+        assert!(Wrong::Unwritten(String::new()).proves_nothing_was_committed());
+        for other in [
+            Wrong::Busy,
+            Wrong::Database(String::new()),
+            Wrong::Corrupt(String::new()),
+        ] {
+            assert!(!other.proves_nothing_was_committed(), "{other:?}");
+        }
+    }
 }

@@ -12,4 +12,5 @@ extern crate planwright_store as store;
 
 mod bench;
 mod conformance;
+mod holding;
 mod lost_answers;

@@ -199,7 +199,7 @@ fn encryption_is_as_the_address_says() {
 
 /// A certificate for `localhost` that signs itself, in the cluster's directory.
 #[expect(clippy::disallowed_methods, reason = "certificates for a test")]
-fn certificate(cluster: &Cluster) -> std::path::PathBuf {
+pub fn certificate(cluster: &Cluster) -> std::path::PathBuf {
     let key = cluster.write("server.key", b"");
     let certificate = cluster.write("server.crt", b"");
     let config = cluster.write(

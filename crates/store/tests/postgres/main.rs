@@ -23,3 +23,4 @@ mod read;
 mod restart;
 mod schema;
 mod tail;
+mod troubles;

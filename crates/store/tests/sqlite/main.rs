@@ -13,6 +13,7 @@
 mod child;
 mod crashes;
 mod files;
+mod odd;
 mod processes;
 mod reading;
 mod support;

@@ -1,0 +1,720 @@
+//! What is refused and said at the edges: input that is too long, odd or twice, and every word that people
+//! are shown.
+
+use planwright_plan as plan;
+
+use plan::action::ActionDefinition;
+use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
+use plan::base::{Base, Start};
+use plan::changeset::{Entry, Node, Operation, TreePath};
+use plan::command::{Captured, Into, NewPlan};
+use plan::decide::{Request, decide_in_a_row};
+use plan::decision::{DecisionKind, ReportedDecision};
+use plan::evolve::{evolve, replay};
+use plan::facts::LivePlans;
+use plan::invariant::{Check, Gate, RuleBook, RuleName};
+use plan::project::{Place, Resource, ResourceKind};
+use plan::stage::{Category, ConstraintKind, Queued};
+use plan::{
+    ActionState, ChangesetId, Command, Decision, Epoch, Event, Facts, Name, Outcome, PlanId,
+    Profile, Recorded, Refusal, Span, Text, Timestamp, Verb, decide,
+};
+
+use crate::commands::path;
+use crate::spot::{Driver, Spot};
+use crate::world::{Lands, START, World, ada, shop, worker};
+
+fn request(command: Command) -> Request {
+    Request {
+        command,
+        plan: None,
+        caller: ada(),
+        if_version: None,
+    }
+}
+
+fn spec(name: &str, kind: ArgumentType) -> ArgumentSpec {
+    ArgumentSpec {
+        name: name.into(),
+        kind,
+        required: false,
+        default: None,
+        min: None,
+        max: None,
+        pattern: None,
+        description: None,
+    }
+}
+
+/// Is the value one that the argument can have? A default has to be.
+fn has(mut spec: ArgumentSpec, value: ArgumentValue) -> Result<(), String> {
+    spec.default = Some(value);
+    spec.check().map_err(|problem| problem.why)
+}
+
+fn definition(arguments: Vec<ArgumentSpec>) -> ActionDefinition {
+    let world = World::new(Profile::Review, Lands::OnTargets);
+    ActionDefinition {
+        arguments,
+        ..world.facts.action.unwrap().definition
+    }
+}
+
+fn reported(kind: DecisionKind, parent: Option<u32>) -> ReportedDecision {
+    ReportedDecision {
+        kind,
+        question: "which way?".into(),
+        choice: "this one".into(),
+        alternatives: vec!["that one".into()],
+        rationale: Some("it is shorter".into()),
+        confidence: None,
+        parent,
+    }
+}
+
+#[test]
+fn an_action_is_told_all_that_is_wrong_with_its_arguments() {
+    let mut odd = spec("depth", ArgumentType::String);
+    odd.pattern = Some("(".into());
+    let arguments = vec![
+        spec("depth", ArgumentType::Integer),
+        odd,
+        spec("width", ArgumentType::Float),
+    ];
+    let create = request(Command::CreateAction(definition(arguments)));
+    let refusal = decide(&Facts::default(), &create, START).unwrap_err();
+    let Refusal::Arguments(problems) = &refusal else {
+        panic!("{refusal}");
+    };
+    let told: Vec<(&str, bool)> = problems
+        .iter()
+        .map(|problem| (problem.name.as_str(), problem.why == "it is declared twice"))
+        .collect();
+    assert_eq!(told, [("depth", false), ("depth", true)], "{refusal}");
+}
+
+#[test]
+fn lists_have_a_size_and_their_items_no_nul() {
+    let list = |items: Vec<Text>| {
+        has(
+            spec("paths", ArgumentType::List),
+            ArgumentValue::List(items),
+        )
+    };
+    assert_eq!(list(vec!["a".into(); 1000]), Ok(()));
+    let half = "a".repeat(32 * 1024);
+    assert_eq!(list(vec![half.as_str().into(); 2]), Ok(()));
+    for items in [
+        vec!["a".into(); 1001],
+        vec![half.as_str().into(), half.as_str().into(), "a".into()],
+    ] {
+        let why = list(items).unwrap_err();
+        assert_eq!(why, "a list has at most 1000 items and 64 KiB");
+    }
+    let why = list(vec!["fine".into(), "a\0b".into()]).unwrap_err();
+    assert_eq!(why, "an item holds a NUL");
+}
+
+#[test]
+fn a_value_of_another_type_is_told_which_is_wanted() {
+    for (kind, word) in [
+        (ArgumentType::String, "string"),
+        (ArgumentType::Integer, "integer"),
+        (ArgumentType::Float, "float"),
+        (ArgumentType::Boolean, "boolean"),
+        (ArgumentType::List, "list"),
+    ] {
+        assert_eq!(kind.to_string(), word);
+        let other = match kind {
+            ArgumentType::Boolean => ArgumentValue::Integer(1),
+            _ => ArgumentValue::Boolean(true),
+        };
+        let why = has(spec("it", kind), other).unwrap_err();
+        assert_eq!(why, format!("the value is not of type {word}"));
+    }
+}
+
+#[test]
+fn long_input_is_not_repeated_whole() {
+    let mut area = spec("area", ArgumentType::String);
+    area.pattern = Some("[a-z]+".into());
+    let at = |length| {
+        let value = ArgumentValue::String("7".repeat(length).into());
+        has(area.clone(), value).unwrap_err()
+    };
+    assert!(at(60).contains(&format!("`{}`", "7".repeat(60))));
+    assert!(at(61).contains(&format!("`{}...`", "7".repeat(60))));
+
+    let said = |text: &str| text.parse::<Name>().unwrap_err().to_string();
+    assert!(said(&"é".repeat(60)).contains(&"é".repeat(60)));
+    let long = said(&"é".repeat(61));
+    assert!(long.contains(&format!("{}...", "é".repeat(57))), "{long}");
+    assert!(!long.contains(&"é".repeat(58)), "{long}");
+}
+
+#[test]
+fn a_text_has_a_size_and_no_nul() {
+    let revise = |feedback: String| Command::Revise {
+        feedback,
+        dropped: Vec::new(),
+    };
+    let world = Spot::ExecuteComplete.world();
+    let limit = "x".repeat(Text::MAX_BYTES);
+    assert!(world.decide(&ada(), revise(limit.clone())).is_ok());
+    for (text, says) in [
+        (limit + "x", "is longer than 256 KiB"),
+        ("a\0b".into(), "holds a NUL character"),
+        (" \n".into(), "is empty"),
+    ] {
+        let refusal = world.refused(&ada(), revise(text));
+        assert!(refusal.to_string().contains(says), "{refusal}");
+    }
+}
+
+#[test]
+fn an_erased_text_says_so_and_a_known_one_itself() {
+    let known: Text = String::from("one\ntwo").into();
+    assert_eq!(known.first_line(), "one");
+    assert_eq!(format!("{known:>9}|"), "  one\ntwo|");
+    assert_eq!(format!("{known:?}"), r#""one\ntwo""#);
+    let erased = Text::Erased(plan::Digest::of(b"one"));
+    assert_eq!(erased.to_string(), "(erased)");
+    assert_eq!(erased.first_line(), "(erased)");
+    assert_eq!(Text::from("").first_line(), "");
+}
+
+#[test]
+fn a_path_has_a_size_and_shows_no_control_characters() {
+    assert!(TreePath::new("p".repeat(4096)).is_ok());
+    let error = TreePath::new("p".repeat(4097)).unwrap_err().to_string();
+    assert!(error.contains("it is longer than 4096 bytes"), "{error}");
+    assert!(error.len() < 400, "{error}");
+    assert_eq!(path("a\u{1b}[31m\n").to_string(), "a\\u{1b}[31m\\n");
+    assert_eq!(path("ä b").to_string(), "ä b");
+    assert_eq!(path("ä").as_bytes(), "ä".as_bytes());
+}
+
+#[test]
+fn the_node_of_a_resource_is_named_after_it_and_short() {
+    assert_eq!(Node::main().as_str(), "main");
+    assert_eq!(Node::of_resource("shop/app").to_string(), "main@shop/app");
+    let long = Node::of_resource(&"ü".repeat(300));
+    assert_eq!(long.as_str().chars().count(), 128);
+}
+
+#[test]
+fn words_are_padded_where_tables_ask_for_it() {
+    for operation in Operation::ALL {
+        let shown = format!("{operation:<8}|");
+        assert_eq!(shown, format!("{:<8}|", operation.as_str()));
+    }
+    assert_eq!(format!("{:>5}", ResourceKind::Git), "  git");
+    assert_eq!(format!("{:<4}|", ResourceKind::Dir), "dir |");
+    assert_eq!(format!("{:>8}", Gate::Apply), "   apply");
+    assert_eq!(format!("{:<10}|", Category::Transient), "transient |");
+    let state = Spot::ApplyQueued.world().plan().stage.state();
+    assert_eq!(format!("{state:>8}"), "  queued");
+}
+
+#[test]
+fn gates_are_read_as_they_are_shown() {
+    for (gate, word) in Gate::ALL
+        .into_iter()
+        .zip(["strategize", "execute", "result", "apply"])
+    {
+        assert_eq!(gate.to_string(), word);
+        assert_eq!(word.parse::<Gate>(), Ok(gate));
+    }
+    assert_eq!(
+        "land".parse::<Gate>().unwrap_err(),
+        "`land` is no gate: use strategize, execute, result or apply"
+    );
+    let check = Check::Expr("true".into());
+    assert_eq!(check.default_gates(), Gate::ALL);
+}
+
+#[test]
+fn the_name_of_a_rule_is_short_and_plain() {
+    for good in ["a", "no-big_files.2", &"r".repeat(64)] {
+        assert_eq!(good.parse::<RuleName>().unwrap().to_string(), good);
+    }
+    for wrong in ["", "Big", "a b", "a/b", "ä", &"r".repeat(65)] {
+        let why = wrong.parse::<RuleName>().unwrap_err();
+        assert!(why.contains("1 to 64 lower-case letters"), "{wrong}: {why}");
+    }
+    let book = World::new(Profile::Review, Lands::OnTargets).facts.rules;
+    let reference = book.rules[0].reference();
+    assert_eq!(reference.to_string(), "clean (global)");
+}
+
+#[test]
+fn profiles_say_what_they_do_by_themselves() {
+    for (profile, says, survives) in [
+        (Profile::Manual, "never retries by itself", false),
+        (Profile::Supervised, "asks before execute and apply", true),
+        (Profile::Review, "asks before apply", true),
+        (Profile::Auto, "never prompts", true),
+    ] {
+        assert!(profile.description().contains(says), "{profile}");
+        assert_eq!(profile.approval_survives_merge(), survives, "{profile}");
+    }
+}
+
+#[test]
+fn an_action_is_available_until_it_is_archived() {
+    assert_eq!(ActionState::Available.as_str(), "available");
+    let archived = ActionState::Archived {
+        at: START,
+        by: ada(),
+    };
+    assert_eq!(archived.as_str(), "archived");
+}
+
+#[test]
+fn the_time_between_two_moments_has_a_direction() {
+    let later = START.plus(Span::seconds(2));
+    assert_eq!(later.since(START), Span::seconds(2));
+    assert_eq!(START.since(later), Span::seconds(-2));
+    assert_eq!(Timestamp(i64::MAX).since(Timestamp(-1)), Span(i64::MAX));
+    assert_eq!(Timestamp(1_999).milliseconds(), 1);
+    assert_eq!(Timestamp(-5_000).milliseconds(), 0);
+}
+
+#[test]
+fn only_the_holder_of_now_holds_a_plan() {
+    let held = Spot::ExecuteProcessing.world();
+    let epoch = held.plan().epoch;
+    assert!(held.plan().is_held_by(epoch));
+    assert!(!held.plan().is_held_by(epoch.next()));
+    let waiting = Spot::ExecuteQueued.world();
+    assert!(!waiting.plan().is_held_by(waiting.plan().epoch));
+}
+
+#[test]
+fn bases_are_those_of_all_resources_each_with_a_commit() {
+    let world = Spot::ExecuteProcessing.world();
+    let base = |resource: &str, commit: &str| Base {
+        resource: resource.into(),
+        commit: commit.into(),
+    };
+    let record = |bases: Vec<Base>| Command::RecordBases {
+        epoch: world.plan().epoch,
+        bases,
+    };
+    for wrong in [
+        vec![],
+        vec![base("shop/app", "1")],
+        vec![base("shop/app", "1"), base("shop/docs", "")],
+        vec![base("shop/app", "1"), base("shop/site", "2")],
+        vec![
+            base("shop/app", "1"),
+            base("shop/docs", "2"),
+            base("shop/site", "3"),
+        ],
+    ] {
+        let refusal = world.refused(&worker(), record(wrong));
+        assert_eq!(refusal, Refusal::BasesDoNotFit);
+    }
+    let right = vec![base("shop/docs", "2"), base("shop/app", "1")];
+    let decision = world.decide(&worker(), record(right)).unwrap();
+    let plan = &decision.plans[0].plan;
+    assert_eq!(plan.base("shop/app"), Some("1"));
+    assert_eq!(plan.base("shop/docs"), Some("2"));
+    assert_eq!(plan.base("shop/site"), None);
+}
+
+#[test]
+fn what_may_not_write_hands_in_no_changes() {
+    let world = Spot::ExecuteProcessing.reach(Profile::Review, Lands::ReadOnly, Driver::Person);
+    let hand_in = |entries: Vec<Entry>| {
+        let mut command = world.command(Verb::CompleteExecute);
+        let Command::CompleteExecute { captured, .. } = &mut command else {
+            panic!("another command");
+        };
+        *captured = vec![Captured {
+            changeset: ChangesetId::from_parts(9, 9),
+            node: Node::main(),
+            entries,
+        }];
+        command
+    };
+    let changed = Entry::new(path("src/main.rs"), Operation::Modify);
+    assert_eq!(
+        world.refused(&worker(), hand_in(vec![changed])),
+        Refusal::ReadOnly("src/main.rs".into())
+    );
+    assert!(world.decide(&worker(), hand_in(Vec::new())).is_ok());
+}
+
+#[test]
+fn decisions_hang_under_earlier_ones_and_are_the_actors() {
+    let world = Spot::StrategizeProcessing.world();
+    let root = world.plan().decisions;
+    let complete = |decisions: Vec<ReportedDecision>| Command::CompleteStrategize {
+        epoch: world.plan().epoch,
+        decisions,
+    };
+    let choice = |parent| reported(DecisionKind::StrategyChoice, parent);
+    let good = vec![choice(None), choice(Some(1)), choice(Some(root + 1))];
+    let decision = world.decide(&worker(), complete(good)).unwrap();
+    let numbers: Vec<(u32, Option<u32>)> = decision.plans[0]
+        .events
+        .iter()
+        .filter_map(|recorded| match &recorded.event {
+            Event::DecisionsRecorded { decisions } => Some(decisions),
+            _ => None,
+        })
+        .flatten()
+        .map(|node| (node.number, node.parent))
+        .collect();
+    assert_eq!(
+        numbers,
+        [
+            (root + 1, Some(1)),
+            (root + 2, Some(1)),
+            (root + 3, Some(root + 1))
+        ]
+    );
+    for (bad, why) in [
+        (choice(Some(0)), "not an earlier decision"),
+        (choice(Some(root + 2)), "not an earlier decision"),
+        (choice(Some(99)), "not an earlier decision"),
+        (
+            reported(DecisionKind::UserIntervention, None),
+            "is the engine's to record",
+        ),
+    ] {
+        let refusal = world.refused(&worker(), complete(vec![choice(None), bad]));
+        assert!(
+            matches!(refusal, Refusal::BadDecision { number: 2, .. }),
+            "{refusal}"
+        );
+        assert!(refusal.to_string().contains(why), "{refusal}");
+    }
+}
+
+#[test]
+fn a_landing_moves_each_changed_resource_once_and_no_other() {
+    let world = Spot::ApplyProcessing.world();
+    let prepare = |change: &dyn Fn(&mut Vec<plan::stage::RefMove>)| {
+        let mut command = world.command(Verb::PrepareApply);
+        let Command::PrepareApply { moves, .. } = &mut command else {
+            panic!("another command");
+        };
+        assert_eq!(moves.len(), 2);
+        change(moves);
+        command
+    };
+    assert!(world.decide(&worker(), prepare(&|_| {})).is_ok());
+    for wrong in [
+        prepare(&|moves| moves.push(moves[0].clone())),
+        prepare(&|moves| moves[1].resource = "shop/site".into()),
+        prepare(&|moves| drop(moves.pop())),
+    ] {
+        assert_eq!(world.refused(&worker(), wrong), Refusal::MovesDoNotFit);
+    }
+    let none = prepare(&Vec::clear);
+    assert_eq!(world.refused(&worker(), none), Refusal::EmptyResult);
+}
+
+#[test]
+fn a_project_in_use_names_the_plans_that_use_it() {
+    let ids: Vec<PlanId> = (1..=3).map(|n| PlanId::from_parts(n, 1)).collect();
+    let refused = |count: u64, named: usize| {
+        let facts = Facts {
+            projects: vec![shop()],
+            live_plans: LivePlans {
+                count,
+                newest: ids[..named].to_vec(),
+            },
+            ..Facts::default()
+        };
+        let delete = Command::DeleteProject {
+            name: "shop".parse().unwrap(),
+            force: false,
+        };
+        decide(&facts, &request(delete), START)
+            .unwrap_err()
+            .to_string()
+    };
+    let [one, two, _] = [ids[0], ids[1], ids[2]];
+    assert_eq!(
+        refused(1, 1),
+        format!("project `shop` is used by a plan that has not ended: {one}")
+    );
+    assert_eq!(
+        refused(2, 2),
+        format!("project `shop` is used by 2 plans that have not ended: {one}, {two}")
+    );
+    assert_eq!(
+        refused(5, 2),
+        format!("project `shop` is used by 5 plans that have not ended: {one}, {two} and 3 more")
+    );
+}
+
+#[test]
+fn a_change_without_an_open_changeset_is_told_where_it_could_not_go() {
+    let world = Spot::ExecuteProcessing.world();
+    let record = |into| Command::RecordChange {
+        epoch: world.plan().epoch,
+        into,
+        entry: Entry::new(path("a"), Operation::Create),
+    };
+    let said = |into| world.refused(&worker(), record(into)).to_string();
+    assert_eq!(said(Into::OnlyOpen), "no changeset is open");
+    assert_eq!(
+        said(Into::Node(Node::main())),
+        "node `main` has no open changeset"
+    );
+}
+
+#[test]
+fn a_rename_over_what_was_done_before_is_a_rename() {
+    for first in Operation::ALL {
+        let mut moved = Entry::new(path("new"), Operation::Rename);
+        moved.from = Some(path("old"));
+        let both = Entry::new(path("new"), first).then(moved).unwrap();
+        assert_eq!(both.operation, Operation::Rename, "{first}");
+        assert_eq!(both.from, Some(path("old")), "{first}");
+    }
+}
+
+#[test]
+fn a_plan_is_created_once_in_its_log() {
+    let world = Spot::StrategizeQueued.world();
+    let mut again: Vec<Recorded> = world.log.clone();
+    let mut second = world.log[0].clone();
+    second.version = world.plan().version.next();
+    again.push(second);
+    let misfit = replay(&again).unwrap_err().to_string();
+    assert!(misfit.contains("strategize/queued"), "{misfit}");
+}
+
+#[test]
+fn no_bases_are_recorded_while_landing() {
+    let world = Spot::ApplyProcessing.world();
+    let stray = Recorded {
+        version: world.plan().version.next(),
+        event: Event::BasesRecorded {
+            epoch: world.plan().epoch,
+            bases: Vec::new(),
+        },
+        ..world.log.last().unwrap().clone()
+    };
+    assert!(evolve(Some(world.plan().clone()), &stray).is_err());
+}
+
+fn in_a_row(facts: &Facts, commands: Vec<Command>) -> Result<Decision, Refusal> {
+    let requests: Vec<Request> = commands.into_iter().map(request).collect();
+    decide_in_a_row(facts, &requests, START)
+}
+
+#[test]
+fn in_a_row_an_action_for_one_use_is_used_once() {
+    let world = World::new(Profile::Review, Lands::Projectless);
+    let mut facts = Facts {
+        action: world.facts.action,
+        ..Facts::default()
+    };
+    facts.action.as_mut().unwrap().definition.reusable = false;
+    let new = |number| {
+        Command::Use(NewPlan {
+            id: PlanId::from_parts(1, number),
+            action: Some("tidy".parse().unwrap()),
+            goal: None,
+            arguments: Vec::new(),
+            fallback_actors: None,
+            profile: None,
+            fallback_profile: None,
+            limits: Default::default(),
+            bases: Vec::new(),
+            ways: Default::default(),
+            projects: Vec::new(),
+        })
+    };
+    let refusal = in_a_row(&facts, vec![new(1), new(2)]).unwrap_err();
+    assert!(matches!(refusal, Refusal::ActionUsedUp { .. }), "{refusal}");
+}
+
+#[test]
+fn in_a_row_a_project_is_as_the_one_before_left_it() {
+    let app = |path: &str| Resource {
+        name: "app".parse().unwrap(),
+        host: "here".parse().unwrap(),
+        place: Place::Dir { path: path.into() },
+    };
+    let name: Name = "desk".parse().unwrap();
+    let create = Command::CreateProject {
+        name: name.clone(),
+        resources: vec![app("/one")],
+    };
+    let delete = Command::DeleteProject {
+        name: name.clone(),
+        force: false,
+    };
+    let pause = Command::PauseProject(name.clone());
+    let facts = Facts::default();
+    let twice = in_a_row(&facts, vec![create.clone(), create.clone()]).unwrap();
+    assert_eq!(twice.receipt.outcome, Outcome::AlreadyDone);
+    let paused = in_a_row(&facts, vec![create.clone(), pause.clone(), pause.clone()]).unwrap();
+    assert_eq!(paused.receipt.outcome, Outcome::AlreadyDone);
+    let gone = in_a_row(&facts, vec![create, delete, pause]).unwrap_err();
+    assert_eq!(gone, Refusal::NoSuchProject(name));
+}
+
+#[test]
+fn in_a_row_what_was_made_and_removed_is_no_change() {
+    let mut world = World::new(Profile::Review, Lands::Projectless);
+    world.facts.rules = RuleBook::default();
+    world
+        .person(Verb::StartStrategize)
+        .person(Verb::CompleteStrategize)
+        .person(Verb::ExecutePlan)
+        .person(Verb::StartExecute)
+        .person(Verb::OpenChangeset);
+    let record = |operation| Request {
+        plan: Some(world.plan().id),
+        ..request(Command::RecordChange {
+            epoch: world.plan().epoch,
+            into: Into::OnlyOpen,
+            entry: Entry::new(path("a"), operation),
+        })
+    };
+    let requests = [Operation::Create, Operation::Delete, Operation::Modify].map(record);
+    let decision = decide_in_a_row(&world.facts, &requests, world.now).unwrap();
+    world.commit(&decision);
+    let [(_, entry)] = world.facts.entries.as_slice() else {
+        panic!("{:?}", world.facts.entries);
+    };
+    // Without the entry of the first two the third is about a path that was there before.
+    assert_eq!(entry.operation, Operation::Modify);
+}
+
+#[test]
+fn an_epoch_that_is_not_now_is_told_which_kind_it_is() {
+    let said = |given: u64, current: u64| {
+        let (given, current) = (Epoch(given), Epoch(current));
+        Refusal::Fenced { given, current }.to_string()
+    };
+    assert_eq!(said(3, 3), "the work under epoch 3 has ended");
+    assert_eq!(
+        said(4, 3),
+        "epoch 4 was never given: the plan is at epoch 3"
+    );
+    assert_eq!(said(2, 3), "epoch 2 is over: the plan is at epoch 3");
+}
+
+#[test]
+fn a_strategy_without_decisions_records_none() {
+    let world = Spot::StrategizeProcessing.world();
+    let complete = Command::CompleteStrategize {
+        epoch: world.plan().epoch,
+        decisions: Vec::new(),
+    };
+    let decision = world.decide(&worker(), complete).unwrap();
+    let [only] = decision.plans[0].events.as_slice() else {
+        panic!("{:?}", decision.plans[0].events);
+    };
+    assert!(matches!(only.event, Event::StrategizeCompleted { .. }));
+}
+
+#[test]
+fn only_a_conflict_is_caught_up_with_when_work_is_sent_back() {
+    for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
+        let mut world = Spot::ApplyProcessing.world();
+        let constrain = world.variant(Verb::Constrain, variant);
+        world.submit(&worker(), constrain).unwrap();
+        world.person(Verb::Revise);
+        let catches_up = world.plan().entrance.catch_up;
+        assert_eq!(catches_up, kind == ConstraintKind::Conflict, "{kind:?}");
+        // It is still to be done for whoever comes next, and done once somebody says so.
+        world.person(Verb::StartExecute);
+        assert_eq!(world.plan().entrance.catch_up, catches_up, "{kind:?}");
+        world.person(Verb::RecordBases);
+        assert!(world.plan().entrance.is_plain(), "{kind:?}");
+    }
+}
+
+/// A second writing of when a person is waited for: by spot, then the profiles that wait there.
+#[test]
+fn a_person_is_waited_for_where_nobody_else_can_go_on() {
+    use Profile::{Auto, Manual, Review, Supervised};
+    for spot in Spot::ALL {
+        let on_targets: &[Profile] = match spot {
+            Spot::StrategizeQueued => &[Manual],
+            Spot::StrategizeComplete => &[Manual, Supervised],
+            Spot::ExecuteComplete => &[Manual, Supervised, Review],
+            Spot::StrategizeAwaitingInput
+            | Spot::StrategizeErrored
+            | Spot::ExecuteAwaitingInput
+            | Spot::ExecuteErrored
+            | Spot::ApplyAwaitingInput
+            | Spot::ApplyAwaitingInputPrepared
+            | Spot::ApplyErrored
+            | Spot::ApplyConstrained => &[Manual, Supervised, Review, Auto],
+            _ => &[],
+        };
+        for profile in Profile::ALL {
+            let world = spot.reach(profile, Lands::OnTargets, Driver::Person);
+            let waits = on_targets.contains(&profile);
+            assert_eq!(world.plan().needs_person(), waits, "{spot:?} {profile}");
+        }
+    }
+    // Nothing lands, so there is nothing to review.
+    for profile in Profile::ALL {
+        let world = Spot::ExecuteComplete.reach(profile, Lands::Projectless, Driver::Person);
+        assert_eq!(world.plan().needs_person(), profile == Manual, "{profile}");
+    }
+    // Whoever asked for it is not asked again.
+    let mut world = Spot::StrategizeErrored.reach(Manual, Lands::OnTargets, Driver::Person);
+    world.person(Verb::Retry);
+    assert_eq!(world.stage(), "strategize/queued");
+    assert!(!world.plan().needs_person());
+}
+
+#[test]
+fn only_who_starts_afresh_looks_for_another_base() {
+    for (variant, start, keeps) in [(0, Start::Continue, true), (1, Start::Afresh, false)] {
+        let mut world = Spot::ExecuteProcessing.world();
+        world.person(Verb::RecordBases).person(Verb::Fail);
+        let retry = world.variant(Verb::Retry, variant);
+        world.submit(&ada(), retry).unwrap();
+        assert_eq!(world.plan().entrance.start, start);
+        assert_eq!(!world.plan().bases.is_empty(), keeps, "{start:?}");
+    }
+    // What strategize left is discarded; where it started from is not.
+    let mut world = Spot::StrategizeProcessing.world();
+    world
+        .person(Verb::RecordBases)
+        .person(Verb::CompleteStrategize)
+        .person(Verb::ExecutePlan);
+    assert_eq!(world.plan().entrance.start, Start::Base);
+    assert_eq!(world.plan().bases.len(), 2);
+}
+
+#[test]
+fn what_waits_is_due_at_once_or_when_it_is_to_be_tried_again() {
+    let later = START.plus(Span::seconds(5));
+    let queued = |retry_at| Queued {
+        since: START,
+        retry_at,
+    };
+    assert_eq!(queued(None).due_at(), START);
+    assert_eq!(queued(Some(later)).due_at(), later);
+}
+
+#[test]
+fn a_pattern_matches_the_whole_value_and_cannot_break_out_of_that() {
+    let with = |pattern: &str| {
+        let mut area = spec("area", ArgumentType::String);
+        area.pattern = Some(pattern.into());
+        area
+    };
+    let either = with("a|b");
+    assert!(either.check().is_ok());
+    for (text, fits) in [("a", true), ("b", true), ("ab", false), ("a\n", false)] {
+        assert_eq!(either.parse(text).is_ok(), fits, "{text:?}");
+    }
+    let why = with("a)|(?:b").check().unwrap_err().why;
+    assert!(why.contains("is no regular expression"), "{why}");
+}

@@ -1,0 +1,109 @@
+//! What several decisions of one commit read, held as strictly as any of them asks for; and what a store
+//! says of itself in a debugger.
+
+use plan::PlanId;
+use plan::changeset::TreePath;
+use plan::invariant::Scope;
+use store::fault::{Fault, Faults};
+use store::{Access, ChangesetReads, Clock, ProjectReads, Reads, SqliteOptions, SqliteStore};
+
+use Access::{Exclusive, Shared};
+
+fn path(text: &str) -> TreePath {
+    TreePath::new(text).unwrap()
+}
+
+fn named(names: &[(&str, Access)]) -> ProjectReads {
+    let names = names
+        .iter()
+        .map(|(name, access)| (name.parse().unwrap(), *access));
+    ProjectReads::Named(names.collect())
+}
+
+#[test]
+fn a_row_is_held_as_strictly_as_either_asks_for() {
+    let id = PlanId::from_parts(1, 1);
+    let tidy: plan::Name = "tidy".parse().unwrap();
+    let one = Reads {
+        plan: Some((id, Shared)),
+        action: Some((tidy.clone(), Exclusive)),
+        rules: vec![(Scope::Global, Shared)],
+        ..Reads::default()
+    };
+    let other = Reads {
+        plan: Some((id, Exclusive)),
+        rules: vec![(Scope::Global, Exclusive), (Scope::Plan(id), Shared)],
+        ..Reads::default()
+    };
+    for both in [one.clone().and(other.clone()), other.and(one)] {
+        assert_eq!(both.plan, Some((id, Exclusive)));
+        assert_eq!(both.action, Some((tidy.clone(), Exclusive)));
+        assert_eq!(both.rules.len(), 2);
+        assert!(both.rules.contains(&(Scope::Global, Exclusive)));
+        assert!(both.rules.contains(&(Scope::Plan(id), Shared)));
+    }
+}
+
+#[test]
+fn of_changesets_as_much_is_read_as_both_need() {
+    let at = |paths: &[&str]| ChangesetReads::EntriesAt(paths.iter().map(|p| path(p)).collect());
+    let both = |one: ChangesetReads, other: ChangesetReads| {
+        let reads = |changesets| Reads {
+            changesets,
+            ..Reads::default()
+        };
+        reads(one).and(reads(other)).changesets
+    };
+    let (none, all) = (ChangesetReads::None, ChangesetReads::All);
+    assert_eq!(both(none.clone(), none.clone()), none);
+    assert_eq!(both(none.clone(), at(&["a"])), at(&["a"]));
+    assert_eq!(both(at(&["a"]), none.clone()), at(&["a"]));
+    assert_eq!(both(at(&["a"]), at(&["b"])), at(&["a", "b"]));
+    assert_eq!(both(at(&["a"]), all.clone()), all);
+    assert_eq!(both(all.clone(), at(&["a"])), all);
+    assert_eq!(both(all.clone(), none), all);
+}
+
+#[test]
+fn projects_are_read_once_each() {
+    let both = |one: ProjectReads, other: ProjectReads| {
+        let reads = |projects| Reads {
+            projects,
+            ..Reads::default()
+        };
+        reads(one).and(reads(other)).projects
+    };
+    let shop = || named(&[("shop", Shared)]);
+    assert_eq!(both(ProjectReads::None, shop()), shop());
+    assert_eq!(
+        both(ProjectReads::OfPlan, ProjectReads::OfPlan),
+        ProjectReads::OfPlan
+    );
+    // What a plan is made with is all it has.
+    assert_eq!(both(shop(), ProjectReads::OfPlan), shop());
+    assert_eq!(both(ProjectReads::OfPlan, shop()), shop());
+    assert_eq!(
+        both(shop(), named(&[("desk", Shared), ("shop", Exclusive)])),
+        named(&[("shop", Exclusive), ("desk", Shared)])
+    );
+    assert_eq!(
+        both(named(&[("shop", Exclusive)]), shop()),
+        named(&[("shop", Exclusive)])
+    );
+}
+
+#[test]
+fn a_store_says_what_it_was_made_with() {
+    let plain = format!("{:?}", SqliteOptions::default());
+    assert!(plain.contains("Clock(system)"), "{plain}");
+    assert!(plain.contains("Faults(none)"), "{plain}");
+    let options = SqliteOptions {
+        clock: Clock::new(|| plan::Timestamp(1)),
+        faults: Faults::new(|_| Fault::None),
+    };
+    let store = SqliteStore::new("/somewhere/plans.db", options);
+    let said = format!("{store:?}");
+    for word in ["/somewhere/plans.db", "Clock(given)", "Faults(installed)"] {
+        assert!(said.contains(word), "{said}");
+    }
+}

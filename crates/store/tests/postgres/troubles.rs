@@ -1,0 +1,403 @@
+//! Servers that refuse, lack something or hold what is not ours: each with its own answer, and nothing
+//! written.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use plan::{Refusal, Version};
+use store::fault::{Fault, FaultPoint, Faults};
+use store::{
+    Access, Commit, CommitError, Committed, Maintain, PostgresOptions, PostgresStore, Read,
+    StoreError,
+};
+use testkit::Cluster;
+
+use crate::database::{Database, Sql, server};
+use crate::decisions::{append, appended, create, decision, plan_id, reads, receipt, submission};
+
+#[track_caller]
+fn failed(answer: Result<Committed, CommitError>) -> StoreError {
+    match answer {
+        Err(CommitError::Failed(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Guards the meaning of the server's codes, and that only its first message is repeated: what it adds
+/// quotes rows.
+#[test]
+fn what_the_server_says_is_told_as_what_it_means() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    let mut answers = Vec::new();
+    for code in [
+        "53100", "XX001", "XX002", "55P03", "57014", "42501", "25006", "22012", "26000",
+    ] {
+        sql.run(&format!(
+            "CREATE OR REPLACE FUNCTION planwright.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             RAISE EXCEPTION 'not today' USING ERRCODE = '{code}', DETAIL = 'swordfish'; END $$; \
+             CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON planwright.events \
+             FOR EACH ROW EXECUTE FUNCTION planwright.refuse()"
+        ));
+        let error = failed(store.commit(append(plan)));
+        assert!(!format!("{error} {error:?}").contains("swordfish"));
+        let kind = match &error {
+            StoreError::Full { .. } => "full",
+            StoreError::Corrupt { why, .. } if why.contains("not today") => "corrupt",
+            StoreError::Busy { .. } => "busy",
+            StoreError::Unusable { why, .. } if why.contains("not today") => "unusable",
+            StoreError::Database { why } if why.contains("not today") => "database",
+            _ => "something else",
+        };
+        answers.push((code, kind));
+        assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+    }
+    assert_eq!(
+        answers,
+        [
+            ("53100", "full"),
+            ("XX001", "corrupt"),
+            ("XX002", "corrupt"),
+            ("55P03", "busy"),
+            ("57014", "busy"),
+            ("42501", "unusable"),
+            ("25006", "unusable"),
+            ("22012", "database"),
+            // Tried on other connections first, but not for ever.
+            ("26000", "database"),
+        ]
+    );
+    sql.run("DROP TRIGGER refuse ON planwright.events");
+    store.commit(append(plan)).unwrap();
+}
+
+/// Guards the encoding being asked for before anything is stored in it.
+#[test]
+fn a_database_of_another_encoding_is_refused() {
+    let name = format!("planwright_ascii_{}", std::process::id());
+    let mut admin = Sql::on(&server());
+    admin.run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+    admin.run(&format!(
+        "CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    ));
+    let (before, _) = server()
+        .rsplit_once('/')
+        .map(|(before, name)| (before.to_owned(), name.to_owned()))
+        .unwrap();
+    let url = format!("{before}/{name}?sslmode=disable");
+    let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
+    let errors = [
+        store.info().unwrap_err(),
+        failed(store.commit(create(plan_id()))),
+    ];
+    drop(store);
+    admin.run(&format!("DROP DATABASE {name} WITH (FORCE)"));
+    for error in errors {
+        assert!(
+            matches!(&error, StoreError::Unusable { why, .. }
+                if why == "its encoding is SQL_ASCII; make the database with UTF8"),
+            "{error}"
+        );
+    }
+}
+
+/// Guards a role that may not ask for the server's identity: it still stores and reads.
+#[test]
+fn the_identity_of_the_server_may_be_secret() {
+    let database = Database::new();
+    let role = format!("clerk_{}", std::process::id());
+    let name = database.sql().value("SELECT current_database()");
+    database.sql().run(&format!(
+        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN; \
+         REVOKE EXECUTE ON FUNCTION pg_catalog.pg_control_system() FROM PUBLIC; \
+         GRANT CREATE ON DATABASE {name} TO {role}"
+    ));
+    let (_, address) = server()
+        .rsplit_once('@')
+        .map(|(user, address)| (user.to_owned(), address.to_owned()))
+        .unwrap();
+    let url = database.at(&format!("postgres://{role}@{address}"));
+    let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    store.commit(append(plan)).unwrap();
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    drop((store, database));
+    Sql::on(&server()).run(&format!("DROP ROLE {role}"));
+}
+
+/// Guards a store that lost its version: nobody guesses it.
+#[test]
+fn a_store_without_its_version_is_damaged() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    database.sql().run("DELETE FROM schema_version");
+    for error in [
+        store.plan(plan).unwrap_err(),
+        store.snapshot(plan).unwrap_err(),
+        store.info().unwrap_err(),
+        store.migrate().unwrap_err(),
+        failed(store.commit(append(plan))),
+        database.store().plan(plan).unwrap_err(),
+    ] {
+        assert!(
+            matches!(&error, StoreError::Corrupt { why, .. }
+                if why == "the table of the schema's version is empty"),
+            "{error}"
+        );
+    }
+    assert_eq!(database.sql().value("SELECT count(*) FROM events"), "1");
+}
+
+/// Guards a table that is called like ours and is somebody else's.
+#[test]
+fn a_version_table_of_somebody_else_is_no_store() {
+    let database = Database::new();
+    database
+        .sql()
+        .run("CREATE SCHEMA planwright; CREATE TABLE planwright.schema_version (mine TEXT)");
+    let store = database.store();
+    for error in [
+        store.info().unwrap_err(),
+        store.migrate().unwrap_err(),
+        failed(store.commit(create(plan_id()))),
+    ] {
+        assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
+    }
+    assert_eq!(
+        database
+            .sql()
+            .value("SELECT count(*) FROM pg_tables WHERE schemaname = 'planwright'"),
+        "1"
+    );
+}
+
+/// Guards what `check` finds beside the log: each problem by its name, and none in a sound store.
+#[test]
+fn a_check_names_what_was_changed_by_hand() {
+    let database = Database::new();
+    let store = database.store();
+    let [short, lost, homeless] = [plan_id(), plan_id(), plan_id()];
+    for plan in [short, lost, homeless] {
+        store.commit(create(plan)).unwrap();
+        store.commit(append(plan)).unwrap();
+    }
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    let stray = plan_id();
+    database.sql().run(&format!(
+        "SET session_replication_role = replica; \
+         DELETE FROM events WHERE plan_id = '{short}' AND version = 2; \
+         UPDATE plans SET id_reversed = 'x' WHERE plan_id = '{lost}'; \
+         DELETE FROM plan_projects WHERE plan_id = '{homeless}'; \
+         UPDATE events SET plan_id = '{stray}' WHERE plan_id = '{homeless}' AND version = 2; \
+         ALTER TABLE actions ADD CONSTRAINT odd CHECK (name <> 'odd') NOT VALID"
+    ));
+    let mut problems = store.check().unwrap();
+    problems.sort();
+    let mut expected = vec![
+        format!("plan {short} is at version 2 but has 1 events, up to number 1"),
+        format!("plan {homeless} is at version 2 but has 1 events, up to number 1"),
+        format!("plan {lost} cannot be found by the end of its id"),
+        format!("plan {homeless} cannot be found by its projects"),
+        format!("event of {stray} belongs to nothing"),
+        "constraint odd is not in force".to_owned(),
+    ];
+    expected.sort();
+    assert_eq!(problems, expected);
+}
+
+/// Guards a server that has no connection left: it is asked again for a while, then it is busy.
+#[test]
+fn a_server_without_a_connection_left_is_busy() {
+    let database = Database::new();
+    let role = format!("guest_{}", std::process::id());
+    Sql::on(&server()).run(&format!(
+        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN CONNECTION LIMIT 0"
+    ));
+    let (_, address) = server()
+        .rsplit_once('@')
+        .map(|(user, address)| (user.to_owned(), address.to_owned()))
+        .unwrap();
+    let url = database.at(&format!("postgres://{role}@{address}"));
+    let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
+    let error = store.info().unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+    drop((store, database));
+    Sql::on(&server()).run(&format!("DROP ROLE {role}"));
+}
+
+/// Guards the limit of connections: whoever finds none in time is told, and nothing of it is stored.
+#[test]
+fn a_store_whose_connections_are_all_in_use_is_busy() {
+    let database = Database::new();
+    let store = database.store_with(PostgresOptions {
+        max_connections: 1,
+        patience: Duration::from_millis(300),
+        ..PostgresOptions::default()
+    });
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let (begun, begins) = channel();
+    let (go_on, goes_on) = channel::<()>();
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            store.commit(submission(
+                reads(plan, Access::Exclusive),
+                move |facts, now| {
+                    begun.send(()).unwrap();
+                    goes_on.recv().unwrap();
+                    Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
+                },
+            ))
+        });
+        begins.recv().unwrap();
+        let read = store.plan(plan).unwrap_err();
+        assert!(matches!(read, StoreError::Busy { .. }), "{read}");
+        let written = failed(store.commit(create(plan_id())));
+        assert!(matches!(written, StoreError::Busy { .. }), "{written}");
+        go_on.send(()).unwrap();
+        slow.join().unwrap().unwrap();
+    });
+    // Those that left are passed over, and the connection is there for the next.
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+}
+
+/// Guards the turn of a waiter whose connection dies under the one before it.
+#[test]
+fn who_waits_for_a_connection_that_dies_makes_a_new_one() {
+    let database = Database::new();
+    let store = database.store_with(PostgresOptions {
+        max_connections: 1,
+        ..PostgresOptions::default()
+    });
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let (begun, begins) = channel();
+    let (go_on, goes_on) = channel::<()>();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            store.commit(submission(
+                reads(plan, Access::Exclusive),
+                move |facts, now| {
+                    // The second time it is asked nobody listens any more.
+                    let _ = begun.send(());
+                    let _ = goes_on.recv();
+                    Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
+                },
+            ))
+        });
+        begins.recv().unwrap();
+        let waiter = scope.spawn(|| store.plan(plan));
+        std::thread::sleep(Duration::from_millis(200));
+        database.sql().run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        );
+        drop((go_on, begins));
+        first.join().unwrap().unwrap();
+        assert!(waiter.join().unwrap().unwrap().is_some());
+    });
+    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+}
+
+/// Guards an answer that writes nothing: it, too, holds only once its transaction has ended.
+#[test]
+fn a_fault_before_an_answer_that_writes_nothing_is_told() {
+    let database = Database::new();
+    let plan = plan_id();
+    database.store().commit(create(plan)).unwrap();
+    let look = || {
+        submission(reads(plan, Access::Shared), move |facts, now| {
+            let version = facts
+                .plan
+                .as_ref()
+                .ok_or(Refusal::NoSuchPlan(plan))?
+                .version;
+            Ok(plan::Decision {
+                plans: Vec::new(),
+                rows: Vec::new(),
+                receipt: receipt(plan, version, now),
+            })
+        })
+    };
+    let store = database.store_with(PostgresOptions {
+        faults: Faults::new(|point| match point {
+            FaultPoint::BeforeCommit => Fault::Fail,
+            _ => Fault::None,
+        }),
+        ..PostgresOptions::default()
+    });
+    let error = failed(store.commit(look()));
+    assert!(error.to_string().contains("BeforeCommit"), "{error}");
+    let seen = database.store().commit(look()).unwrap();
+    assert_eq!(seen.receipt.version, Some(Version(1)));
+}
+
+/// Guards servers that speak no newer TLS, and a file of authorities in which there are none.
+#[test]
+fn older_encryption_is_spoken_and_no_authority_is_no_trust() {
+    let mut cluster = Cluster::make();
+    crate::connect::certificate(&cluster);
+    let nobody = cluster.write("nobody.pem", b"");
+    cluster.configure("ssl = on\nssl_max_protocol_version = 'TLSv1.2'\n");
+    cluster.write("pg_hba.conf", b"hostssl all all 127.0.0.1/32 trust\n");
+    cluster.up();
+    let url = |mode: &str| {
+        format!(
+            "postgres://postgres@localhost:{}/postgres?sslmode={mode}",
+            cluster.port()
+        )
+    };
+    let store = PostgresStore::new(&url("prefer"), PostgresOptions::default()).unwrap();
+    store.commit(create(plan_id())).unwrap();
+    let trusting = |file: &Path| {
+        let options = PostgresOptions {
+            authorities: Some(file.to_owned()),
+            ..PostgresOptions::default()
+        };
+        PostgresStore::new(&url("require"), options).and_then(|store| store.info())
+    };
+    let error = trusting(&nobody).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unusable { why, .. }
+            if why.contains("no certificate authority is known here")),
+        "{error}"
+    );
+    let error = trusting(Path::new("/nonexistent/ca.pem")).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unusable { why, .. } if why.contains("/nonexistent/ca.pem")),
+        "{error}"
+    );
+}
+
+/// Guards an address being checked without asking anybody, and shown without its password.
+#[test]
+fn an_address_is_checked_before_it_is_used() {
+    for good in [
+        "postgres://ada:swordfish@db.example/plans",
+        "postgresql://ada@%2Frun%2Fpostgresql/plans",
+    ] {
+        PostgresStore::check_address(good).unwrap();
+    }
+    let error = PostgresStore::check_address("postgres://ada:swordfish@db.example:port/plans");
+    let error = error.unwrap_err();
+    assert!(
+        !format!("{error} {error:?}").contains("swordfish"),
+        "{error}"
+    );
+    let socket = PostgresStore::new(
+        "postgres://ada@%2Fnonexistent%2Fsocket/plans",
+        PostgresOptions::default(),
+    );
+    let error = socket.unwrap().info().unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unreachable { place, .. } if place.contains("/nonexistent/socket")),
+        "{error}"
+    );
+}
