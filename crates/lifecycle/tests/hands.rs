@@ -51,6 +51,7 @@ impl Yard {
             path: std::env::var_os("PATH"),
             home: Some("/nonexistent".into()),
             config_home: None,
+            patience: sandbox::PATIENCE,
         };
         let hands = Hands {
             workshop: Workshop::new(directory.path().join("home"), surroundings),

@@ -49,6 +49,11 @@ pub fn directory(app: &App) -> PathBuf {
     app.settings.home.join("actors")
 }
 
+/// Where the user's definition of a name is kept. A name has no character that a file's could not have.
+pub fn kept_as(app: &App, name: &Name) -> PathBuf {
+    directory(app).join(format!("{}.yaml", name.full().replace('/', "+")))
+}
+
 /// The user's own definitions, by name.
 pub fn own(app: &App) -> Result<Vec<ActorDefinition>, CommandError> {
     let directory = directory(app);
@@ -90,17 +95,19 @@ pub fn read(path: &std::path::Path) -> Result<ActorDefinition, CommandError> {
     yaml::actor(&source, &shown).map_err(|problem| CommandError::malformed(problem, &source))
 }
 
-/// How an actor is started, if anybody says so: the repository first, then the user, then Planwright.
+/// How an actor is started, if anybody says so: the user first, then the repository, then Planwright. What
+/// a person calls by a name must not become something else by cloning a repository.
 pub fn definition(
     app: &App,
     name: &Name,
     wishes: &Wishes,
 ) -> Result<Option<ActorDefinition>, CommandError> {
+    let kept = kept_as(app, name);
+    if kept.exists() {
+        return read(&kept).map(Some);
+    }
     if let Some(found) = wishes.actors.iter().find(|one| one.name == *name) {
         return Ok(Some(found.clone()));
-    }
-    if let Some(found) = own(app)?.into_iter().find(|one| one.name == *name) {
-        return Ok(Some(found));
     }
     Ok(preset(&name.to_string()))
 }

@@ -51,5 +51,5 @@ fn what(plan: &Plan) -> Option<&'static str> {
     if plan.stage.failure().is_some() {
         return Some("failed");
     }
-    plan.needs_person().then_some("needs-you")
+    (!plan.stage.is_final()).then_some("needs-you")
 }

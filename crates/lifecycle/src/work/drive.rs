@@ -10,7 +10,7 @@ use store::PlanRow;
 use super::Crew;
 use crate::{Call, Driven, Error, Lifecycle};
 
-/// How often others may be faster before this is given up for now.
+/// How many steps are taken at most, others being faster included, before this is given up for now.
 const MOST_STEPS: usize = 64;
 
 /// Takes plans further, one at a time.
@@ -47,6 +47,8 @@ pub enum Happening {
     Landed(Box<Driven>),
     /// It goes no further without a person, or has ended.
     Rests,
+    /// Something went wrong that is not the plan's fault.
+    Trouble(String),
 }
 
 /// Why a plan goes no further for now.
@@ -88,9 +90,12 @@ impl Drive<'_> {
                 return Ok(Rested::Blocked);
             }
             match self.step(&row.plan, step, &Call::by(by.clone())) {
-                Ok(None) => {}
+                Ok(None) => asks = None,
                 Ok(Some(rested)) => return Ok(rested),
-                Err(Error::Blocked(_)) if asks.is_none() => return Ok(Rested::Blocked),
+                Err(Error::Blocked(_)) if asks.is_none() => {
+                    (self.tell)(&row.plan, &Happening::Rests);
+                    return Ok(Rested::Blocked);
+                }
                 Err(
                     error @ (Error::NoHands
                     | Error::WaitingForHost { .. }
@@ -100,9 +105,11 @@ impl Drive<'_> {
                 ) => return Ok(Rested::Unreachable(error)),
                 // Somebody was faster; what is to be done now is asked anew.
                 Err(Error::Refused(refusal)) if is_overtaken(&refusal) => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    (self.tell)(&row.plan, &Happening::Trouble(error.to_string()));
+                    return Err(error);
+                }
             }
-            asks = None;
         }
         Ok(Rested::Rests(Rest::Held))
     }

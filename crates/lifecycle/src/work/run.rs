@@ -8,7 +8,7 @@ use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::stage::{Category, ResultContent};
 use plan::{Phase, Refusal, Text, Timestamp};
-use sandbox::{Room, RunRecord};
+use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
@@ -19,6 +19,8 @@ impl Drive<'_> {
     pub(super) fn work_on(&self, claim: Claim, actor: &dyn Actor) -> Result<(), Error> {
         let held = match self.run(&claim, actor) {
             Ok(held) => held,
+            // A store that is away for a moment is no plan's fault; the lease will tell.
+            Err(error @ (Error::Store(_) | Error::Unknown(_))) => return Err(error),
             Err(error) => {
                 // The plan halts with the reason; nobody could have worked on it like this.
                 claim.fail(Category::Resource, &shortened(&error.to_string()))?;
@@ -132,6 +134,7 @@ impl Drive<'_> {
                 })
             }
         };
+        let mut category = Category::Actor;
         let why = match handed_in {
             Ok(_) => return Ok(()),
             // Success needs evidence.
@@ -143,10 +146,14 @@ impl Drive<'_> {
                 | Refusal::BadDecision { .. }
                 | Refusal::BadText { .. }),
             )) => refusal.to_string(),
-            Err(Error::Sandbox(error)) => error.to_string(),
+            Err(Error::Sandbox(error @ SandboxError::Uncapturable { .. })) => error.to_string(),
+            Err(Error::Sandbox(error)) => {
+                category = Category::Resource;
+                error.to_string()
+            }
             Err(error) => return Err(error),
         };
-        lifecycle.fail(plan, epoch, Category::Actor, &shortened(&why), &call)?;
+        lifecycle.fail(plan, epoch, category, &shortened(&why), &call)?;
         Ok(())
     }
 }

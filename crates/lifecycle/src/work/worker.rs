@@ -4,10 +4,12 @@
 //! and take its plans over. What it takes from the gone or the expired counts as an attempt.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use actors::{Actor, Stop};
+use plan::decide::Rest;
 use plan::stage::StateName;
 use plan::{Caller, Name, Plan, PlanId, Refusal, Span};
 use store::PlanFilter;
@@ -72,7 +74,8 @@ enum Until {
 /// A plan that was taken as far as it goes.
 struct Ended {
     plan: PlanId,
-    rested: Result<Rested, Error>,
+    /// Nothing if driving it panicked.
+    rested: Option<Result<Rested, Error>>,
 }
 
 impl Worker {
@@ -217,7 +220,9 @@ impl Worker {
                     busy.insert(plan);
                     let ends = ends.clone();
                     scope.spawn(move || {
-                        let rested = self.drive(stop).go(plan, None);
+                        // Whoever panics must not leave the worker waiting for their end.
+                        let drive = AssertUnwindSafe(|| self.drive(stop).go(plan, None));
+                        let rested = catch_unwind(drive).ok();
                         // Nobody listens any more once the worker has stopped.
                         let _ = ends.send(Ended { plan, rested });
                     });
@@ -297,15 +302,17 @@ fn finish(
 /// What is left alone for a while, and what is counted.
 fn settle(end: &Ended, picker: &mut Picker, tally: &mut Tally) {
     match &end.rested {
-        Ok(Rested::Rests(_)) => {
+        Some(Ok(Rested::Rests(Rest::Person | Rest::Over))) => {
             picker.unpause(end.plan);
             tally.taken += 1;
         }
-        Ok(Rested::Blocked | Rested::NobodyFor(_) | Rested::Unreachable(_)) => {
+        // Somebody else has it, or it is not due any more.
+        Some(Ok(Rested::Rests(Rest::Held | Rest::NotDue(_)))) => picker.unpause(end.plan),
+        Some(Ok(Rested::Blocked | Rested::NobodyFor(_) | Rested::Unreachable(_))) => {
             picker.pause(end.plan);
         }
-        Ok(Rested::Stopped) => {}
-        Err(_) => {
+        Some(Ok(Rested::Stopped)) => {}
+        Some(Err(_)) | None => {
             picker.pause(end.plan);
             tally.troubles += 1;
         }

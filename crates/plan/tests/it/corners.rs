@@ -519,6 +519,8 @@ fn in_a_row_an_action_for_one_use_is_used_once() {
     facts.action.as_mut().unwrap().definition.reusable = false;
     let new = |number| {
         Command::Use(NewPlan {
+            definitions: Vec::new(),
+            strategy_wanted: false,
             id: PlanId::from_parts(1, number),
             action: Some("tidy".parse().unwrap()),
             goal: None,

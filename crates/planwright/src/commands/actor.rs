@@ -50,7 +50,7 @@ impl Command {
 
 fn add(app: &App, file: &std::path::Path) -> Result<Answer, CommandError> {
     let definition = crew::read(file)?;
-    let kept = kept_as(app, &definition.name);
+    let kept = crew::kept_as(app, &definition.name);
     let failed = |error: std::io::Error| {
         CommandError::new(
             Exit::Error,
@@ -120,7 +120,7 @@ fn show(app: &App, name: &Name) -> Result<Answer, CommandError> {
 }
 
 fn remove(app: &App, name: &Name) -> Result<Answer, CommandError> {
-    let kept = kept_as(app, name);
+    let kept = crew::kept_as(app, name);
     match std::fs::remove_file(&kept) {
         Ok(()) => {
             let text = format!("Removed actor {}\n", ui::styled(ui::BOLD, name));
@@ -139,11 +139,6 @@ fn remove(app: &App, name: &Name) -> Result<Answer, CommandError> {
             format!("{} cannot be removed: {error}", home::shown(&kept)),
         )),
     }
-}
-
-/// Where the definition of a name is kept. A name has no character that a file's could not have.
-fn kept_as(app: &App, name: &Name) -> PathBuf {
-    crew::directory(app).join(format!("{}.yaml", name.full().replace('/', "+")))
 }
 
 fn unknown(name: &Name) -> CommandError {

@@ -161,20 +161,19 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Me
     let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
     let mut messages = Vec::new();
     for site in sites.iter().filter(|_| !seen) {
-        let uncommitted = lifecycle
+        let mut uncommitted = lifecycle
             .hands()
             .ok()
             .and_then(|hands| hands.workshop.repository(site).ok())
             .and_then(|repository| repository.uncommitted().ok())
             .unwrap_or_default();
-        if uncommitted
-            .iter()
-            .any(|path| path.as_bytes() == b"planwright.yaml")
-        {
+        let count = uncommitted.len();
+        uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
+        if uncommitted.len() < count {
             messages.push(Message {
                 level: "info",
                 text: format!(
-                    "{}: planwright.yaml differs from what is committed; yours is used.",
+                    "{}: planwright.yaml is not committed as it stands; what it says now is used.",
                     site.name
                 ),
             });

@@ -74,7 +74,6 @@ impl Until {
     fn is_reached(self, row: &PlanRow) -> bool {
         match self {
             Self::NeedsMe => row.needs_person() || row.plan.stage.is_final(),
-            // Without a person it never will.
             Self::Landed | Self::Final => row.plan.stage.is_final(),
         }
     }

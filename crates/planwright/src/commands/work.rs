@@ -44,7 +44,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let moment = app.clock.now().0;
     let owner = format!("worker {}-{moment:x}", std::process::id());
     let format = app.format;
-    let told = notify::Told::by(app);
+    let (told, engine) = (notify::Told::by(app), lifecycle.clone());
     let worker = Worker::new(lifecycle)
         .owner(&owner)
         .crew(crew::crew(app)?)
@@ -55,7 +55,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             if *happening == Happening::Rests {
                 told.tell(plan);
             }
-            tell(format, plan, happening);
+            let handle = engine.short_name(plan.id).unwrap_or_default();
+            tell(format, &handle, plan, happening);
         });
     if app.format == Format::Human {
         let plans = ui::count(args.concurrency.get() as u64, "plan");
@@ -95,13 +96,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     })
 }
 
-fn tell(format: Format, plan: &Plan, happening: &Happening) {
-    let id = plan.id.to_string().to_lowercase();
-    let handle = &id[id.len() - 6..];
+fn tell(format: Format, handle: &str, plan: &Plan, happening: &Happening) {
     let says = match happening {
         Happening::Works { actor, phase } => format!("{actor} works on {phase}"),
         Happening::Lands => "is being landed".to_owned(),
-        Happening::Rests => "goes no further for now".to_owned(),
+        Happening::Rests if plan.stage.is_final() => format!("is {}", plan.stage.state()),
+        Happening::Rests => format!("waits for a person ({})", plan.stage),
+        Happening::Trouble(what) => format!("trouble: {}", ui::clean(what)),
         Happening::Progress(_) | Happening::Landed(_) => return,
     };
     let mut stderr = anstream::stderr().lock();

@@ -64,7 +64,8 @@ impl Progress {
             let ticking = std::thread::spawn(move || {
                 let mut turn = 0;
                 while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-                    draw(&lock(&state).line(WHEEL[turn % WHEEL.len()]));
+                    let line = lock(&state).line(WHEEL[turn % WHEEL.len()]);
+                    draw(&line);
                     turn += 1;
                 }
                 draw("");
@@ -101,7 +102,7 @@ impl Progress {
                 state.doing = "landing".to_owned();
                 state.step = String::new();
             }
-            Happening::Landed(_) | Happening::Rests => {}
+            Happening::Landed(_) | Happening::Rests | Happening::Trouble(_) => {}
         }
         match self.audience {
             Audience::Terminal => {}
@@ -184,8 +185,10 @@ impl State {
 
 /// Renews the line; an empty one takes it away.
 fn draw(line: &str) {
+    // Taking a line away is no colour, which some do not want.
+    let _ = std::io::stderr().lock().write_all(b"\r\x1b[2K");
     let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "\r\x1b[2K{line}").and_then(|()| stderr.flush());
+    let _ = write!(stderr, "{line}").and_then(|()| stderr.flush());
 }
 
 /// How wide the terminal is.

@@ -1,5 +1,6 @@
 //! A repository's `planwright.yaml`, out of its tree.
 
+use plan::actor::{ActorKind, Isolation};
 use plan::how::Shape as Arrival;
 use plan::plan::Limits;
 use plan::ways::Clean;
@@ -86,7 +87,8 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
     file.actor = fields.optional("actor", parsed)?;
     let actors = fields.optional("actors", list)?.unwrap_or_default();
     for node in actors {
-        let actor = actor::read(node).map_err(|flaw| flaw.under("actors"))?;
+        let actor = actor::read(node).and_then(|actor| of_a_repository(actor, node));
+        let actor = actor.map_err(|flaw| flaw.under("actors"))?;
         if file.actors.iter().any(|other| other.name == actor.name) {
             let message = format!("actor `{}` is defined twice", actor.name);
             return Err(Flaw::new(node.at, message).under("actors"));
@@ -113,6 +115,34 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
         Ok(())
     })?;
     Ok(file)
+}
+
+/// Whoever clones a repository has not chosen what is in it: an actor that it defines works confined, with
+/// nothing of the person's, and under a name of its own.
+fn of_a_repository(mut actor: ActorDefinition, node: &Node) -> Result<ActorDefinition, Flaw> {
+    const OWN: &str = "make it an actor of your own: planwright actor add FILE";
+    if actors::preset(&actor.name.to_string()).is_some() {
+        let message = format!(
+            "`{}` is a well-known agent; a repository cannot say what it is",
+            actor.name
+        );
+        return Err(Flaw::new(node.at, message).hint("give it another name"));
+    }
+    let ActorKind::Command(line) = &mut actor.kind else {
+        return Ok(actor);
+    };
+    let wanted = [
+        ("env", !line.env.is_empty()),
+        ("writable", !line.writable.is_empty()),
+        ("readable", !line.readable.is_empty()),
+        ("isolation: off", line.isolation == Isolation::Off),
+    ];
+    if let Some((key, _)) = wanted.into_iter().find(|(_, wanted)| *wanted) {
+        let message = format!("a repository cannot give an actor `{key}`");
+        return Err(Flaw::new(node.at, message).hint(OWN));
+    }
+    line.isolation = Isolation::Required;
+    Ok(actor)
 }
 
 fn limits(node: &Node) -> Result<Limits, Flaw> {

@@ -425,8 +425,9 @@ fn on_a_repository() -> BTreeSet<String> {
     run(&["plan", "execute", &plan]);
     run(&["wait", &plan, "--until", "landed"]);
     run(&["plan", "wait", &plan]);
-    run(&[&["run", "--detach"], &goal[..]].concat());
+    let detached = run(&[&["run", "--detach"], &goal[..]].concat());
     assert_eq!(run(&["work", "--drain"])["taken"], 1);
+    run(&["cancel", detached["plan_id"].as_str().unwrap()]);
     run(&["actor", "remove", "scribe"]);
     let plan = yard.usual();
     run(&["sandbox", "list"]);

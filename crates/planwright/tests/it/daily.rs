@@ -461,16 +461,40 @@ fn a_repository_says_who_works_on_it_and_how() {
     let tool = day.file("scribe");
     let text = format!(
         "actor: inhouse\nprofile: auto\nlimits:\n  attempts: 1\n  timeout: 20s\nactors:\n  \
-         - name: inhouse\n    kind: command\n    command: [{}]\n    set_env:\n      STARTS: {}\n    \
-         writable: [{}]\n",
-        tool.display(),
-        day.file("starts").display(),
-        day.tools.path().display()
+         - name: inhouse\n    kind: command\n    command: [{}]\n    set_env:\n      STARTS: starts.txt\n",
+        tool.display()
     );
     day.yard.write("planwright.yaml", &text);
     day.yard.commit("say how");
     let data = day.ends(0, &["run", "Write a line"]);
     assert_eq!(state(&data), "apply/applied");
+    assert_eq!(day.yard.read("starts.txt").lines().count(), 1);
+}
+
+/// Whoever clones a repository has not chosen what is in it.
+#[test]
+fn a_repository_takes_no_liberties_and_no_names() {
+    let day = Loop::with(SCRIBE);
+    let define = |name: &str, more: &str| {
+        let text =
+            format!("actors:\n  - name: {name}\n    kind: command\n    command: [sh]\n{more}");
+        day.yard.write("planwright.yaml", &text);
+    };
+    for (name, more, says) in [
+        ("theirs", "    isolation: off\n", "isolation"),
+        ("theirs", "    env: [API_SECRET]\n", "env"),
+        ("theirs", "    writable: [/]\n", "writable"),
+        ("theirs", "    readable: [/]\n", "readable"),
+        ("claude", "", "well-known"),
+    ] {
+        define(name, more);
+        let said = day.here(&["run", "--actor", "theirs", "Write a line"]);
+        assert_eq!(said.code(), Some(1), "{more}: {said:?}");
+        assert!(said.messages().contains(says), "{more}: {said:?}");
+    }
+    // A name that the person defined stays theirs.
+    define("scribe", "");
+    day.begun(6);
     assert_eq!(day.starts().len(), 1);
 }
 

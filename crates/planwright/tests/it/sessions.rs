@@ -101,7 +101,7 @@ fn a_day_at_the_terminal() {
     init.shows("Write it? [Y/n]").types("");
     keep("init", init, 0);
     let mut run = desk.types(&["run", "Tidy the shop"]);
-    run.shows("ater?").types("x");
+    run.shows("Done.").shows("ater?").types("x");
     run.shows("ater?").types("r");
     run.shows("better?").types("once more");
     run.shows("ater?").types("f");
@@ -167,6 +167,19 @@ fn interrupting_gives_the_plan_back_and_ends_the_agent() {
     assert!(seen.contains("nothing it made is lost"), "{seen}");
     let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
     assert_eq!(plans[0]["state"], "queued", "{plans}");
+}
+
+/// At a prompt nothing works, so that nothing has to be stopped: it ends at once, and the plan waits.
+#[test]
+fn interrupting_at_a_prompt_ends_it_and_loses_nothing() {
+    let desk = Desk::new();
+    let mut run = desk.types(&["run", "Tidy the shop"]);
+    run.shows("ater?");
+    run.interrupt();
+    let (status, seen) = run.ends();
+    assert_eq!(status.code(), Some(130), "{seen}");
+    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+    assert_eq!(plans[0]["standing"], "needs review", "{plans}");
 }
 
 /// Every line of the quick start works as it is printed, with somebody at the terminal who agrees.

@@ -49,16 +49,10 @@ const SYSTEM: &[&str] = &[
 #[cfg(target_os = "linux")]
 const SOURCES: &[&str] = &["/dev/random", "/dev/urandom"];
 
-/// Devices that take what is written to them.
+/// Devices that take what is written to them. Not `/dev/pts`: all terminals of the user are in there, to be
+/// read from as they type, and written to.
 #[cfg(target_os = "linux")]
-const SINKS: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+const SINKS: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
 /// Whether Landlock is used if it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -88,10 +88,28 @@ fn confine(confinement: &Confinement, landlock: Landlock) -> Result<Isolated, St
     match confinement {
         Confinement::Off => Ok(Isolated::Off),
         Confinement::WherePossible(reach) | Confinement::Required(reach) => {
+            give_up_powers();
             confine::confine_to(reach, landlock)
         }
     }
 }
+
+/// Root reads the memory and environment of every process by these, wherever it is confined to. Whoever is
+/// not root has none of them to give up.
+#[cfg(target_os = "linux")]
+fn give_up_powers() {
+    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+    for power in [
+        CapabilitySet::PERFMON,
+        CapabilitySet::SYS_PTRACE,
+        CapabilitySet::SYS_ADMIN,
+    ] {
+        let _ = remove_capability_from_bounding_set(power);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_up_powers() {}
 
 /// Executes the program; returns only to say why not.
 #[expect(

@@ -43,7 +43,10 @@ pub fn content(found: &Found) -> String {
         }
     }
     lines.push("limits:".to_owned());
-    lines.push(said("  attempts: 3", "tries before it waits for you"));
+    lines.push(said(
+        "  attempts: 3",
+        "tries after passing failures, before it waits for you",
+    ));
     lines.push(said("  timeout: 1h", "for one run of the agent"));
     if let Some(test) = &found.test {
         lines.push(format!("# Tests are run by: {test}"));

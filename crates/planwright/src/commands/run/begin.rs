@@ -219,6 +219,7 @@ fn as_name(text: &str) -> String {
         .collect();
     let kept = kept.trim_matches(['-', '.', '_']);
     let kept: String = kept.chars().take(40).collect();
+    let kept = kept.trim_end_matches(['-', '.', '_']).to_owned();
     if kept.is_empty() {
         "repository".to_owned()
     } else {
@@ -278,6 +279,7 @@ fn the_only_one(app: &App) -> Result<Name, CommandError> {
             .into_iter()
             .map(|(one, _)| one.name.clone()),
     );
+    names.sort();
     names.dedup();
     match names.as_slice() {
         [only] => Ok(only.clone()),
@@ -285,7 +287,7 @@ fn the_only_one(app: &App) -> Result<Name, CommandError> {
             Exit::NotFound,
             "No agent is installed here that Planwright knows.",
         )
-        .hint("Any command can be one: planwright actor add FILE (see: planwright help actors)")
+        .hint("Any command can be one; docs/actors.md tells how: planwright actor add FILE")
         .hint("planwright actor list")),
         several => choose(several),
     }

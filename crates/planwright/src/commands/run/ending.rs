@@ -11,7 +11,7 @@ use crate::cli::{App, Format};
 use crate::commands::{Answer, apply, diff, revise};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::ui;
+use crate::{signals, ui};
 
 /// What a person wants.
 pub enum Wish {
@@ -65,12 +65,13 @@ enum Chosen {
 
 fn review(app: &App, row: &PlanRow) -> Result<Chosen, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
+    say(&report(row));
     say(&diff::summary(&lifecycle.look(plan)?, &[])?);
     let chosen = prompt("[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ");
     match chosen.as_deref().map(str::trim) {
         Some("a" | "apply") => land(app, plan, row).map(|answer| Chosen::End(Box::new(answer))),
         Some("d" | "diff") => {
-            diff::show_patch(app, plan)?;
+            signals::ending_at_once(|| diff::show_patch(app, plan))?;
             Ok(Chosen::Again)
         }
         Some("r" | "revise") => {
@@ -108,8 +109,35 @@ fn review(app: &App, row: &PlanRow) -> Result<Chosen, CommandError> {
             Ok(Chosen::GoOn)
         }
         Some("l" | "later") | None => told(app, row).map(|answer| Chosen::End(Box::new(answer))),
-        Some(_) => Ok(Chosen::Again),
+        Some(_) => {
+            say("Type a, d, r, f or l.\n");
+            Ok(Chosen::Again)
+        }
     }
+}
+
+/// What the agent said about its work, as far as people read on.
+fn report(row: &PlanRow) -> String {
+    const LINES: usize = 12;
+    let report = row
+        .plan
+        .result
+        .as_ref()
+        .and_then(|result| result.report.as_ref());
+    let Some(report) = report else {
+        return String::new();
+    };
+    let lines = report.as_str().lines().count();
+    let mut text: String = report
+        .as_str()
+        .lines()
+        .take(LINES)
+        .map(|line| format!("  {}\n", ui::one_line(line, 110)))
+        .collect();
+    if lines > LINES {
+        text.push_str("  …\n");
+    }
+    text
 }
 
 fn answer(app: &App, row: &PlanRow) -> Result<Wish, CommandError> {
@@ -189,6 +217,7 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
             // Whoever was asked has just seen it.
             if !is_terminal(app) {
                 text.insert_str(0, &diff::summary(&lifecycle.look(row.plan.id)?, &[])?);
+                text.insert_str(0, &report(row));
             }
             hints.push(format!("planwright diff {handle}"));
             hints.push(format!("planwright revise {handle} \"TEXT\""));
@@ -264,8 +293,12 @@ fn prompt(question: &str) -> Option<String> {
     let mut stderr = anstream::stderr().lock();
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
-        Ok(0) | Err(_) => None,
+    let read = signals::ending_at_once(|| std::io::stdin().lock().read_line(&mut line));
+    match read {
+        Ok(0) | Err(_) => {
+            let _ = writeln!(stderr);
+            None
+        }
         Ok(_) => Some(line),
     }
 }

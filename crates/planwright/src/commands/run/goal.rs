@@ -48,7 +48,7 @@ fn from_editor(app: &App) -> Result<String, CommandError> {
     let Some(editor) = settings::editor().filter(|_| terminal) else {
         return Err(CommandError::usage("There is no goal.")
             .hint("planwright run \"Say what is to be done\"")
-            .hint("planwright run - reads it from standard input."));
+            .hint("From standard input: planwright run -"));
     };
     let directory = &app.settings.home;
     let file = directory.join(format!("goal-{}.md", std::process::id()));
