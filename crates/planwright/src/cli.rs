@@ -86,29 +86,46 @@ impl App {
     /// The plan a handle names; `@` is the newest of the project one is in.
     pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
-        if handle == "@"
-            && let Some(project) = self.project_here()?
-        {
+        let projects = match handle {
+            "@" => self.projects_here()?,
+            _ => Vec::new(),
+        };
+        let mut newest = None;
+        for project in &projects {
             let filter = PlanFilter {
-                project: Some(project),
+                project: Some(project.clone()),
                 ..PlanFilter::default()
             };
-            if let Some(newest) = lifecycle.list_plans(&filter, None, 1)?.first() {
-                return Ok(newest.plan.id);
-            }
+            let found = lifecycle.list_plans(&filter, None, 1)?;
+            newest = newest.max(found.first().map(|row| row.plan.id));
         }
-        Ok(lifecycle.resolve(handle)?)
+        match newest {
+            Some(plan) => Ok(plan),
+            // Never the plan of another repository, for that is not what was meant.
+            None if handle == "@" && (!projects.is_empty() || is_in_a_repository()) => Err(
+                CommandError::new(Exit::NotFound, "There is no plan of this repository.")
+                    .hint("planwright list --all"),
+            ),
+            None => Ok(lifecycle.resolve(handle)?),
+        }
     }
 
     /// The project that the current directory belongs to, if it is exactly one.
     pub fn project_here(&self) -> Result<Option<Name>, CommandError> {
+        let mut found = self.projects_here()?.into_iter();
+        let first = found.next();
+        Ok(first.filter(|_| found.next().is_none()))
+    }
+
+    /// Every project that the current directory belongs to.
+    fn projects_here(&self) -> Result<Vec<Name>, CommandError> {
         const MOST: usize = 500;
         let Ok(here) = std::env::current_dir().and_then(|here| here.canonicalize()) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let lifecycle = self.lifecycle()?;
         let host = &lifecycle.hands()?.host;
-        let mut found = lifecycle
+        let found = lifecycle
             .list_projects(None, MOST)?
             .into_iter()
             .filter(|project| {
@@ -117,8 +134,7 @@ impl App {
                 })
             })
             .map(|project| project.name);
-        let first = found.next();
-        Ok(first.filter(|_| found.next().is_none()))
+        Ok(found.collect())
     }
 
     /// A plan as it is now, as programs see it.
@@ -162,6 +178,13 @@ impl App {
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
     }
+}
+
+/// Is the current directory in a repository, as far as can be seen without asking git?
+fn is_in_a_repository() -> bool {
+    let here = std::env::current_dir().unwrap_or_default();
+    here.ancestors()
+        .any(|directory| directory.join(".git").exists())
 }
 
 /// The engine on a store, without touching it yet.

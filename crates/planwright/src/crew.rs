@@ -13,7 +13,7 @@ use crate::cli::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::wishes::Wishes;
-use crate::{home, settings, yaml};
+use crate::{home, reading, settings, yaml};
 
 /// The words after the program's own name that make it a supervisor.
 pub const SUPERVISE: &str = "supervise";
@@ -85,7 +85,7 @@ pub fn own(app: &App) -> Result<Vec<ActorDefinition>, CommandError> {
 /// The definition in a file.
 pub fn read(path: &std::path::Path) -> Result<ActorDefinition, CommandError> {
     let shown = home::shown(path);
-    let source = std::fs::read_to_string(path).map_err(|error| {
+    let source = reading::text(path).map_err(|error| {
         let exit = match error.kind() {
             std::io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Error,

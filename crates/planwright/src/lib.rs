@@ -72,6 +72,7 @@ mod faults;
 mod home;
 mod host;
 mod notify;
+mod reading;
 mod settings;
 mod signals;
 mod typed;

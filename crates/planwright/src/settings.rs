@@ -10,6 +10,7 @@ use store::PostgresStore;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::home;
+use crate::reading;
 use crate::yaml;
 
 /// The keys of the user's file.
@@ -324,7 +325,7 @@ fn default_of(key: Key, home: &Path) -> Option<String> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<(String, String)>, CommandError> {
-    let source = match std::fs::read_to_string(path) {
+    let source = match reading::text(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {

@@ -10,6 +10,7 @@ use plan::{ActorDefinition, Name, Profile, Span, Ways};
 use crate::cli::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::reading;
 use crate::yaml::{self, RepositoryFile};
 
 /// What the repositories of a plan say.
@@ -100,7 +101,7 @@ pub fn of_projects(app: &App, projects: &[Name]) -> Result<Wishes, CommandError>
 
 /// What a repository's file says, if there is one.
 pub fn read(path: &Path) -> Result<Option<RepositoryFile>, CommandError> {
-    let source = match std::fs::read_to_string(path) {
+    let source = match reading::text(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {

@@ -440,6 +440,10 @@ impl Workshop {
         std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
         let vault = self.vault(room);
         checkout::lay_out(&vault, &sandbox, tree)?;
+        if tree != base {
+            // What an agent wrote is in it: the user's command must not run that with the user's rights.
+            files::write_whole(&sandbox.set_up_mark(), b"not run on the work of an agent")?;
+        }
         self.after(Step::FilesLaidOut, &sandbox.path)?;
         let branch = match &room.site.place {
             SitePlace::Git { target, .. } => target.as_str(),

@@ -637,3 +637,66 @@ echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
     let status = day.yard.program.run(["status", &plan]).finish();
     assert!(status.stdout.contains("$0.05"), "{}", status.stdout);
 }
+
+/// What is typed in one repository must not land in another.
+#[test]
+fn the_newest_plan_is_one_of_this_repository() {
+    let day = Loop::with(SCRIBE);
+    day.begun(6);
+    let other = PathBuf::from(day.yard.other_repository("other"));
+    let said = day
+        .yard
+        .program
+        .run(["status", "@"])
+        .within(&other)
+        .finish();
+    assert_eq!(said.code(), Some(3), "{said:?}");
+    // Another branch is another project, and still the same repository.
+    day.yard.git(&["switch", "-q", "-c", "feature"]);
+    let (newest, _) = day.begun(6);
+    assert_eq!(day.ends(0, &["status", "@"])["plan_id"], newest);
+}
+
+#[test]
+fn a_landing_that_cannot_be_is_shown_with_its_reason() {
+    let day = Loop::with(SCRIBE);
+    day.yard.git(&["switch", "-q", "-c", "feature"]);
+    let (plan, _) = day.begun(6);
+    day.yard.git(&["switch", "-q", "main"]);
+    day.yard.git(&["branch", "-q", "-D", "feature"]);
+    let said = day.here(&["apply", &plan, "--yes"]);
+    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert_eq!(day.yard.state_of(&plan), "apply/errored");
+    let needs = day.ends(0, &[]);
+    assert_eq!(needs["needs_me"][0]["plan_id"], plan.as_str());
+    day.yard.git(&["branch", "feature"]);
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// The set-up command is the user's, with the user's rights: it does not run what an agent wrote.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "somebody is in the sandbox")]
+fn set_up_runs_nothing_that_an_agent_wrote() {
+    let day = Loop::with(
+        "#!/bin/sh\necho \"touch $STARTS.escaped\" > setup.sh\necho more >> src/a.txt\n",
+    );
+    day.yard.write("setup.sh", "exit 0\n");
+    day.yard
+        .write("planwright.yaml", "sandbox:\n  setup: sh setup.sh\n");
+    day.yard.commit("with a set-up");
+    let (plan, _) = day.begun(6);
+    let path = day.ends(0, &["path", &plan])["sandboxes"][0]["path"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut inside = std::process::Command::new("sleep")
+        .arg("60")
+        .current_dir(path)
+        .spawn()
+        .unwrap();
+    let said = day.seen(&["revise", &plan, "again"]);
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert!(!day.file("starts.escaped").exists());
+}

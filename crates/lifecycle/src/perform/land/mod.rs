@@ -11,7 +11,7 @@ mod undo;
 
 use plan::changeset::TreePath;
 use plan::how::Shape;
-use plan::stage::{ConstraintKind, Intent, Landing, RefMove, ResultTree};
+use plan::stage::{Category, ConstraintKind, Intent, Landing, RefMove, ResultTree};
 use plan::ways::Clean;
 use plan::{Command, Epoch, How, Plan, PlanId, Refusal, Span, Stage};
 use sandbox::land::{Landed, Message, Outcome, Proposal, Proposed};
@@ -131,14 +131,25 @@ impl Lifecycle {
                 self.run(id, constrain, &call)?;
                 Err(error.into())
             }
-            Err(error @ Error::Sandbox(_)) => {
+            Err(Error::Sandbox(error)) if error.is_passing() || self.may_have_moved(id) => {
                 // Nothing is lost: whoever tries next finds the plan waiting, with its intent if
                 // there is one.
                 let _ = self.release(id, epoch, &call);
-                Err(error)
+                Err(error.into())
+            }
+            Err(Error::Sandbox(error)) => {
+                // Trying again would give the same; a person has to see why.
+                let _ = self.fail(id, epoch, Category::Resource, &error.to_string(), &call);
+                Err(error.into())
             }
             other => other,
         }
+    }
+
+    /// Is it past the point of no return?
+    fn may_have_moved(&self, plan: PlanId) -> bool {
+        let row = self.get_plan(plan);
+        row.is_ok_and(|row| row.plan.is_prepared())
     }
 
     fn drive(&self, id: PlanId, epoch: Epoch, call: &Call) -> Result<Driven, Error> {

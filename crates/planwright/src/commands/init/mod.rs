@@ -26,17 +26,32 @@ pub struct Args {
 /// Creates what is missing.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     // A file that is wrong is said before anything is made.
-    let repository = look_at_git(&settings::surroundings(), Path::new("."), None).ok();
+    let looked = look_at_git(&settings::surroundings(), Path::new("."), None);
+    let (repository, why_not) = match looked {
+        Ok(place) if !place.path.join(".git").exists() => (
+            None,
+            Some("the repository is bare: there is no working tree".to_owned()),
+        ),
+        Ok(place) => (Some(place), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     let there = match &repository {
         Some(place) => wishes::read(&place.path.join("planwright.yaml"))?,
         None => None,
     };
     let (mut data, mut text) = store(app)?;
     let Some(place) = repository else {
-        return Ok(Answer::new(data, text).hint("planwright action create --config FILE"));
+        let mut answer = Answer::new(data, text);
+        if let Some(why_not) = why_not {
+            answer.messages.push(crate::wire::Message {
+                level: "info",
+                text: format!("No planwright.yaml is written here: {why_not}."),
+            });
+        }
+        return Ok(answer.hint("In a repository with a commit: planwright init"));
     };
     let found = detect::look(&place.path);
-    data["repository"] = json!(place.path);
+    data["repository"] = json!(place.path.display().to_string());
     data["detected"] = json!({
         "agents": found.agents,
         "test": found.test,

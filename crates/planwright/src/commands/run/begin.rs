@@ -170,7 +170,7 @@ fn register(app: &App, here: &GitPlace) -> Result<Name, CommandError> {
         name: resource_name(&plain)?,
         host: host::register(&app.settings.home)?,
         place: Place::Git {
-            path: here.path.display().to_string(),
+            path: as_text(&here.path)?,
             branch: here.branch.clone(),
         },
     };
@@ -196,6 +196,13 @@ fn register(app: &App, here: &GitPlace) -> Result<Name, CommandError> {
         format!("Every name like `{plain}` is taken by another project."),
     )
     .hint("planwright project create NAME --git ."))
+}
+
+fn as_text(path: &Path) -> Result<String, CommandError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        CommandError::usage(format!("{} is not valid UTF-8.", path.display()))
+            .hint("Rename the directory.")
+    })
 }
 
 fn resource_name(plain: &str) -> Result<ResourceName, CommandError> {
