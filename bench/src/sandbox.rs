@@ -180,7 +180,7 @@ impl Ground {
         assert_eq!(answer(&repository, &tree), answer(&clone, &tree));
         std::fs::remove_dir_all(&shared).unwrap();
         self.workshop.release_pins(&room, Epoch(2)).unwrap();
-        self.workshop.remove(id).unwrap();
+        self.workshop.remove(id, || Ok(())).unwrap();
         sizes
     }
 

@@ -27,15 +27,19 @@ pub struct Leftover {
     pub commit: ObjectId,
 }
 
+/// How the directory of a plan is called while it is being removed.
+const REMOVED: &str = "removed-";
+
 impl Workshop {
-    /// Every plan that has something here.
+    /// Every plan that has something here, also what a killed process did not finish removing.
     pub fn sandboxes(&self) -> Result<Vec<SandboxState>, SandboxError> {
         let directory = self.home().join("sandboxes");
         let found = files::names_in(&directory)?
             .into_iter()
-            .map(|plan: PlanId| SandboxState {
-                plan,
-                path: directory.join(plan.to_string()),
+            .filter_map(|name: String| {
+                let plan = name.strip_prefix(REMOVED).unwrap_or(&name).parse().ok()?;
+                let path = directory.join(name);
+                Some(SandboxState { plan, path })
             })
             .collect();
         Ok(found)
@@ -164,11 +168,23 @@ impl Workshop {
     }
 
     /// Removes everything of a plan. The caller has seen to it that nothing is lost; whoever is in
-    /// one of its directories keeps it.
-    pub fn remove(&self, plan: PlanId) -> Result<bool, SandboxError> {
+    /// one of its directories keeps it. `meanwhile` is done once nobody takes it for a sandbox any more:
+    /// whoever is killed before its end leaves something behind by which it is found and done again.
+    pub fn remove(
+        &self,
+        plan: PlanId,
+        meanwhile: impl FnOnce() -> Result<(), SandboxError>,
+    ) -> Result<bool, SandboxError> {
         let directory = self.plan_directory(plan);
+        let aside = self
+            .home()
+            .join("sandboxes")
+            .join(format!("{REMOVED}{plan}"));
         if !directory.exists() {
-            return Ok(false);
+            let unfinished = aside.exists();
+            meanwhile()?;
+            files::remove_tree(&aside)?;
+            return Ok(unfinished);
         }
         match inside(&directory) {
             Inside::Nobody => {}
@@ -187,13 +203,10 @@ impl Workshop {
             }
         }
         // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
-        let aside = self
-            .home()
-            .join("sandboxes")
-            .join(format!("removed-{plan}"));
         files::remove_tree(&aside)?;
         std::fs::rename(&directory, &aside).doing("removed", &directory)?;
         self.after(Step::SandboxSetAside, &aside)?;
+        meanwhile()?;
         files::remove_tree(&aside)?;
         Ok(true)
     }

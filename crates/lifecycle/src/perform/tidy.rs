@@ -49,16 +49,18 @@ impl Lifecycle {
                 leftover,
             }));
         }
-        tidied.removed = workshop.remove(plan.id)?;
-        if plan.stage.is_final() {
-            for site in self.sites(plan)? {
+        let sites = self.sites(plan)?;
+        let release_pins = || {
+            for site in sites.iter().filter(|_| plan.stage.is_final()) {
                 let room = Room {
                     plan: plan.id,
-                    site: &site,
+                    site,
                 };
                 workshop.release_pins(&room, plan.epoch)?;
             }
-        }
+            Ok(())
+        };
+        tidied.removed = workshop.remove(plan.id, release_pins)?;
         Ok(tidied)
     }
 

@@ -742,3 +742,16 @@ impl Yard {
         self.handed_in(|sandbox| std::fs::write(sandbox.join("more.txt"), "more\n").unwrap())
     }
 }
+
+/// Killed between landing and the end of tidying up: what is left is found, and goes.
+#[test]
+fn what_a_killed_landing_left_is_found_and_removed() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.killed("sandbox-set-aside", &["apply", &plan, "--yes"]);
+    assert_eq!(yard.state_of(&plan), "apply/applied");
+    yard.ok(&["doctor", "--fix"]);
+    yard.assert_tidy();
+    let left = std::fs::read_dir(yard.program.home().join("sandboxes")).unwrap();
+    assert_eq!(left.count(), 0);
+}

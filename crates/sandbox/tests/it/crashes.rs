@@ -283,7 +283,7 @@ fn rescuing_and_removing_can_be_killed_anywhere() {
         kill_at(step, "clean", &yard, None);
         let room = yard.room(plan(1));
         let kept = yard.workshop.rescue(&room).unwrap().unwrap();
-        yard.workshop.remove(plan(1)).unwrap();
+        yard.workshop.remove(plan(1), || Ok(())).unwrap();
         assert_eq!(
             yard.git(&["show", &format!("{}:src/new/c.txt", kept.name)]),
             "new"
@@ -292,7 +292,7 @@ fn rescuing_and_removing_can_be_killed_anywhere() {
         // Whatever was set aside goes with the next one.
         let sandbox = yard.enter(plan(1), 2);
         yard.usual_work(&sandbox);
-        yard.workshop.remove(plan(1)).unwrap();
+        yard.workshop.remove(plan(1), || Ok(())).unwrap();
         let left: Vec<_> = std::fs::read_dir(yard.directory.path().join("home/sandboxes"))
             .unwrap()
             .collect();
@@ -402,7 +402,7 @@ fn child_process() {
         }
         "clean" => {
             workshop.rescue(&room).unwrap();
-            workshop.remove(plan(1)).unwrap();
+            workshop.remove(plan(1), || Ok(())).unwrap();
         }
         other => panic!("no role {other}"),
     }

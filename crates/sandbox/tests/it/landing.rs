@@ -440,7 +440,7 @@ fn a_rescue_ref_keeps_what_did_not_land() {
     );
     yard.usual_work(&sandbox);
     let kept = yard.workshop.rescue(&room).unwrap().unwrap();
-    assert!(yard.workshop.remove(plan(1)).unwrap());
+    assert!(yard.workshop.remove(plan(1), || Ok(())).unwrap());
     assert!(!sandbox.path.exists());
     yard.git(&["gc", "-q", "--prune=now"]);
     assert_eq!(
@@ -448,7 +448,10 @@ fn a_rescue_ref_keeps_what_did_not_land() {
         "new"
     );
     assert_eq!(yard.workshop.rescued(&room).unwrap(), Some(kept));
-    assert!(!yard.workshop.remove(plan(1)).unwrap(), "gone already");
+    assert!(
+        !yard.workshop.remove(plan(1), || Ok(())).unwrap(),
+        "gone already"
+    );
     // Entering again starts from the base, not from what is only kept.
     let base = yard.tip();
     yard.workshop

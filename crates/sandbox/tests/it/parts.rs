@@ -51,7 +51,7 @@ fn a_part_lands_and_the_rest_lands_later_by_another_plan() {
     assert_eq!(rest.base, landed);
     // The first plan goes with all it had; what is kept in the repository is enough.
     yard.workshop.release_pins(&room, Epoch(2)).unwrap();
-    yard.workshop.remove(plan(1)).unwrap();
+    yard.workshop.remove(plan(1), || Ok(())).unwrap();
     let kept = format!("refs/planwright/base/{}/shop+code", plan(2));
     assert_eq!(
         yard.git(&["rev-parse", &format!("{kept}^{{tree}}")]),
@@ -154,7 +154,7 @@ fn a_rest_that_somebody_else_overlapped_says_so_when_it_is_proposed() {
         .rest(&yard.room(plan(1)), plan(2), &whole, &landed)
         .unwrap()
         .unwrap();
-    yard.workshop.remove(plan(1)).unwrap();
+    yard.workshop.remove(plan(1), || Ok(())).unwrap();
     match yard.propose(plan(2), 1, &rest, &COMMIT) {
         Proposed::Conflict { paths, .. } => {
             let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
