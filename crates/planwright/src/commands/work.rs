@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use actors::Stop;
 use lifecycle::{Happening, Worker};
-use plan::{Name, Plan};
+use plan::{Name, Plan, Span};
 use serde_json::json;
 
 use crate::cli::{App, Format};
@@ -31,6 +31,9 @@ pub struct Args {
     /// Only plans of this actor.
     #[arg(long, value_name = "NAME")]
     actor: Option<Name>,
+    /// How long others wait for a worker that does not renew its claims. For trials.
+    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    lease_seconds: Option<u32>,
 }
 
 /// Works.
@@ -44,13 +47,16 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let moment = app.clock.now().0;
     let owner = format!("worker {}-{moment:x}", std::process::id());
     let format = app.format;
-    let worker = Worker::new(lifecycle)
+    let mut worker = Worker::new(lifecycle)
         .owner(&owner)
         .crew(crew::crew(app)?)
         .concurrency(args.concurrency.get())
         .only_project(args.project.clone())
         .only_actor(args.actor.clone())
         .telling(move |plan, happening| tell(format, plan, happening));
+    if let Some(seconds) = args.lease_seconds {
+        worker = worker.lease(Span::seconds(seconds.into()));
+    }
     if app.format == Format::Human {
         let plans = ui::count(args.concurrency.get() as u64, "plan");
         let _ = writeln!(
