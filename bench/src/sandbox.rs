@@ -79,6 +79,7 @@ impl Ground {
             path: std::env::var_os("PATH"),
             home: None,
             config_home: None,
+            patience: sandbox::PATIENCE,
         };
         Self {
             workshop: Workshop::new(root.join("home"), surroundings),

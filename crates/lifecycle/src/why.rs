@@ -3,6 +3,7 @@
 use plan::decide::{blocked_by, options};
 use plan::invariant::Gate;
 use plan::judgement::{Counts, FailedRule};
+use plan::project::HostId;
 use plan::stage::Work;
 use plan::{Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
@@ -19,6 +20,8 @@ pub struct Why {
     pub gate: Option<GateNow>,
     /// A project that keeps it from being worked on: paused, or gone.
     pub project: Option<Refusal>,
+    /// The host that it waits for, because one of its resources lies there and not here.
+    pub host: Option<HostId>,
     /// Whoever holds it signed in on this host and is gone.
     pub holder_gone: bool,
     /// What can be done to it as it stands, most useful first.
@@ -67,12 +70,17 @@ impl Lifecycle {
             Some(_) if !plan.is_prepared() => self.project_in_the_way(plan)?,
             Some(_) | None => None,
         };
+        let host = match self.check_reach(plan) {
+            Err(Error::WaitingForHost { host, .. }) if plan.stage.waiting().is_some() => Some(host),
+            Err(_) | Ok(()) => None,
+        };
         let holder_gone = match (plan.stage.holder(), &self.hands) {
             (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
             (Some(_) | None, _) => false,
         };
         Ok(Why {
             project,
+            host,
             holder_gone,
             options: options(&snapshot.row.plan),
             row: snapshot.row,

@@ -152,6 +152,13 @@ impl App {
                 (false, _) => format!("planwright apply {handle}"),
             }));
         }
+        let starts = match &row.plan.stage {
+            Stage::Strategize(work) => matches!(work, Work::Queued(_) | Work::Complete),
+            Stage::Execute(_) | Stage::Apply(_) => false,
+        };
+        if starts && commands::is_workable(&row.plan) {
+            return Ok(Some(format!("planwright run {handle}")));
+        }
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
     }
@@ -314,12 +321,14 @@ fn print(outcome: &Outcome, format: Format, typed: &Typed) -> ExitCode {
             writeln!(stdout, "{json}")
         }
         Format::Human => {
+            // What was answered comes before what can be done next.
+            let answered = write!(stdout, "{}", outcome.text).and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
             let told = envelope
                 .messages
                 .iter()
                 .try_for_each(|message| tell(&mut stderr, message, typed));
-            write!(stdout, "{}", outcome.text).and(told)
+            answered.and(told)
         }
     };
     let flushed = written.and_then(|()| stdout.flush());

@@ -94,12 +94,22 @@ impl From<Error> for CommandError {
 /// What went wrong with a repository or a directory.
 fn of_sandbox(error: &SandboxError) -> CommandError {
     let new = |exit, kind: &str| CommandError::new(exit, error.to_string()).kind(kind);
+    if error.is_about_permission() {
+        return new(Exit::Error, "not_permitted")
+            .hint("Let yourself read and write there, and repeat the command; nothing is lost.");
+    }
     match error {
         SandboxError::NoGit { .. } => {
             new(Exit::Error, "no_git").hint("Install git, or put it on the PATH.")
         }
         SandboxError::OldGit { .. } => new(Exit::Error, "old_git"),
         SandboxError::Git { .. } => new(Exit::Error, "git"),
+        SandboxError::TooSlow { path, .. } => new(Exit::Error, "git_too_slow")
+            .hint(format!(
+                "Does the disk answer, and is `git` git itself? Try: git -C {} status",
+                path.display()
+            ))
+            .hint("Then repeat the command; nothing is lost."),
         SandboxError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             new(Exit::NotFound, "not_found")
         }

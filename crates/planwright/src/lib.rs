@@ -25,6 +25,42 @@
 //! # }
 //! ```
 //!
+//! Whoever works on plans is an [`Actor`], and a [`Worker`] has them work on whatever is due:
+//!
+//! ```
+//! use planwright::{Actor, Assignment, Call, Caller, Lifecycle, MemoryStore, Outcome, Report};
+//! use planwright::{Stop, UseRequest, Worker, Workplace};
+//!
+//! struct MyBot;
+//!
+//! impl Actor for MyBot {
+//!     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
+//!         Report {
+//!             summary: Some(format!("Looked into: {}", assignment.goal)),
+//!             ..Report::of(Outcome::Done)
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), planwright::Error> {
+//! let lifecycle = Lifecycle::open(MemoryStore::new());
+//! let request = UseRequest {
+//!     goal: Some("Count the apples".into()),
+//!     fallback_actors: Some(planwright::Actors::both("bot".parse().expect("a name"))),
+//!     ..UseRequest::default()
+//! };
+//! let plan = lifecycle.use_action(request, &Call::by(Caller::Person("ada".into())))?.plan;
+//! let shutdown = Stop::default();
+//! // `run` would go on until somebody asks `shutdown` for it.
+//! Worker::new(&lifecycle).actor("bot", MyBot).drain(&shutdown)?;
+//! let done = lifecycle.get_plan(plan.id)?.plan;
+//! assert_eq!(done.stage.to_string(), "apply/applied");
+//! assert_eq!(done.result.and_then(|result| result.report).expect("a report").as_str(),
+//!     "Looked into: Count the apples");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The rest of this crate is the command line: [`cli`] is what `main` runs.
 
 pub mod cli;
@@ -35,6 +71,7 @@ mod exit;
 mod faults;
 mod home;
 mod host;
+mod notify;
 mod settings;
 mod signals;
 mod typed;
@@ -43,9 +80,10 @@ mod wire;
 mod wishes;
 pub mod yaml;
 
+pub use actors::{Actor, Assignment, Outcome, Progress, Report, Stop, Usage, Workplace};
 pub use lifecycle::{
-    Call, ChangesetHandle, Claim, Done, Error, Events, ExecutionContext, Lifecycle, UseRequest,
-    WentOn,
+    Call, ChangesetHandle, Claim, Crew, Done, Error, Events, ExecutionContext, Lifecycle, Tally,
+    UseRequest, WentOn, Worker,
 };
 pub use plan::{
     self, Actors, Caller, Plan, PlanId, ReconciliationBlocked, Refusal, Span, Timestamp,

@@ -13,7 +13,7 @@ use crate::home;
 use crate::yaml;
 
 /// The keys of the user's file.
-pub const KEYS: [Key; 3] = [Key::Store, Key::Actor, Key::Profile];
+pub const KEYS: [Key; 4] = [Key::Store, Key::Actor, Key::Profile, Key::Notify];
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Key {
     Actor,
     /// Where plans stop and ask when neither the action nor a flag says so.
     Profile,
+    /// What is run when a plan needs a person, failed or landed.
+    Notify,
 }
 
 impl Key {
@@ -33,6 +35,7 @@ impl Key {
             Self::Store => "store",
             Self::Actor => "actor",
             Self::Profile => "profile",
+            Self::Notify => "notify.command",
         }
     }
 
@@ -42,6 +45,7 @@ impl Key {
             Self::Store => "PLANWRIGHT_STORE",
             Self::Actor => "PLANWRIGHT_ACTOR",
             Self::Profile => "PLANWRIGHT_PROFILE",
+            Self::Notify => "PLANWRIGHT_NOTIFY_COMMAND",
         }
     }
 
@@ -57,6 +61,10 @@ impl Key {
                 .parse::<Profile>()
                 .map(drop)
                 .map_err(|error| CommandError::usage(error.to_string())),
+            Self::Notify if value.contains('\0') => {
+                Err(CommandError::usage("A command has no NUL in it."))
+            }
+            Self::Notify => Ok(()),
         }
     }
 
@@ -230,6 +238,7 @@ pub fn surroundings() -> Surroundings {
         path: std::env::var_os("PATH"),
         home: std::env::var_os("HOME"),
         config_home: std::env::var_os("XDG_CONFIG_HOME"),
+        patience: sandbox::PATIENCE,
     }
 }
 
@@ -309,7 +318,7 @@ impl StorePlace {
 fn default_of(key: Key, home: &Path) -> Option<String> {
     match key {
         Key::Store => Some(format!("sqlite:{}", home.join("planwright.db").display())),
-        Key::Actor => None,
+        Key::Actor | Key::Notify => None,
         Key::Profile => Some(Profile::default().to_string()),
     }
 }

@@ -9,6 +9,7 @@ use plan::changeset::{Entry, Operation, TreePath};
 use crate::compare::{self, GITLINK};
 use crate::error::Doing;
 use crate::fault::Step;
+use crate::git::at_once;
 use crate::room::{Room, Sandbox, Workshop};
 use crate::{ObjectId, SandboxError, files, git};
 
@@ -67,9 +68,14 @@ impl Workshop {
             .ok_or_else(|| SandboxError::SandboxGone {
                 path: self.plan_directory(room.plan),
             })?;
-        let (tree, changes) = self.write_tree(room, &sandbox, base)?;
+        let tree = self.add_all(room, &sandbox)?;
+        let (changes, checkpoint) = at_once(
+            || self.acceptable_changes(room, &sandbox, base, &tree),
+            || vault.checkpoint(room.plan, epoch, base, &tree),
+        );
+        let (changes, checkpoint) = (changes?, checkpoint?);
         self.after(Step::TreeWritten, vault.path())?;
-        vault.checkpoint(room.plan, epoch, base, &tree)?;
+        vault.remember(&checkpoint)?;
         self.after(Step::Checkpointed, vault.path())?;
         Ok(Captured {
             base: base.clone(),
@@ -78,39 +84,58 @@ impl Workshop {
         })
     }
 
-    /// Writes the files of a sandbox as a tree. The agent's own repository, its index and what it
-    /// committed there do not matter; nor does the configuration in it, which nobody may trust.
+    /// Writes the files of a sandbox as a tree, and says what changed.
     pub(crate) fn write_tree(
         &self,
         room: &Room<'_>,
         sandbox: &Sandbox,
         base: &ObjectId,
     ) -> Result<(ObjectId, Vec<Change>), SandboxError> {
+        let tree = self.add_all(room, sandbox)?;
+        let changes = self.acceptable_changes(room, sandbox, base, &tree)?;
+        Ok((tree, changes))
+    }
+
+    /// The files of a sandbox as a tree. The agent's own repository, its index and what it committed
+    /// there do not matter; nor does the configuration in it, which nobody may trust.
+    fn add_all(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<ObjectId, SandboxError> {
         if !sandbox.is_there() {
             return Err(SandboxError::SandboxGone {
                 path: sandbox.path.clone(),
             });
         }
-        let vault = self.vault(room);
-        let git = vault
-            .git()
-            .on_tree(&sandbox.path)
-            .with_index(&sandbox.index);
+        let git = self.git_inside(room, sandbox);
         // A lock of this index is ours, left by a process that was killed: agents cannot reach it.
         let lock = sandbox.index.with_extension("index.lock");
         let _ = std::fs::remove_file(&lock);
         let git = git.with_settings(&["advice.addEmbeddedRepo=false".to_owned()]);
         let added = git.run(&["add", "--all", "--", "."]);
         added.map_err(nested_without_commit)?;
-        let tree = git.object(&["write-tree"])?;
-        let changes = changes(&git, base, &tree)?;
+        git.object(&["write-tree"])
+    }
+
+    /// What changed, if all of it can be taken into a result.
+    fn acceptable_changes(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<Vec<Change>, SandboxError> {
+        let git = self.git_inside(room, sandbox);
+        let changes = changes(&git, base, tree)?;
         refuse_nested_repositories(&changes)?;
         // Without attributes there is no filter, and git need not be asked.
-        let own_attributes = vault.path().join("info/attributes");
+        let own_attributes = self.vault(room).path().join("info/attributes");
         if own_attributes.exists() || has_attributes(&sandbox.path, &changes) {
             refuse_filtered(&git, &changes)?;
         }
-        Ok((tree, changes))
+        Ok(changes)
+    }
+
+    fn git_inside(&self, room: &Room<'_>, sandbox: &Sandbox) -> git::Git {
+        let git = self.vault(room).git();
+        git.on_tree(&sandbox.path).with_index(&sandbox.index)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with repositories, files and processes. Nothing here is about plans.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plan::changeset::{NotATreePath, TreePath};
 
@@ -33,6 +34,16 @@ pub enum SandboxError {
         command: String,
         /// What it said, shortened.
         said: String,
+    },
+    /// git did not come to an end, and was ended.
+    #[error("git {command} was ended in {path}: it took longer than {} s", limit.as_secs_f64())]
+    TooSlow {
+        /// The subcommand.
+        command: String,
+        /// Where it worked.
+        path: PathBuf,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// A file or directory could not be handled.
     #[error("{path} cannot be {doing}: {source}")]
@@ -180,11 +191,26 @@ impl SandboxError {
         )
     }
 
+    /// Is it that somebody may not read or write there?
+    pub fn is_about_permission(&self) -> bool {
+        match self {
+            Self::File { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+            // It speaks the language of the C locale.
+            Self::Git { said, .. } => {
+                said.contains("Permission denied") || said.contains("insufficient permission")
+            }
+            _ => false,
+        }
+    }
+
     /// Worth trying again without a person?
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Locked { .. } | Self::Busy { .. } | Self::TargetMoved { .. }
+            Self::Locked { .. }
+                | Self::Busy { .. }
+                | Self::TargetMoved { .. }
+                | Self::TooSlow { .. }
         )
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use plan::changeset::TreePath;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::SandboxError;
@@ -105,6 +105,20 @@ pub(crate) fn in_the_way(
         Ok(_) => Ok((!is_tracked).then(|| path.clone())),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error).doing("looked at", &place),
+    }
+}
+
+/// May files be exchanged in the directory of this path, as far as it is there?
+pub(crate) fn check_writable(root: &Path, path: &TreePath) -> Result<(), SandboxError> {
+    let place = below(root, path);
+    let above = place.ancestors().skip(1);
+    let mut above = above.take_while(|one| one.starts_with(root));
+    match above.find(|one| is_directory(one)) {
+        Some(directory) => {
+            let both = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::access(directory, both).doing("written to", directory)
+        }
+        None => Ok(()),
     }
 }
 

@@ -2,14 +2,15 @@
 //! configuration, hooks, credential helpers or environment.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use plan::changeset::TreePath;
 
-use crate::{ObjectId, SandboxError};
+use crate::{ObjectId, SandboxError, child};
 
 /// What child processes get of the environment. Given by whoever may read it.
 #[derive(Debug, Clone)]
@@ -23,7 +24,13 @@ pub struct Surroundings {
     pub home: Option<OsString>,
     /// `XDG_CONFIG_HOME`, for the same.
     pub config_home: Option<OsString>,
+    /// How long one git may take; [`PATIENCE`] unless somebody knows better.
+    pub patience: Duration,
 }
+
+/// How long one git may take before it is ended. The longest lays out or reads every file of a large
+/// repository on a slow disk; one that takes longer hangs.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The oldest git that merges in the object database.
 pub fn minimum_version() -> &'static str {
@@ -159,20 +166,8 @@ impl Git {
         arguments: &[A],
         input: &[u8],
     ) -> Result<Answered, SandboxError> {
-        let mut child = self.start(arguments, !input.is_empty())?;
-        let stdin = child.stdin.take();
-        let output = std::thread::scope(|scope| {
-            // Fed from another thread: a large input and a large output must not wait for each
-            // other. That git stopped reading shows in how it ends.
-            let feeder = stdin.map(|mut stdin| scope.spawn(move || stdin.write_all(input)));
-            let output = child.wait_with_output();
-            if let Some(feeder) = feeder {
-                let _ = feeder.join();
-            }
-            output
-        })
-        .map_err(|source| self.cannot_start(source))?;
-        Ok(answered(output))
+        let child = self.start(arguments, !input.is_empty())?;
+        self.finish(child, arguments, input)
     }
 
     /// One line of text.
@@ -189,7 +184,7 @@ impl Git {
     }
 
     /// Feeds what this one writes to what the other reads; both must succeed.
-    pub fn pipe_into<A: AsRef<OsStr>, B: AsRef<OsStr>>(
+    pub fn pipe_into<A: AsRef<OsStr> + Sync, B: AsRef<OsStr>>(
         &self,
         arguments: &[A],
         input: &[u8],
@@ -198,26 +193,12 @@ impl Git {
     ) -> Result<Vec<u8>, SandboxError> {
         let mut source = self.start(arguments, true)?;
         let flow = source.stdout.take().map_or_else(Stdio::null, Stdio::from);
-        let mut sink = other.command(others);
-        let sink = sink
-            .stdin(flow)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| other.cannot_start(source))?;
-        if let Some(mut stdin) = source.stdin.take() {
-            // If it stopped reading, its exit code says so.
-            let _ = stdin.write_all(input);
-        }
-        let sunk = answered(
-            sink.wait_with_output()
-                .map_err(|source| other.cannot_start(source))?,
+        let sink = other.spawn(other.command(others).stdin(flow))?;
+        let (sent, sunk) = at_once(
+            || self.finish(source, arguments, input),
+            || other.finish(sink, others, b""),
         );
-        let sent = answered(
-            source
-                .wait_with_output()
-                .map_err(|source| self.cannot_start(source))?,
-        );
+        let (sent, sunk) = (sent?, sunk?);
         if sent.code != 0 {
             return Err(failed(arguments, &sent.stderr));
         }
@@ -227,7 +208,7 @@ impl Git {
         Ok(sunk.stdout)
     }
 
-    /// Runs it with its output going straight to ours.
+    /// Runs it with its output going straight to ours, for as long as a person reads it.
     pub fn show<A: AsRef<OsStr>>(&self, arguments: &[A], to: Stdio) -> Result<(), SandboxError> {
         let child = self
             .command(arguments)
@@ -266,12 +247,37 @@ impl Git {
 
     fn start<A: AsRef<OsStr>>(&self, arguments: &[A], fed: bool) -> Result<Child, SandboxError> {
         let stdin = if fed { Stdio::piped() } else { Stdio::null() };
-        self.command(arguments)
-            .stdin(stdin)
+        self.spawn(self.command(arguments).stdin(stdin))
+    }
+
+    /// Starts a command that answers to us, in a group of its own so that it can be ended with
+    /// whatever it started.
+    fn spawn(&self, command: &mut Command) -> Result<Child, SandboxError> {
+        command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()
             .map_err(|source| self.cannot_start(source))
+    }
+
+    fn finish<A: AsRef<OsStr>>(
+        &self,
+        child: Child,
+        arguments: &[A],
+        input: &[u8],
+    ) -> Result<Answered, SandboxError> {
+        let limit = self.surroundings.patience;
+        let now = Instant::now();
+        // A limit beyond all time is none that matters.
+        let until = now.checked_add(limit).unwrap_or(now + PATIENCE);
+        let output =
+            child::finish(child, input, until).map_err(|source| self.cannot_start(source))?;
+        output.map(answered).ok_or_else(|| SandboxError::TooSlow {
+            command: name_of(arguments),
+            path: self.directory.clone(),
+            limit,
+        })
     }
 
     #[expect(
@@ -318,8 +324,10 @@ impl Git {
     }
 
     fn cannot_start(&self, source: std::io::Error) -> SandboxError {
-        // A missing working directory is reported by the system as if the program were missing.
-        if !self.directory.is_dir() {
+        // A working directory that is missing or closed is reported by the system as if it were the
+        // program.
+        let is_open = rustix::fs::access(&self.directory, rustix::fs::Access::EXEC_OK).is_ok();
+        if !self.directory.is_dir() || !is_open {
             return SandboxError::File {
                 path: self.directory.clone(),
                 doing: "entered",
@@ -358,10 +366,33 @@ fn answered(output: Output) -> Answered {
     }
 }
 
+/// The subcommand.
+fn name_of<A: AsRef<OsStr>>(arguments: &[A]) -> String {
+    let mut words = arguments.iter().map(AsRef::as_ref);
+    let mut word = words.next();
+    while word == Some(OsStr::new("-c")) {
+        word = words.nth(1);
+    }
+    word.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Does two things at the same time: most of what git takes to answer is starting it.
+pub(crate) fn at_once<A: Send, B>(
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> (A, B) {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        match one.join() {
+            Ok(one) => (one, other),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
 fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
-    let command = arguments.first().map_or_else(String::new, |command| {
-        command.as_ref().to_string_lossy().into_owned()
-    });
+    let command = name_of(arguments);
     let said: String = said.trim().chars().take(2000).collect();
     let said = if said.is_empty() {
         "it ended without a word".to_owned()

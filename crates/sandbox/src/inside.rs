@@ -1,12 +1,17 @@
 //! Looking at a plan's changes, also while somebody works on them: nothing is remembered of a look.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::compare::{Look, Scratch};
 use crate::error::Doing;
 use crate::room::{Room, Workshop};
 use crate::{ObjectId, SandboxError, refs, repository};
+
+/// How long a person's command that tells them something may take.
+const LONGEST_NOTICE: Duration = Duration::from_secs(30);
 
 impl Workshop {
     /// A base and a tree, wherever their objects are.
@@ -97,6 +102,36 @@ impl Workshop {
         // How a person's last command went is no concern of ours.
         let status = command.current_dir(path).status();
         status.map(drop).doing("entered", path)
+    }
+
+    /// Runs a person's own command, in the background, with everything that is theirs. It is ended
+    /// when it takes too long.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "all child processes belong to this crate"
+    )]
+    pub fn notify(&self, command: &str, variables: &[(&str, &str)]) -> Result<(), SandboxError> {
+        let shell = Path::new("/bin/sh");
+        let mut child = std::process::Command::new(shell)
+            .args(["-c", command])
+            .envs(variables.iter().copied())
+            .current_dir("/")
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .process_group(0)
+            .spawn()
+            .doing("started", shell)?;
+        std::thread::spawn(move || {
+            let until = Instant::now() + LONGEST_NOTICE;
+            while let Ok(None) = child.try_wait() {
+                if Instant::now() >= until {
+                    let _ = child.kill();
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Ok(())
     }
 
     /// Has a person edit a file with the editor they named, which may be a command with arguments.

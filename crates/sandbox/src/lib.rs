@@ -14,6 +14,7 @@
 
 mod capture;
 mod checkout;
+mod child;
 mod clean;
 mod compare;
 mod error;
@@ -42,7 +43,7 @@ pub use compare::{Counted, Look, Shape};
 pub use error::SandboxError;
 pub use fault::{Faults, Step};
 pub use furnish::{FurnishLimits, Furnished};
-pub use git::{Surroundings, minimum_version, version as git_version};
+pub use git::{PATIENCE, Surroundings, minimum_version, version as git_version};
 pub use object::ObjectId;
 pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};
 pub use presence::Presence;

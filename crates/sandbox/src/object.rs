@@ -31,6 +31,11 @@ impl ObjectId {
         self.0.bytes().all(|digit| digit == b'0')
     }
 
+    /// What git calls the way it was hashed.
+    pub(crate) fn format(&self) -> &'static str {
+        if self.0.len() == 64 { "sha256" } else { "sha1" }
+    }
+
     /// The beginning of it, as people are shown.
     pub fn short(&self) -> &str {
         &self.0[..10]

@@ -2,7 +2,7 @@
 
 use plan::{Epoch, PlanId};
 
-use crate::git::Git;
+use crate::git::{Git, at_once};
 use crate::{ObjectId, SandboxError};
 
 /// Where everything of ours is.
@@ -49,14 +49,46 @@ pub(crate) struct Fence {
 impl Fence {
     /// Moves the fence to this epoch, unless a newer one was here.
     pub fn raise(git: &Git, plan: PlanId, epoch: Epoch) -> Result<Self, SandboxError> {
+        Self::raise_from(git, plan, epoch, mark_at(git, &fence(plan))?, None)
+    }
+
+    /// The same, and what a ref points to once it is raised: nobody older moves it any more.
+    pub fn raise_and_read(
+        git: &Git,
+        plan: PlanId,
+        epoch: Epoch,
+        name: &str,
+    ) -> Result<(Self, Option<ObjectId>), SandboxError> {
+        let (there, seen) = mark_and_ref(git, &fence(plan), name)?;
+        let was_raised = there
+            .as_ref()
+            .is_some_and(|mark| mark.said == text(plan, epoch));
+        let fence = Self::raise_from(git, plan, epoch, there, None)?;
+        // Looked up after the fence, and so also after it had been raised.
+        let seen = if was_raised { seen } else { read(git, name)? };
+        Ok((fence, seen))
+    }
+
+    /// The same where it is hardly raised already: its mark is written without looking first.
+    pub fn raise_anew(git: &Git, plan: PlanId, epoch: Epoch) -> Result<Self, SandboxError> {
         let name = fence(plan);
-        let text = format!("planwright {plan} epoch {epoch}\n");
+        let (there, mark) = at_once(|| mark_at(git, &name), || write_mark(git, plan, epoch));
+        Self::raise_from(git, plan, epoch, there?, Some(mark?))
+    }
+
+    fn raise_from(
+        git: &Git,
+        plan: PlanId,
+        epoch: Epoch,
+        mut there: Option<Mark>,
+        mut written: Option<ObjectId>,
+    ) -> Result<Self, SandboxError> {
+        let name = fence(plan);
         // Another holder may be raising it at the same moment; whoever loses looks again.
         for _ in 0..8 {
-            let there = mark_at(git, &name)?;
-            if let Some((mark, said)) = &there {
-                if *said == text {
-                    let mark = mark.clone();
+            if let Some(Mark { id, said }) = &there {
+                if *said == text(plan, epoch) {
+                    let mark = id.clone();
                     return Ok(Self { name, mark, epoch });
                 }
                 let current = epoch_said(said)?;
@@ -67,12 +99,16 @@ impl Fence {
                     });
                 }
             }
-            let mark = git_object(git, &["hash-object", "-w", "--stdin"], text.as_bytes())?;
-            let old = there.map_or_else(|| mark.nothing_like(), |(there, _)| there);
+            let mark = match written.take() {
+                Some(mark) => mark,
+                None => write_mark(git, plan, epoch)?,
+            };
+            let old = there.map_or_else(|| mark.nothing_like(), |there| there.id);
             let answered = git.ask(&["update-ref", &name, mark.as_str(), old.as_str()])?;
             if answered.code == 0 {
                 return Ok(Self { name, mark, epoch });
             }
+            there = mark_at(git, &name)?;
         }
         Err(SandboxError::TargetMoved { target: name })
     }
@@ -119,9 +155,9 @@ impl Fence {
         said: &str,
     ) -> Result<SandboxError, SandboxError> {
         let there = mark_at(git, &self.name)?;
-        if there.as_ref().map(|(mark, _)| mark) != Some(&self.mark) {
+        if there.as_ref().map(|mark| &mark.id) != Some(&self.mark) {
             let current = match &there {
-                Some((_, said)) => epoch_said(said)?,
+                Some(mark) => epoch_said(&mark.said)?,
                 None => self.epoch.0 + 1,
             };
             return Ok(SandboxError::Fenced {
@@ -213,17 +249,62 @@ pub(crate) fn git_object(
     })
 }
 
-/// A fence's mark and what it says, asked at once.
-fn mark_at(git: &Git, name: &str) -> Result<Option<(ObjectId, String)>, SandboxError> {
+/// What the fence of a holder says.
+fn text(plan: PlanId, epoch: Epoch) -> String {
+    format!("planwright {plan} epoch {epoch}\n")
+}
+
+fn write_mark(git: &Git, plan: PlanId, epoch: Epoch) -> Result<ObjectId, SandboxError> {
+    let text = text(plan, epoch);
+    git_object(git, &["hash-object", "-w", "--stdin"], text.as_bytes())
+}
+
+/// What a fence points to.
+struct Mark {
+    id: ObjectId,
+    said: String,
+}
+
+/// The mark of a fence, if there is one.
+fn mark_at(git: &Git, name: &str) -> Result<Option<Mark>, SandboxError> {
     let output = git.run_with(&["cat-file", "--batch"], format!("{name}\n").as_bytes())?;
-    let text = String::from_utf8_lossy(&output);
-    let Some((head, said)) = text.split_once('\n') else {
-        return Ok(None);
+    Ok(mark_in(&String::from_utf8_lossy(&output)).0)
+}
+
+/// The same, and then what another ref points to, asked at once.
+fn mark_and_ref(
+    git: &Git,
+    fence: &str,
+    name: &str,
+) -> Result<(Option<Mark>, Option<ObjectId>), SandboxError> {
+    let asked = format!("contents {fence}\ninfo {name}\n");
+    let output = git.run_with(&["cat-file", "--batch-command"], asked.as_bytes())?;
+    let output = String::from_utf8_lossy(&output);
+    let (mark, rest) = mark_in(&output);
+    Ok((mark, first_word(rest)))
+}
+
+/// The mark at the beginning of git's answer, and what comes after it.
+fn mark_in(answer: &str) -> (Option<Mark>, &str) {
+    let Some((head, rest)) = answer.split_once('\n') else {
+        return (None, "");
     };
-    let mark = head.split(' ').next().and_then(|mark| mark.parse().ok());
+    let size = head.rsplit(' ').next().and_then(|size| size.parse().ok());
+    let (Some(id), Some((said, rest))) = (
+        first_word(head),
+        size.and_then(|size| rest.split_at_checked(size)),
+    ) else {
+        return (None, rest);
+    };
     // git ends the content with a line break of its own.
-    let said = said.strip_suffix('\n').unwrap_or(said);
-    Ok(mark.map(|mark| (mark, said.to_owned())))
+    let rest = rest.strip_prefix('\n').unwrap_or(rest);
+    let said = said.to_owned();
+    (Some(Mark { id, said }), rest)
+}
+
+/// The object that a line of git's begins with.
+fn first_word(line: &str) -> Option<ObjectId> {
+    line.split([' ', '\n']).next()?.parse().ok()
 }
 
 fn epoch_said(said: &str) -> Result<u64, SandboxError> {

@@ -10,7 +10,7 @@ use plan::changeset::TreePath;
 
 use crate::compare::{self, Difference};
 use crate::error::Doing;
-use crate::git::{self, Git, Surroundings};
+use crate::git::{self, Git, Surroundings, at_once};
 use crate::{ObjectId, SandboxError, files, refs};
 
 /// A repository of the user's, or the one we keep for a directory of theirs.
@@ -22,6 +22,13 @@ pub struct Repository {
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     object_format: String,
+    theirs: Theirs,
+}
+
+/// What files look like in their working tree, and who they are, is for the person to say; nothing
+/// else of their global configuration is taken.
+#[derive(Debug, Clone, Default)]
+struct Theirs {
     conversions: Vec<String>,
     identity: Option<(String, String)>,
 }
@@ -59,7 +66,8 @@ impl Repository {
             "--show-object-format",
             "--show-toplevel",
         ];
-        let mut answered = as_user.ask(&asked)?;
+        let (answered, theirs) = at_once(|| as_user.ask(&asked), || Theirs::of(&as_user));
+        let (mut answered, theirs) = (answered?, theirs?);
         if answered.code != 0 {
             // Where there are no files, git refuses to say where they are.
             answered = as_user.ask(&asked[..asked.len() - 1])?;
@@ -74,18 +82,15 @@ impl Repository {
         let top = top.join(&b'\n');
         let top = top.strip_suffix(b"\n").unwrap_or(&top);
         let work_tree = (inside == b"true").then(|| as_path(top));
-        let mut repository = Self {
+        Ok(Self {
             surroundings: surroundings.clone(),
             path: path.to_owned(),
             git_dir: as_path(git_dir),
             common_dir: as_path(common_dir),
             work_tree,
             object_format: String::from_utf8_lossy(format).into_owned(),
-            conversions: Vec::new(),
-            identity: None,
-        };
-        repository.take_over_what_is_theirs(&as_user)?;
-        Ok(repository)
+            theirs,
+        })
     }
 
     /// Where it was registered.
@@ -115,7 +120,7 @@ impl Repository {
 
     /// Who lands: the name and address the person commits with, if they gave any.
     pub(crate) fn identity(&self) -> Option<&(String, String)> {
-        self.identity.as_ref()
+        self.theirs.identity.as_ref()
     }
 
     pub(crate) fn surroundings(&self) -> &Surroundings {
@@ -131,7 +136,7 @@ impl Repository {
     pub(crate) fn git_on(&self, checkout: &Checkout, index: &Path) -> Git {
         Git::at(&self.surroundings, &checkout.git_dir)
             .on_tree(&checkout.work_tree)
-            .with_settings(&self.conversions)
+            .with_settings(&self.theirs.conversions)
             .with_index(index)
     }
 
@@ -206,7 +211,7 @@ impl Repository {
         };
         let output = Git::at(&self.surroundings, &self.git_dir)
             .on_tree(work_tree)
-            .with_settings(&self.conversions)
+            .with_settings(&self.theirs.conversions)
             .run(&[
                 "status",
                 "--porcelain=v1",
@@ -221,6 +226,9 @@ impl Repository {
 
     /// Everywhere it is checked out.
     pub(crate) fn checkouts(&self) -> Result<Vec<Checkout>, SandboxError> {
+        if let Some(only) = self.only_checkout() {
+            return Ok(vec![only]);
+        }
         let output = self.git().run(&["worktree", "list", "--porcelain", "-z"])?;
         let mut checkouts: Vec<Checkout> = Vec::new();
         for (number, line) in output.split(|byte| *byte == 0).enumerate() {
@@ -247,6 +255,23 @@ impl Repository {
         }
         checkouts.retain(|one| one.work_tree.is_dir() && one.git_dir.is_dir());
         Ok(checkouts)
+    }
+
+    /// Its own checkout, where there can be no other and a branch is plainly checked out in it: that
+    /// can be seen without starting git.
+    fn only_checkout(&self) -> Option<Checkout> {
+        let alone = self.git_dir == self.common_dir && !self.common_dir.join("worktrees").exists();
+        let own = self.own_checkout().filter(|_| alone)?;
+        // Of a directory we keep a repository for, nothing is checked out.
+        own.work_tree.join(".git").symlink_metadata().ok()?;
+        let head = std::fs::read_to_string(own.git_dir.join("HEAD")).ok()?;
+        let branch = head.strip_prefix("ref: ")?.trim_end();
+        // Where git keeps refs in another way than as files, this one stands for that.
+        let plain = branch.starts_with("refs/heads/") && branch != "refs/heads/.invalid";
+        plain.then(|| Checkout {
+            branch: Some(branch.to_owned()),
+            ..own
+        })
     }
 
     /// The checkout that is not a linked one. Where its git directory does not lie in it, git lists
@@ -317,7 +342,11 @@ impl Repository {
             "--ignore-submodules=dirty",
             "--",
         ];
-        let status = git.run(&git::with_paths(&against_index, &paths))?;
+        let (status, hidden) = at_once(
+            || git.run(&git::with_paths(&against_index, &paths)),
+            || self.hidden_edits(checkout, touched),
+        );
+        let (status, hidden) = (status?, hidden?);
         // The first letter is about HEAD, the second about the index.
         let edited = git::fields(&status)
             .filter(|line| is_head || line.get(1) != Some(&b' '))
@@ -343,7 +372,7 @@ impl Repository {
                 files::in_the_way(&checkout.work_tree, &difference.path, is_tracked, &gone)?;
             edits.extend(in_the_way);
         }
-        edits.extend(self.hidden_edits(checkout, touched)?);
+        edits.extend(hidden);
         Ok(edits.into_iter().collect())
     }
 
@@ -424,27 +453,6 @@ impl Repository {
         compare::differences(&self.git(), old.as_str(), new.as_str())
     }
 
-    /// What files look like in their working tree, and who they are, is for the person to say;
-    /// nothing else of their global configuration is taken.
-    fn take_over_what_is_theirs(&mut self, as_user: &Git) -> Result<(), SandboxError> {
-        let pattern = r"^(core\.(autocrlf|eol)|user\.(name|email))$";
-        let answered = as_user.ask(&["config", "--null", "--get-regexp", pattern])?;
-        let (mut name, mut email) = (None, None);
-        for field in git::fields(&answered.stdout) {
-            let text = String::from_utf8_lossy(field);
-            let Some((key, value)) = text.split_once('\n') else {
-                continue;
-            };
-            match key {
-                "user.name" => name = Some(value.to_owned()),
-                "user.email" => email = Some(value.to_owned()),
-                _ => self.conversions.push(format!("{key}={value}")),
-            }
-        }
-        self.identity = name.zip(email);
-        Ok(())
-    }
-
     /// The repository we keep for a directory, with that directory as its working tree.
     pub(crate) fn for_directory(
         surroundings: &Surroundings,
@@ -458,9 +466,32 @@ impl Repository {
             common_dir: git_dir.to_owned(),
             work_tree: Some(directory.to_owned()),
             object_format: "sha1".to_owned(),
-            conversions: Vec::new(),
-            identity: None,
+            theirs: Theirs::default(),
         }
+    }
+}
+
+impl Theirs {
+    fn of(as_user: &Git) -> Result<Self, SandboxError> {
+        let pattern = r"^(core\.(autocrlf|eol)|user\.(name|email))$";
+        let answered = as_user.ask(&["config", "--null", "--get-regexp", pattern])?;
+        let (mut name, mut email) = (None, None);
+        let mut conversions = Vec::new();
+        for field in git::fields(&answered.stdout) {
+            let text = String::from_utf8_lossy(field);
+            let Some((key, value)) = text.split_once('\n') else {
+                continue;
+            };
+            match key {
+                "user.name" => name = Some(value.to_owned()),
+                "user.email" => email = Some(value.to_owned()),
+                _ => conversions.push(format!("{key}={value}")),
+            }
+        }
+        Ok(Self {
+            conversions,
+            identity: name.zip(email),
+        })
     }
 }
 

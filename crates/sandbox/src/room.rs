@@ -24,7 +24,9 @@ use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
 use crate::vault::Vault;
-use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, snapshot, supervise};
+use crate::{
+    ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot, supervise,
+};
 
 /// How long programs of a holder that is gone may take to be ended.
 const ENDING: Duration = Duration::from_secs(2);
@@ -85,6 +87,22 @@ impl Room<'_> {
     /// Its name among the plan's rooms, as a directory. No resource's name has a plus in it.
     pub fn name(&self) -> String {
         self.site.name.replace('/', "+")
+    }
+}
+
+impl Room<'_> {
+    /// What its target is called in the marks of a conflict.
+    fn target_name(&self) -> &str {
+        match &self.site.place {
+            SitePlace::Git { target, .. } => repository::short(target),
+            SitePlace::Dir { .. } => "directory",
+        }
+    }
+
+    /// What its work is called there: by the end of the plan's id, as people write it.
+    fn work_name(&self) -> String {
+        let id = self.plan.to_string().to_lowercase();
+        format!("plan-{}", &id[id.len().saturating_sub(8)..])
     }
 }
 
@@ -237,8 +255,12 @@ impl Workshop {
     ) -> Result<Sandbox, SandboxError> {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
+        let is_first = !vault.path().exists();
         vault.make(&repository, &self.faults)?;
-        self.pin_base(room, &repository, base)?;
+        if !(is_first && self.pin_first(room, &repository, base)?) {
+            self.pin_base(room, &repository, base)?;
+        }
+        self.after(Step::BasePinned, repository.path())?;
         if let Some(current) = self.current(room)? {
             let ours = current.held_by == epoch;
             if ours && current.is_there() {
@@ -275,7 +297,7 @@ impl Workshop {
         if vault.checkpoint_commit()?.is_some() {
             return Ok(());
         }
-        vault.checkpoint(room.plan, epoch, base, tree)
+        vault.remember(&vault.checkpoint(room.plan, epoch, base, tree)?)
     }
 
     /// Puts paths of a sandbox back to what they are in its base.
@@ -305,6 +327,7 @@ impl Workshop {
         }
         let repository = self.repository(room.site)?;
         self.pin_base(room, &repository, tip)?;
+        self.after(Step::BasePinned, repository.path())?;
         // Remembered before the files change, so that repeating it does not merge what is merged.
         let merged_before = vault.last_checkpoint()?.filter(|(of, _)| of == tip);
         let tree = match merged_before {
@@ -313,10 +336,12 @@ impl Workshop {
                 // Also what somebody changed there after it was handed in.
                 self.capture(room, epoch, &sandbox.base)?;
                 let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
-                let merged = crate::land::merge(&vault, &sandbox.base, tip, &work)?;
+                let names = [room.target_name(), &room.work_name()];
+                let merged = crate::land::merge_named(&vault, &sandbox.base, tip, &work, names)?;
                 sandbox.conflicts = merged.conflicts;
                 self.declare(room, &sandbox)?;
-                vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+                let checkpoint = vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
+                vault.remember(&checkpoint)?;
                 merged.tree
             }
         };
@@ -466,7 +491,22 @@ impl Workshop {
                 object: base.to_string(),
             });
         }
-        self.after(Step::BasePinned, repository.path())
+        Ok(())
+    }
+
+    /// The same of a plan that most likely has nothing pinned yet, and whose base is the user's:
+    /// without looking first.
+    fn pin_first(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        base: &ObjectId,
+    ) -> Result<bool, SandboxError> {
+        let name = refs::base(room.plan, &room.name());
+        let (new, absent) = (base.as_str(), base.nothing_like());
+        let git = repository.git();
+        let answered = git.ask(&["update-ref", &name, new, absent.as_str()])?;
+        Ok(answered.code == 0)
     }
 }
 

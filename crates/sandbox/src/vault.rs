@@ -3,9 +3,11 @@
 //! trust what is configured in it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan::{Epoch, PlanId};
 
+use crate::compare::Scratch;
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::{Git, Surroundings};
@@ -47,6 +49,18 @@ impl Vault {
         &self.path
     }
 
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// A directory in it that nobody else uses, and that goes when it is no longer needed.
+    pub fn scratch(&self) -> Scratch {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("scratch-{}-{number}", std::process::id());
+        Scratch(self.path.join(name))
+    }
+
     /// Its objects, for others to borrow.
     pub fn objects(&self) -> PathBuf {
         self.path.join("objects")
@@ -71,20 +85,24 @@ impl Vault {
         signed(self.git(), OURS, "planwright@localhost", 0).object(&arguments)
     }
 
-    /// Remembers the state of the work: its tree on its base.
+    /// The state of the work as a commit: its tree on its base.
     pub fn checkpoint(
         &self,
         plan: PlanId,
         epoch: Epoch,
         base: &ObjectId,
         tree: &ObjectId,
-    ) -> Result<(), SandboxError> {
+    ) -> Result<ObjectId, SandboxError> {
         let message = format!("Checkpoint of {plan}, epoch {epoch}");
-        let commit = self.commit(tree, Some(base), &message)?;
-        let arguments = ["update-ref", "--create-reflog", "-m", &message, CHECKPOINT];
-        let mut arguments = arguments.to_vec();
-        arguments.push(commit.as_str());
-        self.git().run(&arguments).map(drop)
+        self.commit(tree, Some(base), &message)
+    }
+
+    /// Remembers a checkpoint as the newest.
+    pub fn remember(&self, checkpoint: &ObjectId) -> Result<(), SandboxError> {
+        let arguments = ["update-ref", "--create-reflog", "-m", "checkpoint"];
+        let git = self.git();
+        git.run(&[&arguments[..], &[CHECKPOINT, checkpoint.as_str()]].concat())
+            .map(drop)
     }
 
     /// The newest checkpoint: its base and its tree.

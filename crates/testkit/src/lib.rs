@@ -18,6 +18,7 @@ pub mod ids;
 pub mod program;
 pub mod proxy;
 pub mod samples;
+pub mod terminal;
 
 pub use client::Client;
 pub use clock::TestClock;
@@ -28,3 +29,4 @@ pub use faults::FaultSwitch;
 pub use ids::Ids;
 pub use program::{Program, Run, Running, Said};
 pub use proxy::CuttingProxy;
+pub use terminal::Terminal;

@@ -15,6 +15,7 @@ pub struct Program {
     path: PathBuf,
     home: TempDir,
     variables: Vec<(OsString, OsString)>,
+    user: Option<u32>,
 }
 
 impl Program {
@@ -24,6 +25,7 @@ impl Program {
             path: path.into(),
             home: TempDir::with_prefix("planwright-home-").unwrap(),
             variables: Vec::new(),
+            user: None,
         };
         let home = program.home().as_os_str().to_owned();
         program.set("PLANWRIGHT_HOME", home);
@@ -37,6 +39,11 @@ impl Program {
     /// Sets a variable for every run from now on.
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.push((name.into(), value.into()));
+    }
+
+    /// Lets this user and group run it from now on, which only the superuser can.
+    pub fn run_by(&mut self, user: u32) {
+        self.user = Some(user);
     }
 
     /// Where it keeps its things.
@@ -57,6 +64,7 @@ impl Program {
             variables: self.variables.clone(),
             input: Vec::new(),
             file_limit: None,
+            user: self.user,
         }
     }
 }
@@ -70,6 +78,7 @@ pub struct Run {
     variables: Vec<(OsString, OsString)>,
     input: Vec<u8>,
     file_limit: Option<u64>,
+    user: Option<u32>,
 }
 
 impl Run {
@@ -127,7 +136,7 @@ impl Run {
         clippy::disallowed_methods,
         reason = "the program under test is started by its tests"
     )]
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = match self.file_limit {
             None => {
                 let mut command = Command::new(&self.path);
@@ -145,6 +154,9 @@ impl Run {
                 command
             }
         };
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command
             .args(&self.arguments)
             .env_clear()

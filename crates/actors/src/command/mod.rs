@@ -89,7 +89,7 @@ impl CommandActor {
             .map_err(|error| unusable(workplace, &error))?;
         let first = assignment.sandboxes.first();
         let directory = first.map_or(desk.tmp.as_path(), |sandbox| sandbox.path.as_path());
-        let mut words = form.words(directory).map_err(lacking)?;
+        let mut words = form.words(directory, &self.ambient).map_err(lacking)?;
         let named = words.first().cloned().unwrap_or_default();
         let program = self.find(&named, directory)?;
         let place = (assignment, workplace, &desk);

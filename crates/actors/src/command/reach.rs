@@ -74,6 +74,7 @@ pub(super) fn confinement(
         tools.extend(TOOLS.iter().map(|tool| home.join(tool)));
     }
     tools.extend(named(&line.readable));
+    tools.extend(named_files(line, ambient));
     readable.extend(fence.allowed(tools));
 
     let reach = Reach { writable, readable };
@@ -83,12 +84,28 @@ pub(super) fn confinement(
     }
 }
 
+/// Files that the command names, as a script after its interpreter does.
+fn named_files(line: &CommandLine, ambient: &Ambient) -> Vec<PathBuf> {
+    let commands = [
+        Some(&line.command),
+        line.strategize.as_ref(),
+        line.resume.as_ref(),
+    ];
+    let words = commands.into_iter().flatten().flatten();
+    words
+        .filter_map(|word| ambient.expand(word))
+        .filter(|path| path.is_absolute() && path.is_file())
+        .collect()
+}
+
 /// What belongs to a program that may be only a link to where it was installed.
 fn package(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Ok(real) = program.canonicalize() else {
         return Vec::new();
     };
-    let mut package: Vec<PathBuf> = real.parent().map(Path::to_owned).into_iter().collect();
+    // The program itself, because its directory may be one that cannot be opened as a whole.
+    let mut package: Vec<PathBuf> = vec![real.clone()];
+    package.extend(real.parent().map(Path::to_owned));
     // A package of node's needs those beside it.
     let modules = real
         .ancestors()

@@ -1,13 +1,13 @@
 //! The words that a program is started with.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plan::Phase;
 use plan::actor::CommandLine;
 
 use crate::check::{PROMPT, SANDBOX, SESSION};
-use crate::{Assignment, prompt, prompt_to_resume};
+use crate::{Ambient, Assignment, prompt, prompt_to_resume};
 
 /// Longest argument: systems take little more in one.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
@@ -71,8 +71,9 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The words as they are passed on, each placeholder replaced whole.
-    pub(super) fn words(&self, sandbox: &Path) -> Result<Vec<OsString>, String> {
+    /// The words as they are passed on, each placeholder replaced whole, and `~/` at the beginning of a
+    /// word by the home directory.
+    pub(super) fn words(&self, sandbox: &Path, ambient: &Ambient) -> Result<Vec<OsString>, String> {
         self.words
             .iter()
             .map(|word| match word.as_str() {
@@ -87,7 +88,10 @@ impl<'a> Form<'a> {
                     Some(session) => Ok(OsString::from(session)),
                     None => Err(format!("there is no conversation for `{SESSION}` to name")),
                 },
-                word => Ok(OsString::from(word)),
+                word => ambient
+                    .expand(word)
+                    .map(PathBuf::into_os_string)
+                    .ok_or_else(|| format!("there is no home directory for `{word}`")),
             })
             .collect()
     }

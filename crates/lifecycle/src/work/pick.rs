@@ -25,7 +25,7 @@ const MOST_KNOWN: usize = 20_000;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// And for this long at most.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// Which plans a worker takes.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use plan::PlanId;
+use plan::how::Shape;
+use plan::stage::RefMove;
+use plan::{Event, How, PlanId};
 use serde_json::json;
 
 use crate::cli::{App, Format};
@@ -82,14 +84,19 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let history = lifecycle.history(plan)?;
     let mut table = ui::Table::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
-    for view in &views {
+    let mut landing = Landing::default();
+    for (recorded, view) in history.iter().zip(&views) {
+        let told = landing.told(&recorded.event);
         table.row([
             (view.version.to_string(), ui::DIM),
             (view.at.to_string(), ui::DIM),
             (view.kind.to_owned(), ui::BOLD),
             (view.by.clone(), anstyle::Style::new()),
             (
-                ui::one_line(&details(&view.data), 90),
+                match told {
+                    Some(told) => ui::one_line(&told, 300),
+                    None => ui::one_line(&details(&view.data), 90),
+                },
                 anstyle::Style::new(),
             ),
         ]);
@@ -140,6 +147,68 @@ fn tell(app: &App, view: &EventView) -> Result<(), CommandError> {
     let told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     // A reader that went away has seen enough.
     told.map_err(|error| CommandError::new(Exit::Error, format!("It cannot be told: {error}")))
+}
+
+/// What is known of a landing on the way through the events.
+#[derive(Default)]
+struct Landing {
+    how: How,
+    moves: Vec<RefMove>,
+}
+
+impl Landing {
+    /// Of an event about a landing, what a person wants to know: where to, what, and how.
+    fn told(&mut self, event: &Event) -> Option<String> {
+        let each = |moves: &[RefMove], told: fn(&RefMove) -> String| {
+            let moves: Vec<String> = moves.iter().map(told).collect();
+            moves.join("; ")
+        };
+        match event {
+            Event::Approved { how, .. } => {
+                self.how = how.clone();
+                None
+            }
+            Event::ApplyPrepared { intent, .. } if !intent.moves.is_empty() => {
+                self.moves.clone_from(&intent.moves);
+                Some(each(&self.moves, about_to_move))
+            }
+            Event::Landed { .. } if !self.moves.is_empty() => {
+                let way = match &self.how.shape {
+                    Shape::Commit if self.how.merge => "as a merge commit",
+                    Shape::Commit => "as one commit",
+                    Shape::Branch(_) => "as a branch",
+                    Shape::Uncommitted => "uncommitted",
+                };
+                Some(format!("{way}: {}", each(&self.moves, moved)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn about_to_move(step: &RefMove) -> String {
+    let new = short(&step.new);
+    match branch(step) {
+        Some(branch) if step.old.bytes().all(|digit| digit == b'0') => {
+            format!("{}: new branch {branch} at {new}", step.resource)
+        }
+        Some(branch) => format!("{}: {branch} {} → {new}", step.resource, short(&step.old)),
+        None => format!("{}: working tree, {new}", step.resource),
+    }
+}
+
+fn moved(step: &RefMove) -> String {
+    let target = branch(step).unwrap_or("working tree");
+    format!("{}: {target}, {}", step.resource, short(&step.new))
+}
+
+/// The branch that moves; nothing if it is the working tree alone.
+fn branch(step: &RefMove) -> Option<&str> {
+    step.target.strip_prefix("refs/heads/")
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
 }
 
 /// The details of an event, shortest way: `name=value`, nothing that is empty.

@@ -41,6 +41,8 @@ mod waive;
 mod why;
 mod work;
 
+pub use run::is_workable;
+
 use clap::Subcommand;
 use lifecycle::Done;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,7 @@
 //! Bare `planwright`: what needs me, each with its next command.
 
+use lifecycle::{Lifecycle, Mendable};
+use plan::PlanId;
 use serde_json::json;
 use store::PlanFilter;
 
@@ -37,10 +39,20 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
         ));
         summaries.push(summary);
     }
+    let unfinished = unfinished(lifecycle);
+    for plan in &unfinished {
+        text.push_str(&format!(
+            "{}  {}\n    {}\n",
+            ui::styled(ui::BOLD, lifecycle.short_name(*plan)?),
+            ui::styled(ui::WARN, "its landing was cut off half done"),
+            ui::styled(ui::CODE, app.typed.hint("planwright doctor --fix")),
+        ));
+    }
     if text.is_empty() {
         text.push_str("Nothing needs you.\n");
     }
-    let mut answer = Answer::new(json!({ "needs_me": summaries, "more": more }), text);
+    let data = json!({ "needs_me": summaries, "more": more, "unfinished_landings": unfinished });
+    let mut answer = Answer::new(data, text);
     if more {
         answer = answer.hint("planwright list --needs-me");
     } else if rows.is_empty()
@@ -51,4 +63,15 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint("planwright demo").hint("planwright help");
     }
     Ok(answer)
+}
+
+/// Landings that a killed process left half done on this host. Where nothing can be landed from, there
+/// are none.
+fn unfinished(lifecycle: &Lifecycle) -> Vec<PlanId> {
+    let found = lifecycle.mendable().unwrap_or_default();
+    let landings = found.into_iter().filter_map(|one| match one {
+        Mendable::Landing(plan) => Some(plan),
+        Mendable::Remains(_) => None,
+    });
+    landings.collect()
 }

@@ -124,6 +124,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         "attempt",
         format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),
     ));
+    lines.push(("limits", ui::limits(plan.limits)));
+    lines.extend(last_run(app, plan));
     if plan.reversions > 0 {
         lines.push(("reversions", plan.reversions.to_string()));
     }
@@ -161,6 +163,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint(next);
     }
     Ok(answer)
+}
+
+/// The newest run of an actor on this host: who, how it ended, how it was confined, what it used.
+fn last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, String)> {
+    let runs = app.lifecycle().ok()?.hands().ok()?.workshop.runs(plan.id);
+    let record = runs.ok()?.into_iter().rev().find_map(|run| run.record)?;
+    Some(("last run", ui::run(&record)))
 }
 
 fn actors(plan: &plan::Plan) -> String {

@@ -63,20 +63,7 @@ fn heading(run: &Run) -> String {
             ui::styled(ui::BOLD, "== a run that goes on, or was killed ==")
         );
     };
-    let mut parts = vec![
-        record.actor.to_string(),
-        record.phase.to_string(),
-        record.outcome.clone(),
-    ];
-    parts.extend(record.isolation.clone());
-    let tokens = record.input_tokens + record.output_tokens;
-    if tokens > 0 {
-        parts.push(format!("{tokens} tokens"));
-    }
-    if record.cost_micros > 0 {
-        parts.push(ui::money(record.cost_micros));
-    }
-    let parts = ui::clean(&parts.join(" · "));
+    let parts = ui::run(record);
     format!("{}\n", ui::styled(ui::BOLD, format!("== {parts} ==")))
 }
 

@@ -69,12 +69,34 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
     let described = described(&done, describe(app, &done));
+    let unknown = undefined(&done.plan);
     described.map(|answer| {
         let unseen = what_is_not_committed(app, &args.projects, args.with_changes);
         Answer {
-            messages: answer.messages.into_iter().chain(unseen).collect(),
+            messages: answer
+                .messages
+                .into_iter()
+                .chain(unseen)
+                .chain(unknown)
+                .chain(paused(app, &args.projects))
+                .collect(),
             ..answer
         }
+    })
+}
+
+/// Says that nobody here knows how an actor of the plan is started.
+fn undefined(plan: &plan::Plan) -> Option<Message> {
+    let actors = [&plan.actors.strategy, &plan.actors.execution];
+    let unknown = actors
+        .into_iter()
+        .find(|actor| plan.definition(actor).is_none())?;
+    Some(Message {
+        level: "info",
+        text: format!(
+            "Nobody here knows how `{unknown}` is started; the plan waits for a program that works as \
+             it, or for plumbing."
+        ),
     })
 }
 
@@ -109,6 +131,28 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
     Ok(answer.hint(format!("planwright status {handle}")))
 }
 
+/// Says at once that nothing will start.
+fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
+    let Ok(lifecycle) = app.lifecycle() else {
+        return Vec::new();
+    };
+    let mut messages = Vec::new();
+    for name in projects {
+        let project = lifecycle.get_project(name);
+        if project.is_ok_and(|project| project.paused.is_some()) {
+            messages.push(Message {
+                level: "warn",
+                text: format!("Project {name} is paused: nothing will start until it is resumed."),
+            });
+            messages.push(Message {
+                level: "hint",
+                text: format!("planwright project resume {name}"),
+            });
+        }
+    }
+    messages
+}
+
 /// Says at once what the work will not see.
 pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Message> {
     let Ok(lifecycle) = app.lifecycle() else {
@@ -123,6 +167,18 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Me
             .and_then(|hands| hands.workshop.repository(site).ok())
             .and_then(|repository| repository.uncommitted().ok())
             .unwrap_or_default();
+        if uncommitted
+            .iter()
+            .any(|path| path.as_bytes() == b"planwright.yaml")
+        {
+            messages.push(Message {
+                level: "info",
+                text: format!(
+                    "{}: planwright.yaml differs from what is committed; yours is used.",
+                    site.name
+                ),
+            });
+        }
         if !uncommitted.is_empty() {
             messages.push(Message {
                 level: "info",

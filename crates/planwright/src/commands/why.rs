@@ -6,7 +6,7 @@ use plan::{Phase, Refusal, Stage};
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::{Answer, is_workable};
 use crate::error::{CommandError, command_for};
 use crate::ui;
 
@@ -57,6 +57,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     if why.holder_gone && plan.phase() == Phase::Apply {
         commands.push(format!("planwright apply {handle}"));
+    }
+    if plan.stage.waiting().is_some() && is_workable(plan) {
+        commands.insert(0, format!("planwright run {handle}"));
     }
     if matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
         commands.extend(app.next_command(&why.row)?);
@@ -163,6 +166,9 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     if let Some(refusal) = &why.project {
         return format!("It cannot be started: {refusal}");
     }
+    if let Some(host) = &why.host {
+        return format!("It is waiting for host {host}, where its repository lies");
+    }
     if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
         let mut reason = format!(
             "Nothing was landed: {}",
@@ -186,15 +192,25 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
             )
         }
         (Stage::Apply(_), true) => format!("It is {} and waits for a person", plan.stage),
-        (_, false) if plan.stage.waiting().is_some() => {
-            format!(
-                "It waits for a worker to claim the {} phase",
-                Phase::as_str(plan.phase())
-            )
-        }
+        (_, false) if plan.stage.waiting().is_some() => waits_for(plan),
         (_, false) if why.gate.as_ref().is_some_and(|now| !now.failed.is_empty()) => {
             format!("It is {}, and a gate holds it there", plan.stage)
         }
         (_, false) => format!("It is {} and may go on", plan.stage),
+    }
+}
+
+/// Whom a plan waits for that anybody may claim.
+fn waits_for(plan: &plan::Plan) -> String {
+    let phase = Phase::as_str(plan.phase());
+    let undefined = plan
+        .actor_in(plan.phase())
+        .filter(|actor| plan.definition(actor).is_none());
+    match undefined {
+        Some(actor) => format!(
+            "It waits for somebody who works as `{actor}` to claim the {phase} phase: it was begun \
+             without a definition of that actor, so a program of its own or plumbing has to"
+        ),
+        None => format!("It waits for a worker to claim the {phase} phase"),
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::cli::{App, Format};
 use crate::commands::Answer;
 use crate::error::CommandError;
-use crate::{crew, signals, ui};
+use crate::{crew, notify, signals, ui};
 
 /// Work on whatever is due, until interrupted. Any number of these may run at once.
 #[derive(Debug, clap::Args)]
@@ -47,13 +47,19 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let moment = app.clock.now().0;
     let owner = format!("worker {}-{moment:x}", std::process::id());
     let format = app.format;
+    let told = notify::Told::by(app);
     let mut worker = Worker::new(lifecycle)
         .owner(&owner)
         .crew(crew::crew(app)?)
         .concurrency(args.concurrency.get())
         .only_project(args.project.clone())
         .only_actor(args.actor.clone())
-        .telling(move |plan, happening| tell(format, plan, happening));
+        .telling(move |plan, happening| {
+            if *happening == Happening::Rests {
+                told.tell(plan);
+            }
+            tell(format, plan, happening);
+        });
     if let Some(seconds) = args.lease_seconds {
         worker = worker.lease(Span::seconds(seconds.into()));
     }

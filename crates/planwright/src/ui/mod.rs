@@ -10,8 +10,10 @@ pub use progress::{Audience, Progress};
 pub use table::Table;
 
 use anstyle::{AnsiColor, Style};
+use plan::plan::Limits;
 use plan::stage::{Landing, Work};
 use plan::{Plan, Stage};
+use sandbox::RunRecord;
 use store::PlanRow;
 
 /// For what matters most.
@@ -61,6 +63,33 @@ pub fn one_line(text: &str, width: usize) -> String {
 pub fn money(micros: u64) -> String {
     let cents = micros.div_ceil(10_000);
     format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+/// What a plan may use.
+pub fn limits(limits: Limits) -> String {
+    let attempts = count(limits.attempts, "attempt");
+    match limits.timeout {
+        Some(timeout) => format!("{attempts}, {timeout} each"),
+        None => format!("{attempts}, no time limit"),
+    }
+}
+
+/// A run of an actor: who, what, how it ended, how it was confined, what it used.
+pub fn run(record: &RunRecord) -> String {
+    let mut parts = vec![
+        record.actor.to_string(),
+        record.phase.to_string(),
+        record.outcome.clone(),
+    ];
+    parts.extend(record.isolation.clone());
+    let tokens = record.input_tokens + record.output_tokens;
+    if tokens > 0 {
+        parts.push(format!("{tokens} tokens"));
+    }
+    if record.cost_micros > 0 {
+        parts.push(money(record.cost_micros));
+    }
+    clean(&parts.join(" · "))
 }
 
 /// So many of something, as people say it: `1 plan`, `2 plans`.

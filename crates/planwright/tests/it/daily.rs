@@ -517,3 +517,99 @@ fn what_cannot_work_is_said_before_anything_is_stored() {
     assert_eq!(said.code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("--no-project"), "{said:?}");
 }
+
+#[test]
+fn a_script_in_the_home_directory_can_be_an_actor_as_it_is() {
+    let mut day = Loop::with(SCRIBE);
+    let home = day.tools.path().to_str().unwrap().to_owned();
+    day.yard.program.set("HOME", home);
+    day.write_tool("plain", "#!/bin/sh\necho plain >> src/a.txt\n");
+    day.define("plain", "isolation: required\n");
+    let data = day.ends(6, &["run", "--actor", "plain", "Write a line"]);
+    assert_eq!(state(&data), "execute/complete");
+    let file = day.file("after.yaml");
+    let script = day.file("plain");
+    let text = format!(
+        "name: after\nkind: command\ncommand: [sh, {}]\n",
+        script.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    day.ends(6, &["run", "--actor", "after", "Write a line"]);
+}
+
+#[test]
+fn a_person_is_told_by_a_command_of_their_own() {
+    let mut day = Loop::with(SCRIBE);
+    let heard = day.file("heard");
+    let command = format!(
+        "echo \"$PLANWRIGHT_WHAT $PLANWRIGHT_GOAL\" >> {}",
+        heard.display()
+    );
+    day.yard.ok(&["config", "set", "notify.command", &command]);
+    day.begun(6);
+    wait_for("the command is run", || heard.exists());
+    wait_for("it is done", || {
+        std::fs::read_to_string(&heard).is_ok_and(|text| text == "needs-you Write a line\n")
+    });
+    day.yard.program.set("PLANWRIGHT_NOTIFY_COMMAND", "exit 1");
+    day.begun(6);
+}
+
+/// The conversation of an agent is gone on with, by the name it gave it.
+#[test]
+fn an_agents_own_conversation_is_resumed() {
+    let day = Loop::with(SCRIBE);
+    day.write_tool(
+        "claude",
+        "#!/bin/sh
+echo \"$@\" >> \"$0.calls\"
+cat > /dev/null
+echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"talk-7\"}'
+echo words >> src/a.txt
+echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"Wrote words.\",\"session_id\":\"talk-7\",\"total_cost_usd\":0.05,\"usage\":{\"input_tokens\":10,\"output_tokens\":5}}'
+",
+    );
+    let path = format!(
+        "{}:/usr/bin:/bin:/usr/local/bin",
+        day.tools.path().display()
+    );
+    let run = |words: &[&str]| {
+        let words = [&["--format", "json"], words].concat();
+        let run = day.yard.program.run(words).within(day.yard.shop());
+        run.set("PATH", &path).finish()
+    };
+    let shown = run(&["actor", "show", "claude"]);
+    let file = day.file("claude.yaml");
+    let text = shown.data()["actor"].to_string();
+    assert!(text.contains("stream-json"), "{text}");
+    // As the preset, and allowed to write down how it was called.
+    let people = day.yard.program.run(["actor", "show", "claude"]).finish();
+    let text = people.stdout.replace(
+        "writable:\n",
+        &format!("writable:\n  - {}\n", day.tools.path().display()),
+    );
+    std::fs::write(&file, text).unwrap();
+    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    let said = run(&["run", "--actor", "claude", "Write words"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
+    assert!(
+        said.stdout.contains("\"cost_micros\":50000"),
+        "{}",
+        said.stdout
+    );
+    let revised = day.yard.program.run(["revise", &plan, "more words"]);
+    let said = revised.within(day.yard.shop()).set("PATH", &path).finish();
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    let calls = std::fs::read_to_string(day.file("claude.calls")).unwrap();
+    let calls: Vec<&str> = calls.lines().collect();
+    // A definition of one's own is taken at its word: a strategy first.
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    assert!(calls[0].contains("--permission-mode plan") && !calls[0].contains("talk-7"));
+    for call in &calls[1..] {
+        assert!(call.contains("--resume talk-7"), "{calls:?}");
+    }
+    let status = day.yard.program.run(["status", &plan]).finish();
+    assert!(status.stdout.contains("$0.05"), "{}", status.stdout);
+}

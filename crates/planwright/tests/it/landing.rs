@@ -1,6 +1,7 @@
 //! A change travels from a sandbox into a repository, and back.
 
 use sandbox::Step;
+use serde_json::Value;
 
 use crate::yard::Yard;
 
@@ -31,6 +32,12 @@ fn a_change_travels_into_the_repository_and_back() {
         "--format=%an|%s|%(trailers:key=Planwright-Plan,valueonly)",
     ]);
     assert_eq!(said, format!("Ada|Tidy the shop|{plan}"));
+    // And the log says what landed where, and how.
+    let commit = yard.git(&["rev-parse", "--short=10", "HEAD"]);
+    let log = yard.program.run(["log", &plan]).finish().stdout;
+    assert!(log.contains("as one commit: "), "{log}");
+    assert!(log.contains(&format!(": main, {commit}")), "{log}");
+    assert!(log.contains(&format!("→ {commit}")), "{log}");
     // Landing again is refused, and lands nothing.
     yard.bad(4, &["apply", &plan, "--yes"], "applied");
     assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2");
@@ -82,6 +89,27 @@ fn apply_can_be_killed_anywhere_and_repeating_it_lands_exactly_once() {
         assert!(!yard.shop().join(".git/index.lock").exists(), "{step:?}");
         assert!(!yard.shop().join(".git/planwright").exists(), "{step:?}");
     }
+}
+
+#[test]
+fn using_a_paused_project_says_that_nothing_will_start() {
+    let yard = Yard::new();
+    yard.ok(&["project", "pause", "shop"]);
+    let said = yard.run(&["use", "tidy", "shop"]);
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    let messages = said.messages();
+    assert!(messages.contains("shop is paused"), "{messages}");
+    assert!(
+        messages.contains("planwright project resume shop"),
+        "{messages}"
+    );
+    yard.ok(&["project", "resume", "shop"]);
+    assert!(
+        !yard
+            .run(&["use", "tidy", "shop"])
+            .messages()
+            .contains("paused")
+    );
 }
 
 #[test]
@@ -368,7 +396,12 @@ fn doctor_finds_and_finishes_what_a_crash_left() {
             said.stdout.contains("left unfinished by a crash"),
             "{said:?}"
         );
+        let overview = yard.ok(&[]);
+        assert_eq!(overview["unfinished_landings"][0], plan.as_str(), "{step}");
+        let shown = yard.program.run([] as [&str; 0]).finish().stdout;
+        assert!(shown.contains("planwright doctor --fix"), "{shown}");
         yard.ok(&["doctor", "--fix"]);
+        assert_eq!(yard.ok(&[])["unfinished_landings"][0], Value::Null);
         assert_eq!(yard.state_of(&plan), "apply/applied", "{step}");
         yard.assert_tidy();
         yard.ok(&["doctor"]);

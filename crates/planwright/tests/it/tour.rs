@@ -94,3 +94,48 @@ fn the_landing_of_the_readme_works_as_written() {
     }
     assert!(ran >= 10, "the landing lost its commands");
 }
+
+/// The lines about an agent of one's own, run by a shell in a repository as they are written.
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the README shows what is typed into a shell"
+)]
+fn the_own_script_of_the_readme_works_as_written() {
+    let (_, after) = README.split_once("<!-- own script").unwrap();
+    let (_, block) = after.split_once("```sh\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let place = tempfile::TempDir::with_prefix("planwright-tour-").unwrap();
+    let programs = place.path().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    let program = programs.join("planwright");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_planwright"), program).unwrap();
+    let mut script = "git init -q -b main shop && cd shop && git config user.name Ada \
+                      && git config user.email ada@example.org \
+                      && git commit -q --allow-empty -m start\n"
+        .to_owned();
+    for line in block.lines() {
+        let promised = line.split_once("# exit ").map(|(_, rest)| &rest[..1]);
+        match promised {
+            Some(code) => {
+                let command = line.split(" # ").next().unwrap();
+                script.push_str(&format!("{command} && exit 1 || [ $? -eq {code} ]\n"));
+            }
+            None => script.push_str(&format!("{line}\n")),
+        }
+    }
+    let output = std::process::Command::new("/bin/sh")
+        .args(["-e", "-c", &script])
+        .env_clear()
+        .env(
+            "PATH",
+            format!("{}:/usr/bin:/bin:/usr/local/bin", programs.display()),
+        )
+        .env("HOME", place.path())
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+    let done = std::fs::read_to_string(place.path().join("shop/TODO.md")).unwrap();
+    assert_eq!(done, "- Water the plants\n- Feed the cat\n");
+}

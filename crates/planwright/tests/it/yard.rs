@@ -1,6 +1,8 @@
 //! A person's repository, a project for it, and plans that work on it, all through the program.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -10,13 +12,18 @@ use testkit::{Program, Said};
 pub struct Yard {
     pub program: Program,
     place: tempfile::TempDir,
+    user: Option<u32>,
 }
+
+/// A user who may do nothing special.
+const NOBODY: u32 = 65534;
 
 impl Yard {
     pub fn new() -> Self {
         let yard = Self {
             program: Program::new(env!("CARGO_BIN_EXE_planwright")),
             place: tempfile::TempDir::with_prefix("planwright-yard-").unwrap(),
+            user: None,
         };
         std::fs::create_dir(yard.shop()).unwrap();
         yard.git(&["init", "-q", "-b", "main", "."]);
@@ -40,6 +47,24 @@ impl Yard {
             yard.shop().to_str().unwrap(),
         ]);
         yard
+    }
+
+    /// Gives everything to a user whom permissions bind; `false` if that cannot be done here.
+    pub fn belongs_to_an_ordinary_user(&mut self) -> bool {
+        if !rustix::process::geteuid().is_root() {
+            return true;
+        }
+        self.user = Some(NOBODY);
+        self.program.run_by(NOBODY);
+        hand_over(self.place.path());
+        hand_over(self.program.home());
+        // The program itself may lie where nobody else comes.
+        let mut above = Path::new(env!("CARGO_BIN_EXE_planwright"))
+            .ancestors()
+            .skip(1);
+        above.all(|directory| {
+            std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o1 != 0)
+        })
     }
 
     pub fn shop(&self) -> PathBuf {
@@ -71,7 +96,11 @@ impl Yard {
 
     #[allow(clippy::disallowed_methods, reason = "a person uses git by themselves")]
     pub fn git(&self, arguments: &[&str]) -> String {
-        let output = Command::new("git")
+        let mut command = Command::new("git");
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        let output = command
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin:/usr/local/bin")
@@ -141,12 +170,12 @@ impl Yard {
     }
 
     /// A plan whose work is this, handed in.
-    pub fn handed_in(&self, work: impl Fn(&std::path::Path)) -> String {
+    pub fn handed_in(&self, work: impl Fn(&Path)) -> String {
         self.handed_in_to("shop", work)
     }
 
     /// The same on another project.
-    pub fn handed_in_to(&self, project: &str, work: impl Fn(&std::path::Path)) -> String {
+    pub fn handed_in_to(&self, project: &str, work: impl Fn(&Path)) -> String {
         let (plan, sandbox) = self.working_on(project);
         work(&sandbox);
         self.ok(&["plumbing", "complete-execute", &plan, "--epoch", "2"]);
@@ -181,5 +210,14 @@ impl Yard {
             assert!(!self.shop().join(".git").join(left).exists(), "{left}");
         }
         assert_eq!(self.git(&["for-each-ref", "refs/planwright"]), "");
+    }
+}
+
+fn hand_over(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if std::fs::symlink_metadata(path).unwrap().is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            hand_over(&entry.unwrap().path());
+        }
     }
 }

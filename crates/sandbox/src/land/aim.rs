@@ -5,7 +5,7 @@ use crate::repository::{self, Repository};
 use crate::room::{Room, SitePlace, Workshop};
 use crate::{ObjectId, SandboxError, refs};
 
-use super::How;
+use super::{How, has};
 
 /// What a landing is aimed at.
 pub(super) struct Aim {
@@ -17,6 +17,8 @@ pub(super) struct Aim {
     pub tip: ObjectId,
     /// Its tree.
     pub tip_tree: ObjectId,
+    /// Is that commit in the user's repository? A snapshot of what they did not commit is not.
+    pub is_theirs: bool,
 }
 
 impl Workshop {
@@ -34,6 +36,7 @@ impl Workshop {
                     target: refs::landed(room.plan, &room.name()),
                     old: tip.nothing_like(),
                     tip_tree: self.vault(room).tree_of(&tip)?,
+                    is_theirs: has(repository, &tip)?,
                     tip,
                 });
             }
@@ -51,6 +54,7 @@ impl Workshop {
             old,
             tip,
             tip_tree,
+            is_theirs: true,
         })
     }
 }

@@ -11,13 +11,9 @@ use crate::repository::{Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
 use crate::{ObjectId, SandboxError, files, refs, snapshot};
 
-use super::Proposal;
-
-impl Proposal {
-    /// Does it change the working tree alone?
-    pub(super) fn is_in_tree(&self, room: &Room<'_>) -> bool {
-        self.target == refs::landed(room.plan, &room.name())
-    }
+/// Does a landing on this ref change the working tree alone?
+pub(super) fn is_in_tree(room: &Room<'_>, target: &str) -> bool {
+    target == refs::landed(room.plan, &room.name())
 }
 
 impl Workshop {
@@ -51,11 +47,15 @@ impl Workshop {
         room: &Room<'_>,
         repository: &Repository,
         checkout: &Checkout,
-        proposal: &Proposal,
+        target: &str,
         head: &ObjectId,
         touched: &[Difference],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        if !proposal.is_in_tree(room) {
+        // Said before anything moves.
+        for one in touched {
+            files::check_writable(&checkout.work_tree, &one.path)?;
+        }
+        if !is_in_tree(room, target) {
             return repository.local_edits(checkout, head, touched);
         }
         let now = self.working_tree(room, repository)?;

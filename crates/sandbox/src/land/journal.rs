@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{Blob, Difference, GITLINK};
 use crate::error::Doing;
 use crate::files::{self, Stamp};
-use crate::repository::{Checkout, Repository};
+use crate::repository::Checkout;
 use crate::room::Room;
 use crate::{ObjectId, SandboxError, git, refs};
 
-use super::{Proposal, index};
+use super::{Journey, Proposal, index};
 
 /// What is being done to a checkout.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,49 +50,18 @@ pub(super) fn yard(room: &Room<'_>, git_dir: &Path) -> PathBuf {
 
 impl Journal {
     /// Lays the new files ready, durable, and notes what is there now.
-    pub fn stage(
-        room: &Room<'_>,
-        repository: &Repository,
-        checkout: &Checkout,
-        proposal: &Proposal,
-        head: &ObjectId,
-        touched: &[Difference],
-    ) -> Result<Self, SandboxError> {
+    pub fn stage(room: &Room<'_>, journey: &Journey<'_>) -> Result<Self, SandboxError> {
+        let (checkout, proposal) = (journey.checkout, journey.proposal);
         let yard = yard(room, &checkout.git_dir);
         files::remove_tree(&yard)?;
         std::fs::create_dir_all(&yard).doing("made", &yard)?;
         let staging = staging(room, checkout)?;
         files::remove_tree(&staging)?;
         std::fs::create_dir_all(&staging).doing("made", &staging)?;
-        let index = if proposal.target.starts_with(refs::ROOT) {
-            index::of_commit(repository, checkout, &proposal.new, &yard)?
-        } else {
-            index::build(repository, checkout, head, &proposal.new, &yard)?
-        };
-        let git = repository.git_on(checkout, &index);
-        let paths = git::literal(touched.iter().map(|difference| &difference.path));
-        let listing = git.clone().with("GIT_LITERAL_PATHSPECS", "1");
-        let listed = listing.run(&git::with_paths(&["ls-files", "-t", "-z", "--"], &paths))?;
-        // Outside of a sparse checkout the index alone knows a file.
-        let out_of_sight: BTreeSet<&[u8]> = git::fields(&listed)
-            .filter_map(|line| line.strip_prefix(b"S "))
-            .collect();
-        let in_sight = |path: &TreePath| !out_of_sight.contains(path.as_bytes());
-        let mut wanted = Vec::new();
-        let written = touched.iter().filter(|one| one.after.is_some());
-        for difference in written.filter(|one| in_sight(&one.path)) {
-            wanted.extend(difference.path.as_bytes());
-            wanted.push(0);
-        }
-        let mut prefix = std::ffi::OsString::from("--prefix=");
-        prefix.push(staging.join("new/"));
-        let arguments = ["checkout-index", "-q", "-z", "--stdin"].map(std::ffi::OsStr::new);
-        let mut arguments = arguments.to_vec();
-        arguments.push(&prefix);
-        git.run_with(&arguments, &wanted)?;
+        write_new(journey, &yard, &staging)?;
         let mut steps = Vec::new();
         let mut staged = Vec::new();
-        for difference in touched {
+        for difference in journey.touched {
             let place = files::below(&checkout.work_tree, &difference.path);
             let ready = files::below(&staging.join("new"), &difference.path);
             let after = Stamp::of(&ready).doing("looked at", &ready)?;
@@ -116,7 +85,7 @@ impl Journal {
         Ok(Self {
             target: proposal.target.clone(),
             new: proposal.new.clone(),
-            head: head.clone(),
+            head: journey.head.clone(),
             steps,
         })
     }
@@ -189,6 +158,44 @@ impl Journal {
     pub fn keeps_index(&self) -> bool {
         self.target.starts_with(refs::ROOT)
     }
+}
+
+/// Writes the new files into the staging area, converted as the person has it, and the index that
+/// will know them into the yard.
+fn write_new(journey: &Journey<'_>, yard: &Path, staging: &Path) -> Result<(), SandboxError> {
+    let (repository, checkout) = (journey.repository, journey.checkout);
+    let (head, proposal) = (journey.head, journey.proposal);
+    let index = if proposal.target.starts_with(refs::ROOT) {
+        index::of_commit(repository, checkout, &proposal.new, yard)?
+    } else {
+        index::build(repository, checkout, head, &proposal.new, yard)?
+    };
+    let git = repository.git_on(checkout, &index);
+    let mut prefix = std::ffi::OsString::from("--prefix=");
+    prefix.push(staging.join("new/"));
+    let arguments = ["checkout-index", "-q", "-z", "--stdin"].map(std::ffi::OsStr::new);
+    let mut arguments = arguments.to_vec();
+    arguments.push(&prefix);
+    let written = journey.touched.iter().filter(|one| one.after.is_some());
+    let written: Vec<&TreePath> = written.map(|one| &one.path).collect();
+    let names = |paths: &[&TreePath]| {
+        let each = paths.iter().map(|path| [path.as_bytes(), b"\0"].concat());
+        each.collect::<Vec<_>>().concat()
+    };
+    if git.ask_with(&arguments, &names(&written))?.code == 0 {
+        return Ok(());
+    }
+    // It fails over files that the index alone knows, outside of a sparse checkout.
+    let paths = git::literal(written.iter().copied());
+    let listing = git.clone().with("GIT_LITERAL_PATHSPECS", "1");
+    let listed = listing.run(&git::with_paths(&["ls-files", "-t", "-z", "--"], &paths))?;
+    let out_of_sight: BTreeSet<&[u8]> = git::fields(&listed)
+        .filter_map(|line| line.strip_prefix(b"S "))
+        .collect();
+    let in_sight = |path: &&TreePath| !out_of_sight.contains(path.as_bytes());
+    let written: Vec<&TreePath> = written.into_iter().filter(in_sight).collect();
+    arguments.push("--force".as_ref());
+    git.run_with(&arguments, &names(&written)).map(drop)
 }
 
 /// Is a repository of its own checked out there, that the change only names? As with git, its files

@@ -2,8 +2,10 @@
 
 use plan::changeset::TreePath;
 
-use crate::vault::Vault;
-use crate::{ObjectId, SandboxError, git};
+use crate::error::Doing;
+use crate::git::{self, Answered, Git};
+use crate::vault::{self, Vault};
+use crate::{ObjectId, SandboxError};
 
 /// What merging gave.
 #[derive(Debug, Clone)]
@@ -38,16 +40,57 @@ pub(crate) fn merge(
         return Ok(Merged::clean(&vault.tree_of(work)?));
     }
     let ours = vault.commit(&vault.tree_of(tip)?, Some(base), "Target")?;
-    let arguments = [
+    let answered = vault.git().ask(&merge_tree(ours.as_str(), work.as_str()))?;
+    understood(&answered)
+}
+
+/// The same, with these names in the marks of conflicts instead of commits: what the target is
+/// called, and what the work is.
+pub(crate) fn merge_named(
+    vault: &Vault,
+    base: &ObjectId,
+    tip: &ObjectId,
+    work: &ObjectId,
+    names: [&str; 2],
+) -> Result<Merged, SandboxError> {
+    // What git would take for an object stays one.
+    let is_plain = |name: &&str| name.parse::<ObjectId>().is_err();
+    if base == tip || names[0] == names[1] || !names.iter().all(is_plain) {
+        return merge(vault, base, tip, work);
+    }
+    let ours = vault.commit(&vault.tree_of(tip)?, Some(base), "Target")?;
+    // git marks the sides with what it was given. So it is given branches, in a repository that
+    // nobody else uses and that goes with this merge.
+    let scratch = vault.scratch();
+    let path = &scratch.0;
+    vault::bare_repository(path, ours.format())?;
+    vault::copy_if_there(vault.path(), path, "shallow")?;
+    for (name, commit) in names.into_iter().zip([&ours, work]) {
+        let name = path.join("refs/heads").join(name);
+        let parent = name.parent().unwrap_or(path);
+        std::fs::create_dir_all(parent).doing("made", parent)?;
+        std::fs::write(&name, format!("{commit}\n")).doing("written", &name)?;
+    }
+    let git = Git::at(vault.surroundings(), path);
+    let git = git.with("GIT_OBJECT_DIRECTORY", vault.objects());
+    let answered = git.ask(&merge_tree(names[0], names[1]))?;
+    // A name that means something else to git is not worth failing for.
+    understood(&answered).or_else(|_| merge(vault, base, tip, work))
+}
+
+fn merge_tree<'a>(ours: &'a str, theirs: &'a str) -> [&'a str; 7] {
+    [
         "merge-tree",
         "--write-tree",
         "-z",
         "--name-only",
         "--no-messages",
-        ours.as_str(),
-        work.as_str(),
-    ];
-    let answered = vault.git().ask(&arguments)?;
+        ours,
+        theirs,
+    ]
+}
+
+fn understood(answered: &Answered) -> Result<Merged, SandboxError> {
     let mut fields = git::fields(&answered.stdout);
     let tree = fields
         .next()

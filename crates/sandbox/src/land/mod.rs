@@ -24,8 +24,10 @@ mod turn;
 use plan::Epoch;
 use plan::changeset::TreePath;
 
+use crate::compare::{self, Difference};
 use crate::error::Doing;
 use crate::fault::Step;
+use crate::git::at_once;
 use crate::refs::{self, Fence};
 use crate::repository::{self, Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
@@ -36,7 +38,7 @@ use aim::Aim;
 use index::IndexLock;
 use journal::Journal;
 
-pub(crate) use merge::merge;
+pub(crate) use merge::merge_named;
 pub use message::Message;
 
 /// What a plan made of a resource.
@@ -135,57 +137,92 @@ impl Workshop {
         let vault = self.vault(room);
         vault.make(&repository, self.faults())?;
         self.settle_leftovers(&repository)?;
-        let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
+        let git = repository.git();
+        let (fence, aim) = at_once(
+            || Fence::raise_anew(&git, room.plan, epoch),
+            || self.aim(room, &repository, how),
+        );
+        let fence = fence?;
         self.after(Step::Fenced, repository.path())?;
-        let Aim {
-            target,
-            old,
-            tip,
-            tip_tree,
-        } = self.aim(room, &repository, how)?;
+        let aim = aim?;
         let merging = matches!(how, How::Commit { merge: true });
-        let (work, merged) = if result.base == tip && !merging {
+        let (work, merged) = if result.base == aim.tip && !merging {
             (None, merge::Merged::clean(&result.tree))
         } else {
             let work = vault.commit(&result.tree, Some(&result.base), "Result")?;
-            let merged = merge::merge(&vault, &result.base, &tip, &work)?;
+            let merged = merge::merge(&vault, &result.base, &aim.tip, &work)?;
             (Some(work), merged)
         };
         if !merged.conflicts.is_empty() {
-            let commits = merge::commits_between(&vault, &result.base, &tip, &merged.conflicts)?;
+            let (base, conflicts) = (&result.base, &merged.conflicts);
+            let commits = merge::commits_between(&vault, base, &aim.tip, conflicts)?;
             return Ok(Proposed::Conflict {
                 paths: merged.conflicts,
                 commits,
             });
         }
-        if merged.tree == tip_tree && !message.even_if_empty {
+        if merged.tree == aim.tip_tree && !message.even_if_empty {
             return Ok(Proposed::Nothing);
         }
         let second = work.as_ref().filter(|_| merging);
-        let new = commit(&vault, &repository, &merged.tree, &tip, second, message)?;
-        self.after(Step::Committed, vault.path())?;
-        copy_objects(&vault, &repository, &new, &tip)?;
-        self.after(Step::ObjectsCopied, repository.path())?;
+        let (brought, obstacle) = at_once(
+            || self.bring(&vault, &repository, &aim, &merged.tree, second, message),
+            || self.obstacle(room, &repository, &aim, &merged.tree),
+        );
+        let new = brought?;
         let pin = refs::Change::Put {
             name: refs::pin(room.plan, &room.name()),
             new: new.clone(),
         };
-        fence.change(&repository.git(), "planwright: about to land", &[pin])?;
+        fence.change(&git, "planwright: about to land", &[pin])?;
         self.after(Step::Pinned, repository.path())?;
-        let proposal = Proposal { target, old, new };
-        let checkouts = repository.checkouts()?;
-        if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
+        if let Some(obstacle) = obstacle? {
             return Ok(Proposed::Hindered(obstacle));
         }
-        if let Some(checkout) = checkout_for(&repository, &checkouts, room, &proposal) {
-            let touched = repository.differences(&tip, &proposal.new)?;
-            let edits =
-                self.edits_in_the_way(room, &repository, &checkout, &proposal, &tip, &touched)?;
-            if !edits.is_empty() {
-                return Ok(Proposed::Hindered(Obstacle::LocalEdits(edits)));
-            }
+        Ok(Proposed::Ready(Proposal {
+            target: aim.target,
+            old: aim.old,
+            new,
+        }))
+    }
+
+    /// The commit that would land, in the user's repository.
+    fn bring(
+        &self,
+        vault: &Vault,
+        repository: &Repository,
+        aim: &Aim,
+        tree: &ObjectId,
+        second: Option<&ObjectId>,
+        message: &Message,
+    ) -> Result<ObjectId, SandboxError> {
+        let new = commit(vault, repository, tree, &aim.tip, second, message)?;
+        self.after(Step::Committed, vault.path())?;
+        copy_objects_on(vault, repository, &new, &aim.tip, aim.is_theirs)?;
+        self.after(Step::ObjectsCopied, repository.path())?;
+        Ok(new)
+    }
+
+    /// What is in the way of a target's files becoming those of this tree.
+    fn obstacle(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        aim: &Aim,
+        tree: &ObjectId,
+    ) -> Result<Option<Obstacle>, SandboxError> {
+        let checkouts = repository.checkouts()?;
+        if let Some(obstacle) = repository::in_progress(&checkouts, &aim.target) {
+            return Ok(Some(obstacle));
         }
-        Ok(Proposed::Ready(proposal))
+        let Some(checkout) = checkout_for(repository, &checkouts, room, &aim.target) else {
+            return Ok(None);
+        };
+        let git = self.vault(room).git();
+        let touched = compare::differences(&git, aim.tip_tree.as_str(), tree.as_str())?;
+        let edits =
+            self.edits_in_the_way(room, repository, &checkout, &aim.target, &aim.tip, &touched)?;
+        Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
     }
 
     /// Can a result arrive like this at all? Asked before somebody signs it.
@@ -212,20 +249,34 @@ impl Workshop {
     ) -> Result<Landed, SandboxError> {
         let repository = self.repository(room.site)?;
         let _turn = turn::take(&repository)?;
-        let fence = Fence::raise(&repository.git(), room.plan, epoch)?;
+        let git = repository.git();
+        let (raised, touched) = at_once(
+            || Fence::raise_and_read(&git, room.plan, epoch, &proposal.target),
+            || touched_by(&repository, proposal),
+        );
+        let (fence, tip) = raised?;
         let checkouts = repository.checkouts()?;
-        let kept = self
-            .settle_journal(room, &repository, &checkouts, proposal)?
-            .unwrap_or_default();
+        let kept = self.settle_journal(room, &repository, &checkouts, proposal)?;
         self.settle_others(&repository, &checkouts)?;
-        match observe(&repository, proposal)? {
+        let kept = kept.unwrap_or_default();
+        match judge(&repository, proposal, tip.as_ref())? {
             Seen::Landed => return Ok(Landed::Yes { kept }),
             Seen::Moved => return Ok(Landed::Moved),
             Seen::Removed => return Ok(Landed::Removed),
             Seen::Untouched => {}
         }
-        let landed = match checkout_for(&repository, &checkouts, room, proposal) {
-            Some(checkout) => self.land_in(room, epoch, &repository, &checkout, &fence, proposal),
+        let landed = match checkout_for(&repository, &checkouts, room, &proposal.target) {
+            Some(checkout) => {
+                let (head, touched) = touched?;
+                let journey = Journey {
+                    repository: &repository,
+                    checkout: &checkout,
+                    proposal,
+                    head: &head,
+                    touched: &touched,
+                };
+                self.land_in(room, epoch, &fence, &journey)
+            }
             None => {
                 if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
                     return Ok(Landed::Hindered(obstacle));
@@ -268,34 +319,30 @@ impl Workshop {
         &self,
         room: &Room<'_>,
         epoch: Epoch,
-        repository: &Repository,
-        checkout: &Checkout,
         fence: &Fence,
-        proposal: &Proposal,
+        journey: &Journey<'_>,
     ) -> Result<Landed, SandboxError> {
+        let Journey {
+            repository,
+            checkout,
+            proposal,
+            ..
+        } = *journey;
         let lock = IndexLock::take(&checkout.git_dir, room.plan, epoch)?;
         self.after(Step::IndexLocked, &checkout.git_dir)?;
         // Looked at again: only now can no other git change branch, index or files.
-        let checkouts = repository.checkouts()?;
-        if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
-            lock.remove()?;
-            return Ok(Landed::Hindered(obstacle));
+        match self.look_again(room, journey) {
+            Ok(None) => {}
+            Ok(Some(obstacle)) => {
+                lock.remove()?;
+                return Ok(Landed::Hindered(obstacle));
+            }
+            Err(error) => {
+                lock.remove()?;
+                return Err(error);
+            }
         }
-        let still = checkout_for(repository, &checkouts, room, proposal);
-        if still.is_none_or(|still| still.git_dir != checkout.git_dir) {
-            lock.remove()?;
-            return Err(SandboxError::TargetMoved {
-                target: proposal.target.clone(),
-            });
-        }
-        let head = head_of(repository, proposal)?;
-        let touched = repository.differences(&head, &proposal.new)?;
-        let edits = self.edits_in_the_way(room, repository, checkout, proposal, &head, &touched)?;
-        if !edits.is_empty() {
-            lock.remove()?;
-            return Ok(Landed::Hindered(Obstacle::LocalEdits(edits)));
-        }
-        let staged = Journal::stage(room, repository, checkout, proposal, &head, &touched);
+        let staged = Journal::stage(room, journey);
         let staged = staged.and_then(|journal| {
             self.after(Step::Staged, &checkout.git_dir)?;
             journal.write(room, checkout)?;
@@ -327,17 +374,69 @@ impl Workshop {
     }
 }
 
+impl Workshop {
+    /// What is in the way of a landing now; a checkout that went on to another branch has moved.
+    fn look_again(
+        &self,
+        room: &Room<'_>,
+        journey: &Journey<'_>,
+    ) -> Result<Option<Obstacle>, SandboxError> {
+        let Journey {
+            repository,
+            checkout,
+            proposal,
+            head,
+            touched,
+        } = *journey;
+        let target = &proposal.target;
+        let checkouts = repository.checkouts()?;
+        if let Some(obstacle) = repository::in_progress(&checkouts, target) {
+            return Ok(Some(obstacle));
+        }
+        let still = checkout_for(repository, &checkouts, room, target);
+        if still.is_none_or(|still| still.git_dir != checkout.git_dir) {
+            return Err(SandboxError::TargetMoved {
+                target: target.clone(),
+            });
+        }
+        let edits = self.edits_in_the_way(room, repository, checkout, target, head, touched)?;
+        Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
+    }
+}
+
 /// The checkout whose files follow the ref.
 fn checkout_for(
     repository: &Repository,
     checkouts: &[Checkout],
     room: &Room<'_>,
-    proposal: &Proposal,
+    target: &str,
 ) -> Option<Checkout> {
-    if proposal.is_in_tree(room) {
+    if in_tree::is_in_tree(room, target) {
         return repository.own_checkout();
     }
-    repository::checkout_of(checkouts, &proposal.target).cloned()
+    repository::checkout_of(checkouts, target).cloned()
+}
+
+/// A landing on its way into a checkout.
+#[derive(Clone, Copy)]
+struct Journey<'a> {
+    repository: &'a Repository,
+    checkout: &'a Checkout,
+    proposal: &'a Proposal,
+    /// The commit it was made on.
+    head: &'a ObjectId,
+    /// What differs between that and what lands.
+    touched: &'a [Difference],
+}
+
+/// The commit a proposal was made on, and what it changes.
+fn touched_by(
+    repository: &Repository,
+    proposal: &Proposal,
+) -> Result<(ObjectId, Vec<Difference>), SandboxError> {
+    let head = head_of(repository, proposal)?;
+    let touched = repository.differences(&head, &proposal.new)?;
+    Ok((head, touched))
 }
 
 /// The commit a proposal was made on: the first parent of what lands.
@@ -375,17 +474,26 @@ fn move_ref(
 
 /// Looks where the target is, and whether it ever contained the change.
 fn observe(repository: &Repository, proposal: &Proposal) -> Result<Seen, SandboxError> {
+    let tip = refs::read(&repository.git(), &proposal.target)?;
+    judge(repository, proposal, tip.as_ref())
+}
+
+/// The same, the target being there.
+fn judge(
+    repository: &Repository,
+    proposal: &Proposal,
+    tip: Option<&ObjectId>,
+) -> Result<Seen, SandboxError> {
     let git = repository.git();
-    let tip = refs::read(&git, &proposal.target)?;
-    if let Some(tip) = &tip {
+    if let Some(tip) = tip {
         let ancestor = [
             "merge-base",
             "--is-ancestor",
             proposal.new.as_str(),
             tip.as_str(),
         ];
-        let known = tip == &proposal.old;
-        if tip == &proposal.new || (!known && git.ask(&ancestor)?.code == 0) {
+        let known = *tip == proposal.old;
+        if *tip == proposal.new || (!known && git.ask(&ancestor)?.code == 0) {
             return Ok(Seen::Landed);
         }
     }
@@ -394,7 +502,7 @@ fn observe(repository: &Repository, proposal: &Proposal) -> Result<Seen, Sandbox
     let expected = Some(&proposal.old).filter(|old| !old.is_nothing());
     Ok(if was_there {
         Seen::Removed
-    } else if tip.as_ref() == expected {
+    } else if tip == expected {
         Seen::Untouched
     } else {
         Seen::Moved
@@ -434,13 +542,25 @@ pub(crate) fn copy_objects(
     new: &ObjectId,
     tip: &ObjectId,
 ) -> Result<(), SandboxError> {
+    copy_objects_on(vault, repository, new, tip, has(repository, tip)?)
+}
+
+/// Is this object in the user's repository?
+fn has(repository: &Repository, object: &ObjectId) -> Result<bool, SandboxError> {
+    let there = ["cat-file", "-e", object.as_str()];
+    Ok(repository.git().ask(&there)?.code == 0)
+}
+
+/// The same, knowing whether their repository has the tip.
+fn copy_objects_on(
+    vault: &Vault,
+    repository: &Repository,
+    new: &ObjectId,
+    tip: &ObjectId,
+    is_theirs: bool,
+) -> Result<(), SandboxError> {
     // A snapshot of what is not committed is only in the vault; what it was taken on is theirs.
-    let theirs = repository
-        .git()
-        .ask(&["cat-file", "-e", tip.as_str()])?
-        .code
-        == 0;
-    let has = if theirs { "" } else { "^1" };
+    let has = if is_theirs { "" } else { "^1" };
     let wanted = format!("{new}\n^{tip}{has}\n");
     let pack = [
         "pack-objects",

@@ -9,6 +9,7 @@ use crate::repository::{Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
 use crate::{SandboxError, git};
 
+use super::in_tree::is_in_tree;
 use super::index::{self, IndexLock};
 use super::journal::{self, Journal};
 use super::{Proposal, Seen, exchange, observe};
@@ -38,8 +39,8 @@ impl Workshop {
                 continue;
             };
             let seen = observe(repository, proposal)?;
-            let still_on_it =
-                proposal.is_in_tree(room) || checkout.branch.as_ref() == Some(&proposal.target);
+            let still_on_it = is_in_tree(room, &proposal.target)
+                || checkout.branch.as_ref() == Some(&proposal.target);
             if seen == Seen::Landed && journal.is_of(proposal) && still_on_it {
                 let lock = match ours {
                     Some(lock) => lock,

@@ -123,7 +123,11 @@ fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solv
     let caught_up = yard.workshop.catch_up(&room, Epoch(3), &tip).unwrap();
     assert_eq!((&caught_up.base, &caught_up.path), (&tip, &sandbox.path));
     let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
-    assert!(text.contains("<<<<<<<") && text.contains("EIGHT") && text.contains("\n8\n"));
+    assert!(text.contains("EIGHT") && text.contains("\n8\n"), "{text}");
+    // Each side is called what people call it.
+    let id = plan(1).to_string().to_lowercase();
+    let (ours, theirs) = ("<<<<<<< main\n", format!(">>>>>>> plan-{}\n", &id[18..]));
+    assert!(text.contains(ours) && text.contains(&theirs), "{text}");
     assert_eq!(
         std::fs::read_to_string(sandbox.path.join("src/b.txt")).unwrap(),
         "person\n"

@@ -10,6 +10,7 @@
 
 mod confinement;
 mod crashes;
+mod hanging;
 mod landing;
 mod model;
 mod odd;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufReader, Read};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
@@ -90,7 +91,7 @@ fn both_outputs_pass() {
 fn output_that_nobody_takes_stops_nobody() {
     let stage = Stage::new();
     let running = supervisor()
-        .start(&stage.shell("head -c 300000 /dev/zero; exit 3"))
+        .start(&stage.shell("head -c 300000 /dev/zero && exit 3"))
         .unwrap();
     assert_eq!(running.wait().unwrap().ended, RunEnded::Code(3));
 }
@@ -402,6 +403,7 @@ fn the_last_stage_starts_nothing_for_a_supervisor_that_is_gone() {
         .stdin(OwnedFd::from(theirs))
         .spawn()
         .unwrap();
+    ours.shutdown(Shutdown::Write).unwrap();
     let mut said = String::new();
     BufReader::new(ours).read_to_string(&mut said).unwrap();
     assert_eq!(said, "{\"not_started\":\"its supervisor is gone\"}\n");

@@ -24,6 +24,7 @@ pub fn surroundings() -> Surroundings {
         path: std::env::var_os("PATH"),
         home: Some("/nonexistent".into()),
         config_home: None,
+        patience: planwright_sandbox::PATIENCE,
     }
 }
 

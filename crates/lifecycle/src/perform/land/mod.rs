@@ -197,16 +197,9 @@ impl Lifecycle {
                 plan: plan.id,
                 site: &site,
             };
-            let mut outcome = outcome_of(tree)?;
-            if !approval.how.paths.is_empty() {
-                outcome = match workshop.restrict(&room, &outcome, &approval.how.paths) {
-                    // With several resources a path need not be in each of them.
-                    Err(SandboxError::NothingMatches { .. }) if plan.resources.len() > 1 => {
-                        continue;
-                    }
-                    other => other?,
-                };
-            }
+            let Some(outcome) = self.signed_part(plan, &room, tree, &approval.how)? else {
+                continue;
+            };
             match workshop.propose(&room, epoch, &outcome, &how, &message)? {
                 Proposed::Ready(proposal) => moves.push(RefMove {
                     resource: tree.resource.clone(),
@@ -239,6 +232,25 @@ impl Lifecycle {
         }
         let done = self.prepare_apply(plan.id, epoch, &moves, call)?;
         Ok(Stepped::Done(done))
+    }
+
+    /// What was signed of a resource's result: all of it, or what the paths choose, if anything.
+    fn signed_part(
+        &self,
+        plan: &Plan,
+        room: &Room<'_>,
+        tree: &ResultTree,
+        how: &How,
+    ) -> Result<Option<Outcome>, Error> {
+        let whole = outcome_of(tree)?;
+        if how.paths.is_empty() {
+            return Ok(Some(whole));
+        }
+        match self.hands()?.workshop.restrict(room, &whole, &how.paths) {
+            // With several resources a path need not be in each of them.
+            Err(SandboxError::NothingMatches { .. }) if plan.resources.len() > 1 => Ok(None),
+            other => Ok(Some(other?)),
+        }
     }
 
     /// Brings in what the intent says.

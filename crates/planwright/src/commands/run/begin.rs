@@ -4,10 +4,9 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use actors::installed;
+use actors::{installed, preset};
 use lifecycle::UseRequest;
 use plan::actor::ActorKind;
-use plan::plan::Limits;
 use plan::project::{Place, Resource, ResourceName};
 use plan::{ActorDefinition, Actors, Name, Plan, PlanId};
 use sandbox::{GitPlace, look_at_git};
@@ -88,7 +87,7 @@ fn announce(
     let mut parts = vec![
         plan.actors.execution.to_string(),
         format!("profile {}", plan.profile),
-        limits_in_words(plan.limits),
+        ui::limits(plan.limits),
         isolation(plan),
     ];
     if let Some(project) = projects.first() {
@@ -106,15 +105,6 @@ fn announce(
         let _ = writeln!(stderr, "  {}", ui::clean(&message.text));
     }
     Ok(())
-}
-
-/// What a plan may use, as people say it.
-fn limits_in_words(limits: Limits) -> String {
-    let attempts = ui::count(limits.attempts, "attempt");
-    match limits.timeout {
-        Some(timeout) => format!("{attempts}, {timeout} each"),
-        None => format!("{attempts}, no time limit"),
-    }
 }
 
 /// How the actor of a plan will be confined on this system.
@@ -250,6 +240,10 @@ fn who(args: &Args, app: &App, wishes: &Wishes) -> Result<(Name, ActorDefinition
             .hint("planwright actor add FILE")
     })?;
     let path = settings::surroundings().path.unwrap_or_default();
+    let definition = match preset(&name.to_string()) {
+        Some(known) if known == definition && !args.strategy => without_strategy(definition),
+        Some(_) | None => definition,
+    };
     if let ActorKind::Command(line) = &definition.kind
         && !line.command[0].contains('/')
         && installed(&definition, &path).is_none()
@@ -265,6 +259,15 @@ fn who(args: &Args, app: &App, wishes: &Wishes) -> Result<(Name, ActorDefinition
         .hint("planwright actor list"));
     }
     Ok((name, definition))
+}
+
+/// The well-known agents could all make a strategy first, at the price of another run; whoever gives a
+/// plain goal has not asked for one. A definition of one's own is taken at its word.
+fn without_strategy(mut definition: ActorDefinition) -> ActorDefinition {
+    if let ActorKind::Command(line) = &mut definition.kind {
+        line.strategize = None;
+    }
+    definition
 }
 
 /// The agent that is installed, if it is one; on a terminal, the one that is chosen.

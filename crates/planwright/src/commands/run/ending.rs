@@ -186,7 +186,10 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
             Exit::NeedsPerson
         }
         Stage::Execute(Work::Complete) if row.plan.has_targets() => {
-            text.insert_str(0, &diff::summary(&lifecycle.look(row.plan.id)?, &[])?);
+            // Whoever was asked has just seen it.
+            if !is_terminal(app) {
+                text.insert_str(0, &diff::summary(&lifecycle.look(row.plan.id)?, &[])?);
+            }
             hints.push(format!("planwright diff {handle}"));
             hints.push(format!("planwright revise {handle} \"TEXT\""));
             Exit::NeedsPerson

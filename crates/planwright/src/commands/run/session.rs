@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use actors::Stop;
-use lifecycle::{Drive, Rested};
+use lifecycle::{Drive, Happening, Rested};
 use plan::decide::Rest;
 use plan::{Caller, Phase, Plan, PlanId, Span};
 
@@ -16,7 +16,7 @@ use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui::{Audience, Progress};
-use crate::{crew, home, signals};
+use crate::{crew, home, notify, signals};
 
 /// For how long a claim holds without a renewal.
 const LEASE: Span = Span::seconds(30);
@@ -70,8 +70,14 @@ fn drive(
         .sign_in(&owner)
         .map_err(lifecycle::Error::Sandbox)?;
     let crew = crew::crew(app)?;
+    let told = notify::Told::by(app);
     let progress = Progress::show(audience(app));
-    let tell = |plan: &Plan, happening: &lifecycle::Happening| progress.tell(plan, happening);
+    let tell = |plan: &Plan, happening: &Happening| {
+        progress.tell(plan, happening);
+        if *happening == Happening::Rests {
+            told.tell(plan);
+        }
+    };
     let drive = Drive {
         lifecycle,
         crew: &crew,

@@ -1,0 +1,151 @@
+//! A person at a terminal: the program under test on a real pty, typed at and read from.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+use crate::Run;
+
+/// How long something may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A run on a terminal.
+pub struct Terminal {
+    child: Child,
+    keyboard: File,
+    screen: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+    read: usize,
+}
+
+impl Run {
+    /// Starts it on a terminal of 100 columns.
+    pub fn at_a_terminal(&self) -> Terminal {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options()
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        let size = Winsize {
+            ws_row: 40,
+            ws_col: 100,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&slave, size).unwrap();
+        // What is typed is not shown, so that what is shown does not depend on when it was typed.
+        let mut modes = tcgetattr(&slave).unwrap();
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&slave, OptionalActions::Now, &modes).unwrap();
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        let mut command = self.command();
+        command.stdin(end()).stdout(end()).stderr(end());
+        let child = command.spawn().unwrap();
+        drop((command, slave));
+        let mut output = File::from(master);
+        let keyboard = output.try_clone().unwrap();
+        let screen = Arc::new(Mutex::new(Vec::new()));
+        let shown = Arc::clone(&screen);
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // A terminal that nobody holds any more is read from with an error.
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                shown.extend(&buffer[..count]);
+            }
+        });
+        Terminal {
+            child,
+            keyboard,
+            screen,
+            reader,
+            read: 0,
+        }
+    }
+}
+
+impl Terminal {
+    /// Waits until this is shown, after what was waited for before.
+    #[track_caller]
+    pub fn shows(&mut self, text: &str) -> &mut Self {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = String::from_utf8_lossy(&screen[self.read..]).into_owned();
+            drop(screen);
+            if let Some(at) = new.find(text) {
+                self.read += new[..at].len() + text.len();
+                return self;
+            }
+            if began.elapsed() >= PATIENCE {
+                let end = new.ceil_char_boundary(new.len().saturating_sub(2000));
+                panic!("`{text}` is not shown: {}", &new[end..]);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Types a line.
+    pub fn types(&mut self, line: &str) -> &mut Self {
+        self.keyboard
+            .write_all(format!("{line}\n").as_bytes())
+            .unwrap();
+        self
+    }
+
+    /// Interrupts it, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let number = i32::try_from(self.child.id()).unwrap();
+        let process = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    }
+
+    /// Waits for its end; how it ended, and what a person saw.
+    pub fn ends(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().unwrap();
+        drop(self.keyboard);
+        self.reader.join().unwrap();
+        let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        (status, seen(&String::from_utf8_lossy(&screen)))
+    }
+}
+
+/// What stays on the screen: lines that were taken away again are not there, colours are left out.
+fn seen(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.replace("\r\n", "\n").split('\n') {
+        // What comes after taking the line away is all that is left of it.
+        let left = line.rsplit("\x1b[2K").next().unwrap_or_default();
+        let left = left.strip_suffix('\r').unwrap_or(left);
+        lines.push(plain(left));
+    }
+    lines.join("\n")
+}
+
+fn plain(line: &str) -> String {
+    let mut shown = String::new();
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        if character == '\x1b' {
+            // `ESC [ … letter` is a command to the terminal.
+            for of_command in characters.by_ref() {
+                if of_command.is_ascii_alphabetic() {
+                    break;
+                }
+            }
+        } else if character != '\r' {
+            shown.push(character);
+        }
+    }
+    shown
+}
