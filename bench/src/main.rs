@@ -1,5 +1,6 @@
 //! Measures the stores against hand-written loops that write exactly the same rows, in the same run
 //! on the same disk (`cargo xtask bench store`), sandboxes against plain git (`cargo xtask bench sandbox`),
+//! workers against starting the same program directly (`cargo xtask bench work`),
 //! and whole lives against other programs' (`cargo xtask bench peers`). Prints tables for
 //! `docs/performance.md`.
 //!
@@ -15,6 +16,7 @@
 )]
 
 mod drive;
+mod fleet;
 mod hand;
 mod peers;
 mod postgres;
@@ -41,13 +43,15 @@ fn main() -> ExitCode {
         ["store", "postgres"] => postgres::measure(),
         ["store", "size"] => size::measure(),
         ["sandbox"] => sandbox::measure(),
+        ["work"] => fleet::measure(),
+        ["stamp"] => fleet::stamp(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
         ["peers", rest @ ..] => return ended(peers::measure(rest)),
         ["render"] => return ended(peers::render()),
         ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
         _ => {
             eprintln!(
-                "usage: planwright-bench store [sqlite|postgres|size] | sandbox | peers [--only NAME]... [--runs N] | render"
+                "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work | peers [--only NAME]... [--runs N] | render"
             );
             return ExitCode::from(2);
         }

@@ -18,6 +18,7 @@ pub mod client;
 pub mod history;
 pub mod landing;
 pub mod simulation;
+pub mod working;
 pub mod wrapped;
 
 mod binary;

@@ -16,7 +16,7 @@ use anyhow::Context;
 use clap::Parser;
 use planwright_prove::arena::{self, Database, Outcome, Settings};
 use planwright_prove::simulation::{self, Stage};
-use planwright_prove::{check, client, landing};
+use planwright_prove::{check, client, landing, working};
 
 /// Look for a history that Planwright must never produce.
 #[derive(Parser)]
@@ -26,11 +26,16 @@ enum Arguments {
     Run(Run),
     /// Land plans on a repository while processes are killed, then compare it with what landed.
     Land(Land),
+    /// Have workers work on plans while they are killed and stopped, then look what became of everything.
+    Work(Work),
     /// Play schedules in one process on virtual time, as many as fit.
     Simulate(Simulate),
     /// Be one of the players.
     #[command(hide = true)]
     Client(client::Arguments),
+    /// Be the actor that the workers start.
+    #[command(hide = true)]
+    Actor,
 }
 
 #[derive(clap::Args)]
@@ -80,6 +85,29 @@ struct Land {
 }
 
 #[derive(clap::Args)]
+struct Work {
+    /// The database.
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Database,
+    /// How many workers.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=50))]
+    processes: u32,
+    /// For how long.
+    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    minutes: f64,
+    /// What all choices follow from; a new one if not said.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The planwright program.
+    #[arg(long)]
+    program: PathBuf,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::working::bug::Bug>,
+}
+
+#[derive(clap::Args)]
 struct Simulate {
     /// For how long.
     #[arg(long, default_value_t = 10)]
@@ -107,6 +135,8 @@ fn main() -> ExitCode {
         Arguments::Client(arguments) => client::run(&arguments).map(|()| ExitCode::SUCCESS),
         Arguments::Run(arguments) => run(&arguments),
         Arguments::Land(arguments) => land(&arguments),
+        Arguments::Work(arguments) => work(&arguments),
+        Arguments::Actor => working::actor::run(),
         Arguments::Simulate(arguments) => simulate(&arguments),
     };
     done.unwrap_or_else(|error| {
@@ -182,19 +212,59 @@ fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
         "{} plans landed, {} of them taken back, {} processes killed, {} commits by a person",
         outcome.landed, outcome.undone, outcome.kills, outcome.commits
     );
-    for violation in outcome.violations.iter().take(20) {
+    Ok(judged(&outcome.violations, &outcome.missing, directory))
+}
+
+fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
+    arena::require_program(&arguments.program)?;
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let (directory, interrupted) = ground()?;
+    let settings = working::Settings {
+        database: arguments.store,
+        processes: arguments.processes,
+        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
+        seed,
+        directory: directory.path().canonicalize()?,
+        program: arguments.program.canonicalize()?,
+        interrupted,
+        #[cfg(feature = "broken")]
+        bug: arguments.bug,
+    };
+    println!(
+        "seed {seed}: {} workers on {:?} for {:?}",
+        settings.processes, settings.database, settings.duration
+    );
+    let outcome = working::run(&settings)?;
+    println!(
+        "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
+         stopped past their lease, {} times a plan taken over",
+        outcome.plans,
+        outcome.applied,
+        outcome.to_review,
+        outcome.failed,
+        outcome.starts,
+        outcome.kills,
+        outcome.stops,
+        outcome.taken_over
+    );
+    Ok(judged(&outcome.violations, &outcome.missing, directory))
+}
+
+/// Tells what is wrong with a trial, and keeps it if anything is.
+fn judged(violations: &[String], missing: &[String], directory: tempfile::TempDir) -> ExitCode {
+    for violation in violations.iter().take(20) {
         println!("violation: {violation}");
     }
-    for missing in &outcome.missing {
+    for missing in missing {
         println!("too little happened: {missing}");
     }
-    if outcome.violations.is_empty() && outcome.missing.is_empty() {
+    if violations.is_empty() && missing.is_empty() {
         println!("no violation");
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     let kept = directory.keep();
     println!("everything is kept in {}", kept.display());
-    Ok(ExitCode::from(1))
+    ExitCode::from(1)
 }
 
 /// Plays schedule after schedule on every core, until the time is over or one goes wrong.

@@ -124,3 +124,21 @@ fn plans_land_once_whatever_is_killed_and_planted_bugs_are_found() {
         assert!(said.contains(says), "{bug:?} {said}\n{errors}");
     }
 }
+
+/// Workers and a real actor, in short.
+#[test]
+fn work_is_begun_once_whatever_is_killed_or_stopped_and_planted_bugs_are_found() {
+    let short = ["--minutes", "0.25", "--processes", "3"];
+    for (bug, code, says) in [
+        (None, 0, "no violation"),
+        (Some("two-owners"), 1, "which nobody had disturbed"),
+        (Some("orphan-process"), 1, "a process was left behind"),
+    ] {
+        let bug = bug.map_or_else(Vec::new, |bug| vec!["--break", bug]);
+        let output = prove("work", &[&short[..], &bug].concat());
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{bug:?} {said}\n{errors}");
+        assert!(said.contains(says), "{bug:?} {said}\n{errors}");
+    }
+}

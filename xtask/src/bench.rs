@@ -24,6 +24,8 @@ enum What {
     },
     /// Sandboxes, capturing and landing against plain git.
     Sandbox,
+    /// Workers: how soon an actor begins, what a plan costs, what waiting costs.
+    Work,
     /// Whole lives against other programs' and the databases' limits; renders docs/performance.md.
     Peers {
         /// Only this contender or part; repeat it for more. Nothing is kept then.
@@ -50,6 +52,7 @@ impl What {
         let mut words = match self {
             Self::Store { .. } => vec!["store".to_owned()],
             Self::Sandbox => vec!["sandbox".to_owned()],
+            Self::Work => vec!["work".to_owned()],
             Self::Peers { runs, .. } => {
                 vec!["peers".to_owned(), "--runs".to_owned(), runs.to_string()]
             }
@@ -62,7 +65,7 @@ impl What {
                     words.extend(["--only".to_owned(), name.clone()]);
                 }
             }
-            Self::Store { part: None } | Self::Sandbox | Self::Render => {}
+            Self::Store { part: None } | Self::Sandbox | Self::Work | Self::Render => {}
         }
         words
     }
@@ -106,7 +109,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Held until the bench is over.
     let _cluster = match arguments.what {
         What::Sandbox | What::Render => None,
-        What::Store { .. } => {
+        What::Store { .. } | What::Work => {
             let cluster = start_server(&signals)?;
             bench.envs(cluster.environment());
             Some(cluster)
@@ -151,6 +154,7 @@ mod tests {
         };
         assert_eq!(size.words().join(" "), "store size");
         assert_eq!(What::Sandbox.words().join(" "), "sandbox");
+        assert_eq!(What::Work.words().join(" "), "work");
         assert_eq!(What::Render.words().join(" "), "render");
     }
 }

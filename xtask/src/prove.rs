@@ -1,6 +1,7 @@
 //! `cargo xtask prove`: looks for a history that Planwright must never produce.
 
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -29,7 +30,7 @@ pub struct Arguments {
     store: Stores,
 
     /// Plant a bug, to see it found: stale-read, no-fence, wrong-changeset, double-transition, half-commit,
-    /// lost-event, double-apply or lost-work.
+    /// lost-event, double-apply, lost-work, two-owners or orphan-process.
     #[arg(long = "break", value_name = "BUG")]
     bug: Option<String>,
 }
@@ -54,7 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         "planwright-prove",
     ]);
     if arguments.bug.is_some() {
-        build.arg("--features=planwright-prove/broken");
+        build.arg("--features=broken");
     }
     let built = child::run(&mut build, &signals).context("could not run cargo")?;
     if !built.success() {
@@ -79,22 +80,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             return Ok(child::exit_code(status));
         }
     }
-    let of_landing = matches!(arguments.bug.as_deref(), Some("double-apply" | "lost-work"));
-    if arguments.bug.is_none() || of_landing {
+    let planted = arguments.bug.as_deref();
+    let of_landing = matches!(planted, Some("double-apply" | "lost-work"));
+    let of_work = matches!(planted, Some("two-owners" | "orphan-process"));
+    // Every call of these is a process or ten; a quarter of the players is a crowd.
+    let few = (arguments.processes / 4).max(2);
+    if planted.is_none() || of_landing {
         let mut land = prove();
-        // Every call is a process or ten; a tenth of the players is a crowd.
-        let players = (arguments.processes / 4).max(2);
-        land.arg("land")
-            .arg("--program")
-            .arg(release.join("planwright"))
-            .args(["--minutes", &arguments.minutes.to_string()])
-            .args(["--processes", &players.to_string()]);
-        if let Some(seed) = arguments.seed {
-            land.args(["--seed", &seed.to_string()]);
-        }
-        if let Some(bug) = &arguments.bug {
-            land.args(["--break", bug]);
-        }
+        land.arg("land");
+        arguments.settle(&mut land, &release, few);
         let status = child::run(&mut land, &signals).context("could not run planwright-prove")?;
         if !status.success() || of_landing {
             return Ok(child::exit_code(status));
@@ -104,29 +98,47 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         if arguments.store != Stores::Both && arguments.store != store {
             continue;
         }
-        let mut trial = prove();
-        trial
-            .arg("run")
-            .arg("--program")
-            .arg(release.join("planwright"))
-            .args(["--minutes", &arguments.minutes.to_string()])
-            .args(["--processes", &arguments.processes.to_string()]);
-        if let Some(seed) = arguments.seed {
-            trial.args(["--seed", &seed.to_string()]);
-        }
-        if let Some(bug) = &arguments.bug {
-            trial.args(["--break", bug]);
-        }
-        if store == Stores::Postgres {
-            let programs = ServerPrograms::find_or_install(&signals)?;
-            trial
-                .args(["--store", "postgres"])
-                .env("PLANWRIGHT_TEST_PGBIN", programs.directory());
-        }
-        let status = child::run(&mut trial, &signals).context("could not run planwright-prove")?;
-        if !status.success() {
-            return Ok(child::exit_code(status));
+        for mode in ["work", "run"] {
+            if planted.is_some() && of_work != (mode == "work") {
+                continue;
+            }
+            let mut trial = prove();
+            trial.arg(mode);
+            let processes = if mode == "work" {
+                few
+            } else {
+                arguments.processes
+            };
+            arguments.settle(&mut trial, &release, processes);
+            if store == Stores::Postgres {
+                let programs = ServerPrograms::find_or_install(&signals)?;
+                trial
+                    .args(["--store", "postgres"])
+                    .env("PLANWRIGHT_TEST_PGBIN", programs.directory());
+            }
+            let status =
+                child::run(&mut trial, &signals).context("could not run planwright-prove")?;
+            if !status.success() {
+                return Ok(child::exit_code(status));
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    /// Tells a trial what all of them are told.
+    fn settle(&self, trial: &mut Command, release: &Path, processes: u32) {
+        trial
+            .arg("--program")
+            .arg(release.join("planwright"))
+            .args(["--minutes", &self.minutes.to_string()])
+            .args(["--processes", &processes.to_string()]);
+        if let Some(seed) = self.seed {
+            trial.args(["--seed", &seed.to_string()]);
+        }
+        if let Some(bug) = &self.bug {
+            trial.args(["--break", bug]);
+        }
+    }
 }

@@ -227,6 +227,14 @@ impl Worker {
                         let _ = ends.send(Ended { plan, rested });
                     });
                 }
+                if busy.len() >= most {
+                    // Nothing can be taken before something ends, whatever is committed meanwhile.
+                    if let Ok(end) = ended.recv_timeout(WAIT) {
+                        busy.remove(&end.plan);
+                        settle(&end, &mut picker, &mut tally);
+                    }
+                    continue;
+                }
                 // What was committed since it was looked is not waited for.
                 let unchanged = match (seen, self.lifecycle.store.latest()) {
                     (Ok(seen), Ok(now)) => seen == now,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use actors::Stop;
 use lifecycle::{Happening, Worker};
-use plan::{Name, Plan};
+use plan::{Name, Plan, Span};
 use serde_json::json;
 
 use crate::cli::{App, Format};
@@ -31,6 +31,9 @@ pub struct Args {
     /// Only plans of this actor.
     #[arg(long, value_name = "NAME")]
     actor: Option<Name>,
+    /// How long others wait for a worker that does not renew its claims. For trials.
+    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    lease_seconds: Option<u32>,
 }
 
 /// Works.
@@ -45,7 +48,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let owner = format!("worker {}-{moment:x}", std::process::id());
     let format = app.format;
     let (told, engine) = (notify::Told::by(app), lifecycle.clone());
-    let worker = Worker::new(lifecycle)
+    let mut worker = Worker::new(lifecycle)
         .owner(&owner)
         .crew(crew::crew(app)?)
         .concurrency(args.concurrency.get())
@@ -58,6 +61,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             let handle = engine.short_name(plan.id).unwrap_or_default();
             tell(format, &handle, plan, happening);
         });
+    if let Some(seconds) = args.lease_seconds {
+        worker = worker.lease(Span::seconds(seconds.into()));
+    }
     if app.format == Format::Human {
         let plans = ui::count(args.concurrency.get() as u64, "plan");
         let _ = writeln!(

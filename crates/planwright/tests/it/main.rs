@@ -14,6 +14,7 @@ mod conditions;
 mod cut_off;
 mod daily;
 mod demo;
+mod fleet;
 mod landing;
 mod output;
 mod permissions;

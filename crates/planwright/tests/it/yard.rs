@@ -20,8 +20,12 @@ const NOBODY: u32 = 65534;
 
 impl Yard {
     pub fn new() -> Self {
+        Self::with(Program::new(env!("CARGO_BIN_EXE_planwright")))
+    }
+
+    pub fn with(program: Program) -> Self {
         let yard = Self {
-            program: Program::new(env!("CARGO_BIN_EXE_planwright")),
+            program,
             place: tempfile::TempDir::with_prefix("planwright-yard-").unwrap(),
             user: None,
         };

@@ -4,6 +4,8 @@
 //! narrow where a store or somebody's secrets may lie: nothing of `/home`, `/root`, `/tmp`, `/srv` or
 //! `/mnt`, and of `/var` and `/run` only what is named. The network stays open: agents need it.
 
+use std::sync::OnceLock;
+
 use super::ending::Isolated;
 use super::errand::Reach;
 
@@ -63,14 +65,18 @@ pub(super) enum Landlock {
     Denied,
 }
 
-/// What this system offers. Nothing is confined by asking.
+/// What this system offers. Nothing is confined by asking, and while a process lives the answer stays
+/// the same.
 pub fn offered() -> Isolated {
-    // Only the thread that says so is confined, and it ends with the answer.
-    let asked = std::thread::spawn(|| confine_to(&Reach::default(), Landlock::AsFound));
-    match asked.join() {
-        Ok(Ok(isolation)) => isolation,
-        Ok(Err(_)) | Err(_) => Isolated::Unavailable,
-    }
+    static OFFERED: OnceLock<Isolated> = OnceLock::new();
+    *OFFERED.get_or_init(|| {
+        // Only the thread that says so is confined, and it ends with the answer.
+        let asked = std::thread::spawn(|| confine_to(&Reach::default(), Landlock::AsFound));
+        match asked.join() {
+            Ok(Ok(isolation)) => isolation,
+            Ok(Err(_)) | Err(_) => Isolated::Unavailable,
+        }
+    })
 }
 
 /// Confines the calling thread, and whatever it becomes or starts, for ever. Where the system offers

@@ -36,6 +36,7 @@ pub(super) fn writes<'a>(
         held,
         calls: Vec::with_capacity(12),
         position: 0,
+        changesets: held.facts.changesets.iter().map(|known| known.id).collect(),
     };
     for change in &decision.plans {
         writes.plan(reads, change)?;
@@ -65,6 +66,8 @@ struct Writes<'a, 'h> {
     calls: Vec<Call<'a>>,
     /// The place of the last event within this commit.
     position: i64,
+    /// Changesets that exist by now: those that were read, and those of this commit.
+    changesets: BTreeSet<ChangesetId>,
 }
 
 impl<'a> Writes<'a, '_> {
@@ -242,15 +245,9 @@ impl<'a> Writes<'a, '_> {
     }
 
     fn changeset(&mut self, changeset: &'a Changeset) {
-        let known: BTreeSet<ChangesetId> = self
-            .held
-            .facts
-            .changesets
-            .iter()
-            .map(|known| known.id)
-            .collect();
         let sealed = changeset.seal.is_some();
-        self.calls.push(if known.contains(&changeset.id) {
+        // One that is opened and sealed at once is written twice.
+        self.calls.push(if !self.changesets.insert(changeset.id) {
             (
                 UPDATE_CHANGESET,
                 values![changeset.id.to_string(), sealed, json(changeset)],

@@ -1,0 +1,234 @@
+//! Many workers on one store, on one host and on two: each phase is begun once, and whoever lost its plan
+//! hands in nothing.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lifecycle::{Call, Lifecycle, UseRequest};
+use plan::{Actors, Caller, PlanId, Profile};
+use rustix::process::{Pid, Signal, kill_process};
+use store::{SqliteOptions, SqliteStore};
+use testkit::{PostgresDatabase, Program, Running};
+
+use crate::yard::Yard;
+
+/// A directory with a script as an actor `bot`, in which it may write.
+struct Tools(tempfile::TempDir);
+
+impl Tools {
+    fn with(yard: &Yard, script: &str) -> Self {
+        let tools = Self(tempfile::TempDir::with_prefix("planwright-tools-").unwrap());
+        let (bot, definition) = (tools.file("bot"), tools.file("bot.yaml"));
+        std::fs::write(&bot, script).unwrap();
+        std::fs::set_permissions(&bot, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let directory = tools.0.path().display();
+        let text = format!(
+            "name: bot\nkind: command\ncommand: [{}]\nset_env: {{TOOLS: {directory}}}\nwritable: [{directory}]\n",
+            bot.display()
+        );
+        std::fs::write(&definition, text).unwrap();
+        yard.ok(&["actor", "add", definition.to_str().unwrap()]);
+        tools
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_there() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(running: &Running, signal: Signal) {
+    let number = i32::try_from(running.number()).unwrap();
+    kill_process(Pid::from_raw(number).unwrap(), signal).unwrap();
+}
+
+fn detached(yard: &Yard, words: &[&str]) -> String {
+    let words = [&["run", "--detach", "--actor", "bot"], words].concat();
+    let data = yard.ok(&words);
+    data["plan_id"].as_str().unwrap().to_owned()
+}
+
+/// As many plans as these in all, like the first.
+fn with_more_like(yard: &Yard, first: &str, count: usize) -> Vec<PlanId> {
+    let path = yard.program.home().join("planwright.db");
+    let lifecycle = Lifecycle::open(SqliteStore::new(&path, SqliteOptions::default()));
+    let first: PlanId = first.parse().unwrap();
+    let model = lifecycle.get_plan(first).unwrap().plan;
+    let bot = model.actors.execution.clone();
+    let mut plans = vec![first];
+    while plans.len() < count {
+        let request = UseRequest {
+            goal: Some(model.goal.to_string()),
+            definitions: vec![model.definition(&bot).unwrap().clone()],
+            fallback_actors: Some(Actors::both(bot.clone())),
+            profile: Some(Profile::Auto),
+            ..UseRequest::default()
+        };
+        let call = Call::by(Caller::Person("ada".to_owned()));
+        plans.push(lifecycle.use_action(request, &call).unwrap().plan.id);
+    }
+    plans
+}
+
+#[test]
+fn many_workers_start_each_of_many_plans_once() {
+    const WORKERS: usize = 8;
+    const PLANS: usize = 500;
+    let yard = Yard::new();
+    let script = "#!/bin/sh\necho \"$PLANWRIGHT_PLAN\" >> \"$TOOLS/starts\"\necho done\n";
+    let tools = Tools::with(&yard, script);
+    let first = detached(&yard, &["--no-project", "--profile", "auto", "Look around"]);
+    let plans = with_more_like(&yard, &first, PLANS);
+    let workers: Vec<Running> = (0..WORKERS)
+        .map(|_| {
+            yard.program
+                .run(["--format", "json", "work", "--drain"])
+                .start()
+        })
+        .collect();
+    let mut taken = 0;
+    for worker in workers {
+        let said = worker.finish();
+        assert_eq!(said.code(), Some(0), "{said:?}");
+        let data = said.data();
+        assert_eq!(data["troubles"], 0, "{data}");
+        assert_eq!(data["reclaimed"], 0, "{data}");
+        taken += data["taken"].as_u64().unwrap();
+    }
+    assert!(taken >= PLANS as u64, "{taken}");
+    let mut starts = tools.lines("starts");
+    starts.sort();
+    let mut expected: Vec<String> = plans.iter().map(ToString::to_string).collect();
+    expected.sort();
+    assert_eq!(starts, expected);
+    let path = yard.program.home().join("planwright.db");
+    let lifecycle = Lifecycle::open(SqliteStore::new(&path, SqliteOptions::default()));
+    for plan in plans {
+        let row = lifecycle.get_plan(plan).unwrap();
+        assert_eq!(row.plan.stage.to_string(), "apply/applied");
+    }
+}
+
+#[test]
+fn a_worker_that_slept_past_its_lease_hands_in_nothing() {
+    let yard = Yard::new();
+    let tools = Tools::with(
+        &yard,
+        "#!/bin/sh
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$TOOLS/starts\"
+if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then
+  while [ ! -e \"$TOOLS/go\" ]; do sleep 0.05; done
+  echo first >> src/a.txt
+  echo first > \"$TOOLS/first\"
+else
+  echo second >> src/a.txt
+fi
+",
+    );
+    let plan = detached(&yard, &["--project", "shop", "Write a line"]);
+    let words = ["work", "--lease-seconds", "1"];
+    let sleeper = yard.program.run(words).start();
+    wait_for("the first attempt", || tools.lines("starts").len() == 1);
+    signal(&sleeper, Signal::STOP);
+    let successor = yard.program.run(words).start();
+    wait_for("the second attempt", || {
+        yard.state_of(&plan) == "execute/complete"
+    });
+    // What the sleeper started goes on in its own sandbox.
+    std::fs::write(tools.file("go"), "").unwrap();
+    wait_for("the first to end", || !tools.lines("first").is_empty());
+    let sandboxes = sandboxes_of(&yard, &plan);
+    assert_eq!(sandboxes.len(), 2, "{sandboxes:?}");
+    let last_line = |sandbox: &Path| {
+        let text = std::fs::read_to_string(sandbox.join("src/a.txt")).unwrap();
+        text.lines().last().unwrap().to_owned()
+    };
+    let lines: Vec<String> = sandboxes.iter().map(|path| last_line(path)).collect();
+    assert_eq!(lines, ["first", "second"]);
+    signal(&sleeper, Signal::CONT);
+    std::thread::sleep(Duration::from_millis(500));
+    for worker in [sleeper, successor] {
+        signal(&worker, Signal::TERM);
+        let said = worker.finish();
+        assert_eq!(said.code(), Some(0), "{said:?}");
+    }
+    assert_eq!(yard.state_of(&plan), "execute/complete");
+    let events = yard.ok(&["log", &plan]).to_string();
+    assert_eq!(
+        events.matches("\"execute_completed\"").count(),
+        1,
+        "{events}"
+    );
+    assert!(sandboxes[0].join("src/a.txt").exists(), "it is kept");
+    yard.ok(&["apply", &plan, "--yes"]);
+    let text = yard.read("src/a.txt");
+    assert!(text.ends_with("six\nsecond\n"), "{text}");
+    assert_eq!(tools.lines("starts"), ["1", "2"]);
+}
+
+/// Where the files of a plan's sandboxes are, oldest first.
+fn sandboxes_of(yard: &Yard, plan: &str) -> Vec<PathBuf> {
+    let directory = yard.program.home().join("sandboxes").join(plan);
+    let mut epochs: Vec<u64> = std::fs::read_dir(&directory)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+        .collect();
+    epochs.sort_unstable();
+    let within = |epoch: &u64| {
+        let made = std::fs::read_dir(directory.join(epoch.to_string())).unwrap();
+        let mut made = made.map(|entry| entry.unwrap().path());
+        made.find(|path| path.is_dir()).unwrap()
+    };
+    epochs.iter().map(within).collect()
+}
+
+#[test]
+fn plans_wait_for_the_host_that_has_their_repository() {
+    let database = PostgresDatabase::new();
+    let store = database.url();
+    let mut program = Program::new(env!("CARGO_BIN_EXE_planwright"));
+    program.set("PLANWRIGHT_STORE", &store);
+    let here = Yard::with(program);
+    let tools = Tools::with(
+        &here,
+        "#!/bin/sh\necho \"$PLANWRIGHT_PLAN\" >> \"$TOOLS/starts\"\necho line >> src/a.txt\n",
+    );
+    let mut elsewhere = Program::new(env!("CARGO_BIN_EXE_planwright"));
+    elsewhere.set("PLANWRIGHT_STORE", &store);
+    let plan = detached(
+        &here,
+        &["--project", "shop", "--profile", "auto", "Write a line"],
+    );
+
+    let before = here.read("src/a.txt");
+    let said = elsewhere
+        .run(["--format", "json", "work", "--drain"])
+        .finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.data()["taken"], 0, "{said:?}");
+    let why = elsewhere.run(["why", &plan]).finish();
+    assert!(why.stdout.contains("waiting for host"), "{why:?}");
+    assert_eq!(here.state_of(&plan), "strategize/queued");
+    assert!(tools.lines("starts").is_empty());
+    assert!(!elsewhere.home().join("sandboxes").exists());
+
+    let said = here.run(&["work", "--drain"]);
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(here.state_of(&plan), "apply/applied");
+    assert_eq!(tools.lines("starts"), [plan]);
+    assert_eq!(here.read("src/a.txt"), format!("{before}line\n"));
+    here.assert_tidy();
+}

@@ -1,0 +1,315 @@
+//! Compares what the actors wrote down, what was done to the workers, and what is stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plan::stage::Category;
+use plan::{Event, Phase, Plan, Recorded};
+
+use super::Outcome;
+use super::actor::{MARK, ON_PURPOSE, Start, starts};
+use super::crowd::Deeds;
+use super::ground::Ground;
+
+/// How long what was killed may take to be gone.
+const GOING: Duration = Duration::from_secs(10);
+
+/// Whoever claimed a plan.
+struct Claimed {
+    phase: Phase,
+    owner: String,
+}
+
+/// A plan, its log and the starts that were written down of it.
+struct Life<'a> {
+    plan: &'a Plan,
+    history: Vec<Recorded>,
+    claims: BTreeMap<u64, Claimed>,
+    starts: Vec<&'a Start>,
+}
+
+/// Everything that is wrong, and how much happened.
+pub fn check(ground: &Ground, deeds: &Deeds) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome {
+        kills: deeds.kills,
+        stops: deeds.stops,
+        violations: left_behind(ground),
+        ..Outcome::default()
+    };
+    let starts = starts(&ground.ledger)?;
+    outcome.starts = starts.len();
+    let plans = ground.plans()?;
+    outcome.plans = plans.len();
+    let mut landed = BTreeMap::new();
+    let mut log = File::create(ground.ledger.join("events"))?;
+    for plan in &plans {
+        let id = plan.id.to_string();
+        let history = ground.lifecycle.history(plan.id)?;
+        for recorded in &history {
+            serde_json::to_writer(&mut log, &(&recorded.plan, recorded.at, &recorded.event))?;
+            writeln!(log)?;
+        }
+        let life = Life {
+            plan,
+            claims: claims(&history),
+            starts: starts.iter().filter(|start| start.plan == id).collect(),
+            history,
+        };
+        life.ended(&mut outcome);
+        life.started(deeds, &mut outcome.violations);
+        let taken = life.results(&mut outcome.violations);
+        life.taken_over(deeds, &mut outcome);
+        let applied = plan.stage.to_string() == "apply/applied";
+        if applied && !plan.resources.is_empty() {
+            landed.insert(id, taken);
+        }
+    }
+    repository(ground, &landed, &mut outcome.violations)?;
+    if let Err(error) = ground.must(&["store", "verify"]) {
+        outcome.violations.push(error.to_string());
+    }
+    outcome.missing = missing(&outcome);
+    Ok(outcome)
+}
+
+fn missing(outcome: &Outcome) -> Vec<String> {
+    let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    [
+        (outcome.applied, 5, "plans that were applied"),
+        (number(outcome.kills), 3, "kills"),
+        (number(outcome.stops), 1, "stops"),
+        (outcome.taken_over, 1, "plans that were taken over"),
+    ]
+    .into_iter()
+    .filter(|(count, least, _)| count < least)
+    .map(|(count, least, what)| format!("{count} {what} of at least {least}"))
+    .collect()
+}
+
+fn claims(history: &[Recorded]) -> BTreeMap<u64, Claimed> {
+    let claimed = |recorded: &Recorded| match &recorded.event {
+        Event::Claimed {
+            phase,
+            owner,
+            epoch,
+            ..
+        } => {
+            let (phase, owner) = (*phase, owner.clone());
+            Some((epoch.0, Claimed { phase, owner }))
+        }
+        _ => None,
+    };
+    history.iter().filter_map(claimed).collect()
+}
+
+impl Life<'_> {
+    /// It came to an end, or to a person, and says why.
+    fn ended(&self, outcome: &mut Outcome) {
+        let (id, stage) = (self.plan.id, self.plan.stage.to_string());
+        let profile = self.plan.profile.to_string();
+        if let Some(failure) = self.plan.stage.failure() {
+            outcome.failed += 1;
+            let said = failure.message.as_str();
+            let on_purpose = failure.category == Category::Actor && said.contains(ON_PURPOSE);
+            if failure.category != Category::Lost && !on_purpose {
+                let why = format!("{id} failed for no reason ({}): {said}", failure.category);
+                outcome.violations.push(why);
+            }
+            return;
+        }
+        match (stage.as_str(), profile.as_str()) {
+            ("apply/applied", "auto") => outcome.applied += 1,
+            ("apply/applied", "review") if self.plan.resources.is_empty() => outcome.applied += 1,
+            ("execute/complete", "review") => outcome.to_review += 1,
+            _ => outcome.violations.push(format!("{id} is stuck in {stage}")),
+        }
+    }
+
+    /// Each start had a claim, each attempt was started once, and nobody was started beside a living one.
+    fn started(&self, deeds: &Deeds, violations: &mut Vec<String>) {
+        let id = self.plan.id;
+        let (mut attempts, mut epochs) = (BTreeSet::new(), BTreeSet::new());
+        let where_of: BTreeMap<u64, &Path> = self
+            .starts
+            .iter()
+            .map(|start| (start.epoch, start.directory.as_path()))
+            .collect();
+        for start in &self.starts {
+            let claim = self.claims.get(&start.epoch);
+            if claim.is_none_or(|claim| claim.phase.to_string() != start.phase) {
+                violations.push(format!("{id} was worked on without a claim: {start:?}"));
+            }
+            if !attempts.insert((start.phase.as_str(), start.attempt))
+                || !epochs.insert(start.epoch)
+            {
+                violations.push(format!("{id}: an attempt was started twice: {start:?}"));
+            }
+            for beside in &start.beside {
+                if where_of.get(beside) == Some(&start.directory.as_path()) {
+                    violations.push(format!("{id}: two worked in one directory: {start:?}"));
+                }
+                let elder = (*beside).min(start.epoch);
+                if !self.was_disturbed(elder, start.at, deeds) {
+                    violations.push(format!(
+                        "{id} had two at work, and nobody had disturbed the first: {start:?}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Was the worker with this authority kept from its work by this moment?
+    fn was_disturbed(&self, epoch: u64, by: i64, deeds: &Deeds) -> bool {
+        let owner = self.claims.get(&epoch).map(|claim| claim.owner.as_str());
+        owner.is_some_and(|owner| is_disturbed(owner, by, deeds))
+    }
+
+    /// Nothing was taken from a living holder.
+    fn taken_over(&self, deeds: &Deeds, outcome: &mut Outcome) {
+        for recorded in &self.history {
+            let Event::Reclaimed { owner, .. } = &recorded.event else {
+                continue;
+            };
+            outcome.taken_over += 1;
+            if !is_disturbed(owner, recorded.at.0, deeds) {
+                outcome.violations.push(format!(
+                    "{} was taken from {owner}, which nobody had disturbed",
+                    self.plan.id
+                ));
+            }
+        }
+    }
+
+    /// Each phase's result was taken once, from whoever had the authority; which one's execute was.
+    fn results(&self, violations: &mut Vec<String>) -> Option<u64> {
+        let id = self.plan.id;
+        let (mut holder, mut taken) = (None, None);
+        let mut complete = BTreeSet::new();
+        for recorded in &self.history {
+            match &recorded.event {
+                Event::Claimed { epoch, .. } => holder = Some(epoch.0),
+                Event::Reclaimed { .. } | Event::Failed { .. } | Event::Released { .. } => {
+                    holder = None;
+                }
+                Event::StrategizeCompleted { epoch }
+                    if holder != Some(epoch.0) || !complete.insert(Phase::Strategize) =>
+                {
+                    violations.push(format!("{id}: a strategy was taken that must not be"));
+                }
+                Event::ExecuteCompleted { epoch, result } => {
+                    if holder != Some(epoch.0) || !complete.insert(Phase::Execute) {
+                        violations.push(format!("{id}: a result was taken that must not be"));
+                    }
+                    let said = result.report.as_ref().map(plan::Text::as_str);
+                    if said != Some(&format!("epoch {epoch}")) {
+                        violations.push(format!("{id}: the result of {epoch} says {said:?}"));
+                    }
+                    taken = Some(epoch.0);
+                }
+                _ => {}
+            }
+        }
+        taken
+    }
+}
+
+/// Owners are called `worker PROCESS-MOMENT`.
+fn is_disturbed(owner: &str, by: i64, deeds: &Deeds) -> bool {
+    let number = owner
+        .strip_prefix("worker ")
+        .and_then(|rest| rest.split('-').next());
+    let number = number.and_then(|number| number.parse().ok());
+    let deed = number.and_then(|number: u32| deeds.of.get(&number));
+    deed.is_some_and(|deed| deed.was_disturbed(by))
+}
+
+/// The branch holds what landed, once each and from whoever had the authority, and nothing else.
+fn repository(
+    ground: &Ground,
+    landed: &BTreeMap<String, Option<u64>>,
+    violations: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let trailers = "--format=%(trailers:key=Planwright-Plan,valueonly,separator=%x2C)";
+    let trailers = ground.git(&["log", trailers, "main"])?;
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for plan in trailers.lines().filter(|line| !line.is_empty()) {
+        *times.entry(plan).or_default() += 1;
+    }
+    for (plan, times) in &times {
+        if *times > 1 {
+            violations.push(format!("{plan} landed {times} times"));
+        }
+        if !landed.contains_key(*plan) {
+            violations.push(format!("{plan} is in the branch and did not land"));
+        }
+    }
+    for (plan, epoch) in landed {
+        if !times.contains_key(plan.as_str()) {
+            violations.push(format!("{plan} landed and is not in the branch"));
+            continue;
+        }
+        let text = ground.git(&["show", &format!("main:made/{plan}.txt")])?;
+        let expected = epoch.map(|epoch| format!("epoch {epoch}"));
+        if Some(&text) != expected.as_ref() {
+            violations.push(format!("{plan} landed as {text}, and not {expected:?}"));
+        }
+    }
+    let status = ground.git(&["status", "--porcelain"])?;
+    if !status.is_empty() {
+        violations.push(format!("the working tree is not the branch's: {status}"));
+    }
+    for left in ["index.lock", "planwright", "refs/heads/main.lock"] {
+        if ground.shop.join(".git").join(left).exists() {
+            violations.push(format!("{left} was left in the repository"));
+        }
+    }
+    ground.git(&["fsck", "--no-dangling"])?;
+    Ok(())
+}
+
+/// Processes of the trial that are still there. They are ended.
+fn left_behind(ground: &Ground) -> Vec<String> {
+    let until = Instant::now() + GOING;
+    loop {
+        let found = ground.processes();
+        if found.is_empty() || Instant::now() >= until {
+            let told = found.iter().map(|(number, name)| {
+                if let Some(process) = rustix::process::Pid::from_raw(*number) {
+                    let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+                }
+                format!("a process was left behind: {number} {name}")
+            });
+            return told.collect();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Ground {
+    /// All processes of the trial but this one: marked, or the program itself.
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let mark = format!("{MARK}={}", self.mark);
+        let mut found = Vec::new();
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for entry in entries {
+            let number = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            let Some(number) = number else { continue };
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            let is_marked = variables.any(|variable| variable == mark.as_bytes());
+            let program = std::fs::read_link(entry.path().join("exe"));
+            if is_marked || program.is_ok_and(|program| program == self.program) {
+                let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let words = String::from_utf8_lossy(&words).replace('\0', " ");
+                found.push((number, words.trim().to_owned()));
+            }
+        }
+        found
+    }
+}

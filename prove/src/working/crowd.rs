@@ -1,0 +1,189 @@
+//! The workers of a trial, and what is done to them.
+
+use std::collections::BTreeMap;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use fastrand::Rng;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::ground::Ground;
+use super::{LEASE, moment};
+
+/// Between two strokes, on average.
+const BREATH: Duration = Duration::from_millis(600);
+
+/// How long a worker may take to end once it is asked to.
+const ENDING: Duration = Duration::from_secs(20);
+
+/// The workers.
+pub struct Crowd {
+    members: Vec<Member>,
+    struck: Instant,
+    deeds: Deeds,
+}
+
+struct Member {
+    child: Child,
+    stopped_until: Option<Instant>,
+}
+
+/// What was done to whom.
+#[derive(Debug, Default)]
+pub struct Deeds {
+    /// By the number of its process.
+    pub of: BTreeMap<u32, Deed>,
+    /// How many were killed.
+    pub kills: u32,
+    /// How many were stopped.
+    pub stops: u32,
+}
+
+/// What was done to a worker, in microseconds since 1970.
+#[derive(Debug, Default)]
+pub struct Deed {
+    killed: Option<i64>,
+    stopped: Vec<(i64, Option<i64>)>,
+}
+
+impl Deed {
+    /// Was it kept from renewing what it held by this moment?
+    pub fn was_disturbed(&self, by: i64) -> bool {
+        // What happened before that is forgotten when the lease has run out once more.
+        let since = by - i64::try_from(2 * LEASE.as_micros()).unwrap_or(0);
+        let killed = self.killed.is_some_and(|at| at <= by);
+        let stopped =
+            |(from, to): &(i64, Option<i64>)| *from <= by && to.is_none_or(|to| to >= since);
+        killed || self.stopped.iter().any(stopped)
+    }
+}
+
+impl Crowd {
+    /// Starts so many.
+    pub fn start(ground: &Ground, workers: u32) -> anyhow::Result<Self> {
+        let mut crowd = Self {
+            members: Vec::new(),
+            struck: Instant::now(),
+            deeds: Deeds::default(),
+        };
+        for number in 0..workers {
+            crowd.hire(ground, 1 + number % 3)?;
+        }
+        Ok(crowd)
+    }
+
+    fn hire(&mut self, ground: &Ground, concurrency: u32) -> anyhow::Result<()> {
+        let child = ground.worker(concurrency).spawn();
+        let child = child.context("could not start a worker")?;
+        self.deeds.of.insert(child.id(), Deed::default());
+        self.members.push(Member {
+            child,
+            stopped_until: None,
+        });
+        Ok(())
+    }
+
+    /// Strikes at somebody now and then.
+    pub fn strike(&mut self, ground: &Ground, random: &mut Rng) -> anyhow::Result<()> {
+        self.wake(|until| until <= Instant::now())?;
+        self.require_all()?;
+        if self.struck.elapsed() < BREATH.mul_f64(0.5 + random.f64()) {
+            return Ok(());
+        }
+        self.struck = Instant::now();
+        let at = random.usize(..self.members.len());
+        let stopped = self
+            .members
+            .iter()
+            .filter(|member| member.stopped_until.is_some());
+        let may_stop = stopped.count() * 2 < self.members.len();
+        if random.bool() {
+            let mut member = self.members.swap_remove(at);
+            let deed = self.deeds.of.entry(member.child.id()).or_default();
+            deed.killed = Some(moment());
+            member.child.kill().context("could not kill a worker")?;
+            member.child.wait()?;
+            self.deeds.kills += 1;
+            self.hire(ground, random.u32(1..=3))?;
+        } else if may_stop && self.members[at].stopped_until.is_none() {
+            let pause = LEASE.mul_f64(1.1 + random.f64());
+            self.members[at].stopped_until = Some(Instant::now() + pause);
+            let number = self.members[at].child.id();
+            // Before it happens, so that nothing that follows from it comes earlier.
+            let deed = self.deeds.of.entry(number).or_default();
+            deed.stopped.push((moment(), None));
+            signal(&self.members[at].child, Signal::STOP)?;
+            if ground.is_open() {
+                self.deeds.stops += 1;
+            } else {
+                let this = self.members[at].stopped_until;
+                self.wake(|until| Some(until) == this)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everybody go on.
+    pub fn wake_everybody(&mut self) -> anyhow::Result<()> {
+        self.wake(|_| true)
+    }
+
+    fn wake(&mut self, is_over: impl Fn(Instant) -> bool) -> anyhow::Result<()> {
+        for member in &mut self.members {
+            if member.stopped_until.is_some_and(&is_over) {
+                signal(&member.child, Signal::CONT)?;
+                member.stopped_until = None;
+                let deed = self.deeds.of.entry(member.child.id()).or_default();
+                if let Some((_, to)) = deed.stopped.last_mut() {
+                    *to = Some(moment());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody ends by itself.
+    pub fn require_all(&mut self) -> anyhow::Result<()> {
+        for member in &mut self.members {
+            if let Some(status) = member.child.try_wait()? {
+                bail!("worker {} ended by itself: {status}", member.child.id());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks everybody to end, and tells what was done to them.
+    pub fn dismiss(mut self) -> anyhow::Result<Deeds> {
+        for member in &self.members {
+            signal(&member.child, Signal::TERM)?;
+        }
+        let until = Instant::now() + ENDING;
+        for member in &mut self.members {
+            while member.child.try_wait()?.is_none() {
+                if Instant::now() > until {
+                    bail!("worker {} did not end when asked to", member.child.id());
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        self.members.clear();
+        Ok(std::mem::take(&mut self.deeds))
+    }
+}
+
+impl Drop for Crowd {
+    /// Nobody stays behind, stopped least of all.
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _gone_already = member.child.kill();
+            let _reaped = member.child.wait();
+        }
+    }
+}
+
+fn signal(child: &Child, signal: Signal) -> anyhow::Result<()> {
+    let id = i32::try_from(child.id())?;
+    let process = Pid::from_raw(id).context("no such process")?;
+    kill_process(process, signal).context("could not signal a worker")
+}
