@@ -24,8 +24,9 @@ pub use undo::Undone;
 use super::enter::object;
 use crate::{Call, Claim, Done, Error, Lifecycle};
 
-/// Targets that keep moving are given up on after so many merges.
-const MOST_MERGES: usize = 10;
+/// Targets that keep moving are given up on after so many steps: each merge is proposed in one and brought in
+/// by another.
+const MOST_STEPS: usize = 100;
 
 /// How long a landing may stay unheard of.
 const LEASE: Span = Span::seconds(60);
@@ -153,7 +154,7 @@ impl Lifecycle {
     }
 
     fn drive(&self, id: PlanId, epoch: Epoch, call: &Call) -> Result<Driven, Error> {
-        for _ in 0..MOST_MERGES {
+        for _ in 0..MOST_STEPS {
             let row = self.get_plan(id)?;
             if !row.plan.has_targets() {
                 let done = self.complete_apply(id, epoch, Vec::new(), None, call)?;
