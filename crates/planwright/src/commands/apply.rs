@@ -1,7 +1,5 @@
 //! `planwright apply`.
 
-use std::io::{BufRead, IsTerminal, Write};
-
 use lifecycle::Driven;
 use plan::how::Shape;
 use plan::stage::{ConstraintKind, Landing};
@@ -135,8 +133,7 @@ pub fn land(
 /// Shows what is about to land and asks; without a terminal nobody can be asked.
 pub fn confirm(app: &App, row: &PlanRow, verb: &str, paths: &[String]) -> Result<(), CommandError> {
     let handle = app.lifecycle()?.short_name(row.plan.id)?;
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !terminal {
+    if !ui::can_be_asked(app.format) {
         return Err(CommandError::new(
             Exit::NeedsPerson,
             "A person has to agree to this, and there is no terminal to ask at.",
@@ -145,28 +142,19 @@ pub fn confirm(app: &App, row: &PlanRow, verb: &str, paths: &[String]) -> Result
         .hint(format!("planwright {verb} {handle} --yes")));
     }
     let summary = diff::summary(&app.lifecycle()?.look(row.plan.id)?, paths)?;
-    let targets: Vec<&str> = row
-        .plan
-        .resources
-        .iter()
-        .map(|resource| resource.target.as_deref().unwrap_or(&resource.name))
-        .map(|target| target.strip_prefix("refs/heads/").unwrap_or(target))
-        .collect();
+    let targets: Vec<String> = row.plan.resources.iter().map(target).collect();
     let targets = targets.join(", ");
     let asks = match verb {
         "undo" => format!("Take this back from {targets}?"),
         _ => format!("Land this on {targets}?"),
     };
-    let mut stderr = anstream::stderr().lock();
     let goal = ui::one_line(row.plan.goal.as_str(), 70);
     let question = format!(
         "{summary}{goal}
 {asks} [y/N] "
     );
-    let mut answer = String::new();
-    let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
-    let _ = std::io::stdin().lock().read_line(&mut answer);
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+    let answer = ui::ask(&question).unwrap_or_default().to_lowercase();
+    if matches!(answer.as_str(), "y" | "yes") {
         return Ok(());
     }
     Err(CommandError::new(
@@ -175,6 +163,17 @@ pub fn confirm(app: &App, row: &PlanRow, verb: &str, paths: &[String]) -> Result
     )
     .hint(format!("planwright diff {handle}"))
     .hint(format!("planwright revise {handle} \"TEXT\"")))
+}
+
+/// Where a change lands, and in which project: a branch is called the same everywhere.
+fn target(resource: &plan::PlanResource) -> String {
+    match resource.target.as_deref() {
+        Some(target) => {
+            let branch = target.strip_prefix("refs/heads/").unwrap_or(target);
+            format!("{branch} of {}", resource.project)
+        }
+        None => resource.name.clone(),
+    }
 }
 
 fn to_be_signed(row: &PlanRow) -> bool {

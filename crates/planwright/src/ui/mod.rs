@@ -2,10 +2,12 @@
 //! no terminal by the stream that prints.
 
 mod age;
+mod ask;
 mod progress;
 mod table;
 
 pub use age::age;
+pub use ask::{ask, can_be_asked};
 pub use progress::{Audience, Progress};
 pub use table::Table;
 

@@ -3,7 +3,7 @@
 mod detect;
 mod file;
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 
 use sandbox::look_at_git;
@@ -141,17 +141,9 @@ fn show(path: &Path, content: &str) {
 
 /// Does the person at the terminal want it written?
 fn agreed(app: &App) -> bool {
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !terminal || app.format == Format::Json {
-        return false;
-    }
-    let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "Write it? [Y/n] ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    match std::io::stdin().lock().read_line(&mut answer) {
-        Ok(0) | Err(_) => false,
-        Ok(_) => matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"),
-    }
+    let answer = ui::can_be_asked(app.format).then(|| ui::ask("Write it? [Y/n] "));
+    let answer = answer.flatten().map(|answer| answer.to_lowercase());
+    matches!(answer.as_deref(), Some("" | "y" | "yes"))
 }
 
 /// Writes a file that must not be there yet: what somebody else wrote meanwhile stays.

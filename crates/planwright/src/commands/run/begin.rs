@@ -1,7 +1,7 @@
 //! Beginning a plan from a goal: where, by whom, under which limits. Everything is looked at before
 //! anything is stored.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 
 use actors::{installed, preset};
@@ -296,26 +296,22 @@ fn the_only_one(app: &App) -> Result<Name, CommandError> {
         )
         .hint("Any command can be one; docs/actors.md tells how: planwright actor add FILE")
         .hint("planwright actor list")),
-        several => choose(several),
+        several => choose(app, several),
     }
 }
 
-fn choose(names: &[Name]) -> Result<Name, CommandError> {
+fn choose(app: &App, names: &[Name]) -> Result<Name, CommandError> {
     let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
     let listed = listed.join(", ");
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let several = || {
         CommandError::usage(format!("Several agents could work on this: {listed}."))
             .hint(format!("planwright run --actor {} \"GOAL\"", names[0]))
             .hint(format!("planwright config set actor {}", names[0]))
     };
-    if !terminal {
+    if !ui::can_be_asked(app.format) {
         return Err(several());
     }
-    let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "Who shall work on it ({listed})? ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut answer);
-    let chosen = names.iter().find(|name| name.to_string() == answer.trim());
+    let answer = ui::ask(&format!("Who shall work on it ({listed})? "));
+    let chosen = names.iter().find(|name| Some(name.to_string()) == answer);
     chosen.cloned().ok_or_else(several)
 }

@@ -1,13 +1,13 @@
 //! The end of a session: what came of the plan, and what a person may want to do now.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 
 use plan::stage::{Landing, Work};
 use plan::{PlanId, Stage};
 use serde_json::json;
 use store::PlanRow;
 
-use crate::cli::{App, Format};
+use crate::cli::App;
 use crate::commands::{Answer, apply, diff, revise};
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -30,7 +30,7 @@ pub fn ask(app: &App, plan: PlanId, yes: bool) -> Result<Wish, CommandError> {
         if to_review && yes {
             return land(app, plan, &row).map(Wish::from);
         }
-        if !is_terminal(app) {
+        if !ui::can_be_asked(app.format) {
             return told(app, &row).map(Wish::from);
         }
         if to_review {
@@ -67,24 +67,23 @@ fn review(app: &App, row: &PlanRow) -> Result<Chosen, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
     say(&report(row));
     say(&diff::summary(&lifecycle.look(plan)?, &[])?);
-    let chosen = prompt("[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ");
-    match chosen.as_deref().map(str::trim) {
+    let chosen = ui::ask("[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ");
+    match chosen.as_deref() {
         Some("a" | "apply") => land(app, plan, row).map(|answer| Chosen::End(Box::new(answer))),
         Some("d" | "diff") => {
             signals::ending_at_once(|| diff::show_patch(app, plan))?;
             Ok(Chosen::Again)
         }
         Some("r" | "revise") => {
-            let Some(text) =
-                prompt("What is to be done better? ").filter(|text| !text.trim().is_empty())
+            let Some(text) = ui::ask("What is to be done better? ").filter(|text| !text.is_empty())
             else {
                 return Ok(Chosen::Again);
             };
-            lifecycle.revise(plan, text.trim(), Vec::new(), &app.call())?;
+            lifecycle.revise(plan, &text, Vec::new(), &app.call())?;
             Ok(Chosen::GoOn)
         }
         Some("f" | "files" | "drop" | "drop files") => {
-            let Some(patterns) = prompt("Which files go back to where they were? ") else {
+            let Some(patterns) = ui::ask("Which files go back to where they were? ") else {
                 return Ok(Chosen::Again);
             };
             let mut dropped = Vec::new();
@@ -144,10 +143,9 @@ fn answer(app: &App, row: &PlanRow) -> Result<Wish, CommandError> {
     let question = row.plan.stage.question();
     let question = question.map_or_else(String::new, |question| question.text.to_string());
     say(&format!("{}\n", ui::clean(&question)));
-    match prompt("Answer (nothing: later): ").filter(|text| !text.trim().is_empty()) {
+    match ui::ask("Answer (nothing: later): ").filter(|text| !text.is_empty()) {
         Some(text) => {
-            app.lifecycle()?
-                .answer(row.plan.id, text.trim(), &app.call())?;
+            app.lifecycle()?.answer(row.plan.id, &text, &app.call())?;
             Ok(Wish::GoOn)
         }
         None => told(app, row).map(Wish::from),
@@ -156,19 +154,15 @@ fn answer(app: &App, row: &PlanRow) -> Result<Wish, CommandError> {
 
 fn strategy(app: &App, row: &PlanRow) -> Result<Wish, CommandError> {
     say(&strategy_of(app, row)?);
-    match prompt("[g]o on  [r]evise  [l]ater? ")
-        .as_deref()
-        .map(str::trim)
-    {
+    match ui::ask("[g]o on  [r]evise  [l]ater? ").as_deref() {
         Some("g" | "go" | "go on") => Ok(Wish::GoOn),
         Some("r" | "revise") => {
-            let Some(text) =
-                prompt("What is to be done better? ").filter(|text| !text.trim().is_empty())
+            let Some(text) = ui::ask("What is to be done better? ").filter(|text| !text.is_empty())
             else {
                 return told(app, row).map(Wish::from);
             };
             app.lifecycle()?
-                .revise(row.plan.id, text.trim(), Vec::new(), &app.call())?;
+                .revise(row.plan.id, &text, Vec::new(), &app.call())?;
             Ok(Wish::GoOn)
         }
         Some(_) | None => told(app, row).map(Wish::from),
@@ -215,7 +209,7 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
         }
         Stage::Execute(Work::Complete) if row.plan.has_targets() => {
             // Whoever was asked has just seen it.
-            if !is_terminal(app) {
+            if !ui::can_be_asked(app.format) {
                 text.insert_str(0, &diff::summary(&lifecycle.look(row.plan.id)?, &[])?);
                 text.insert_str(0, &report(row));
             }
@@ -279,26 +273,6 @@ impl From<Answer> for Wish {
     }
 }
 
-/// Can somebody be asked?
-fn is_terminal(app: &App) -> bool {
-    app.format == Format::Human && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
 fn say(text: &str) {
     let _ = write!(anstream::stderr().lock(), "{text}");
-}
-
-/// Asks for a line; nothing if there are no more.
-fn prompt(question: &str) -> Option<String> {
-    let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
-    let mut line = String::new();
-    let read = signals::ending_at_once(|| std::io::stdin().lock().read_line(&mut line));
-    match read {
-        Ok(0) | Err(_) => {
-            let _ = writeln!(stderr);
-            None
-        }
-        Ok(_) => Some(line),
-    }
 }
