@@ -31,6 +31,16 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let plan = app.plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
+    // What is changed there now would be handed in as the work of whoever has it.
+    if let Some(holder) = lifecycle.get_plan(plan)?.plan.stage.holder() {
+        let handle = lifecycle.short_name(plan)?;
+        return Err(CommandError::new(
+            Exit::Conflict,
+            format!("{} works in the sandbox.", holder.owner),
+        )
+        .hint(format!("Only look: planwright path {handle}"))
+        .hint(format!("Once it is done: planwright wait {handle}")));
+    }
     let sandboxes = lifecycle.sandboxes_of(plan)?;
     let wanted = args.resource.as_deref();
     let entered = sandboxes

@@ -700,3 +700,20 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
     assert_eq!(said.code(), Some(6), "{said:?}");
     assert!(!day.file("starts.escaped").exists());
 }
+
+/// What a person changes while an agent works would be handed in as the agent's.
+#[test]
+fn nobody_enters_a_sandbox_that_somebody_works_in() {
+    let day = Loop::with("#!/bin/sh\necho $$ > \"$STARTS\"\nsleep 1000\n");
+    let run = day
+        .yard
+        .program
+        .run(["run", "--actor", "scribe", "Take your time"]);
+    let running = run.within(day.yard.shop()).start();
+    wait_for("the agent starts", || !day.starts().is_empty());
+    let said = day.seen(&["shell", "@"]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("works in the sandbox"), "{said:?}");
+    day.ends(0, &["cancel", "@"]);
+    running.finish();
+}
