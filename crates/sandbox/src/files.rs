@@ -100,7 +100,12 @@ pub(crate) fn in_the_way(
     match std::fs::symlink_metadata(&place) {
         Ok(metadata) if metadata.is_dir() => {
             let left = something_left(&place, path, gone).doing("looked at", &place)?;
-            Ok(left.then(|| path.clone()))
+            // A directory goes with the last file in it; one that is empty already stays.
+            let goes = gone.iter().any(|one| {
+                let inside = one.as_bytes().strip_prefix(path.as_bytes());
+                inside.is_some_and(|inside| inside.starts_with(b"/"))
+            });
+            Ok((left || !goes).then(|| path.clone()))
         }
         Ok(_) => Ok((!is_tracked).then(|| path.clone())),
         Err(error) if is_absent(&error) => Ok(None),

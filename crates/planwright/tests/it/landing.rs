@@ -755,3 +755,15 @@ fn what_a_killed_landing_left_is_found_and_removed() {
     let left = std::fs::read_dir(yard.program.home().join("sandboxes")).unwrap();
     assert_eq!(left.count(), 0);
 }
+
+/// Nobody tracks an empty directory, and still it is somebody's, where a file is to be.
+#[test]
+fn an_empty_directory_in_the_way_is_left_and_said() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    std::fs::create_dir(yard.shop().join("new.txt")).unwrap();
+    yard.bad(4, &["apply", &plan, "--yes"], "new.txt");
+    std::fs::remove_dir(yard.shop().join("new.txt")).unwrap();
+    yard.ok(&["apply", &plan, "--yes"]);
+    yard.assert_tidy();
+}
