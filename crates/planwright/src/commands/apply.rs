@@ -2,6 +2,7 @@
 
 use lifecycle::Driven;
 use plan::how::Shape;
+use plan::plan::Origin;
 use plan::stage::{ConstraintKind, Landing};
 use plan::{How, PlanId, Stage};
 use serde_json::json;
@@ -189,11 +190,14 @@ pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
     match driven {
         Driven::Landed { done, kept, rest } => {
             let handle = app.lifecycle()?.short_name(done.plan.id)?;
-            let mut text = format!(
-                "{} {}",
-                ui::styled(ui::BOLD, &handle),
-                landed_words(&done.plan)
-            );
+            let mut text = match done.plan.origin {
+                Origin::UndoOf(of) => {
+                    let of = app.lifecycle()?.short_name(of)?;
+                    format!("{} is taken back: {handle} ", ui::styled(ui::BOLD, of))
+                }
+                Origin::Use | Origin::RestOf(_) => format!("{} ", ui::styled(ui::BOLD, &handle)),
+            };
+            text.push_str(&landed_words(&done.plan));
             text.push('\n');
             let mut data = view_with_receipt(app, &done)?;
             data["kept"] = json!(kept);

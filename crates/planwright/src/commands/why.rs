@@ -1,7 +1,7 @@
 //! `planwright why`.
 
 use plan::judgement::Counts;
-use plan::stage::Landing;
+use plan::stage::{Landing, Work};
 use plan::{Phase, Refusal, Stage};
 use serde_json::json;
 
@@ -61,7 +61,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if plan.stage.waiting().is_some() && is_workable(plan) {
         commands.insert(0, format!("planwright run {handle}"));
     }
-    if matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
+    let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
+    if to_review || matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
         commands.extend(app.next_command(&why.row)?);
     }
     // Whoever holds the plan knows its authority; it is no secret.

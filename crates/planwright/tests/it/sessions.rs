@@ -69,6 +69,10 @@ impl Desk {
             ),
             (r"(planwright \w+ )[0-9a-z]{4,6}\b", "${1}abcd"),
             (r"(?m)^[0-9a-z]{4,6}(  |$| )", "abcd$1"),
+            (
+                r"\b[0-9a-z]{4,6} is taken back: [0-9a-z]{4,6}\b",
+                "abcd is taken back: efgh",
+            ),
             (r"as [0-9a-f]{10}", "as 0123456789"),
             (
                 r"(not |partly )?confined( \(Landlock[^)]*\)|: this system has no Landlock)",
