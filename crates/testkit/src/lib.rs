@@ -18,6 +18,7 @@ pub mod ids;
 pub mod program;
 pub mod proxy;
 pub mod samples;
+pub mod script;
 pub mod terminal;
 
 pub use client::Client;
@@ -29,4 +30,5 @@ pub use faults::FaultSwitch;
 pub use ids::Ids;
 pub use program::{Program, Run, Running, Said};
 pub use proxy::CuttingProxy;
+pub use script::write_program;
 pub use terminal::Terminal;

@@ -13,5 +13,8 @@ mod given;
 mod hostile;
 mod people;
 mod prompts;
+// Shared as a file: the crate it lives in brings databases along.
+#[path = "../../../testkit/src/script.rs"]
+mod script;
 mod streams;
 mod yard;

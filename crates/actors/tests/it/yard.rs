@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,6 +14,8 @@ use planwright_actors::{
 };
 use sandbox::Supervisor;
 use tempfile::TempDir;
+
+use crate::script::write_program;
 
 pub struct Yard {
     _place: TempDir,
@@ -68,8 +69,7 @@ impl Yard {
     /// A program of this name that does what the script says, in the sandbox.
     pub fn program(&self, name: &str, script: &str) -> PathBuf {
         let path = self.bin.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&path, &format!("#!/bin/sh\n{script}\n"));
         path
     }
 

@@ -37,10 +37,7 @@ impl Loop {
     }
 
     fn write_tool(&self, name: &str, script: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        let path = self.tools.path().join(name);
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::write_program(&self.tools.path().join(name), script);
     }
 
     fn define(&self, name: &str, extra: &str) {

@@ -1,7 +1,6 @@
 //! Many workers on one store, on one host and on two: each phase is begun once, and whoever lost its plan
 //! hands in nothing.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -20,8 +19,7 @@ impl Tools {
     fn with(yard: &Yard, script: &str) -> Self {
         let tools = Self(tempfile::TempDir::with_prefix("planwright-tools-").unwrap());
         let (bot, definition) = (tools.file("bot"), tools.file("bot.yaml"));
-        std::fs::write(&bot, script).unwrap();
-        std::fs::set_permissions(&bot, std::fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::write_program(&bot, script);
         let directory = tools.0.path().display();
         let text = format!(
             "name: bot\nkind: command\ncommand: [{}]\nset_env: {{TOOLS: {directory}}}\nwritable: [{directory}]\n",

@@ -1,7 +1,5 @@
 //! A day at a terminal: what a person types and sees, on a real pty.
 
-use std::os::unix::fs::PermissionsExt;
-
 use regex::Regex;
 use testkit::{Run, Terminal};
 
@@ -30,8 +28,7 @@ impl Desk {
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
         };
         let agent = desk.tools.path().join("claude");
-        std::fs::write(&agent, AGENT).unwrap();
-        std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::write_program(&agent, AGENT);
         desk
     }
 
@@ -145,7 +142,7 @@ else
   echo '{\"outcome\": \"ask\", \"question\": \"Which one is it?\"}' > \"$PLANWRIGHT_REPORT\"
 fi
 ";
-    std::fs::write(desk.tools.path().join("claude"), agent).unwrap();
+    testkit::write_program(&desk.tools.path().join("claude"), agent);
     let mut run = desk.types(&["run", "--strategy", "Tidy the shop"]);
     run.shows("First this, then that.")
         .shows("ater?")
@@ -162,7 +159,7 @@ fi
 #[test]
 fn interrupting_gives_the_plan_back_and_ends_the_agent() {
     let desk = Desk::new();
-    std::fs::write(desk.tools.path().join("claude"), "#!/bin/sh\nsleep 1000\n").unwrap();
+    testkit::write_program(&desk.tools.path().join("claude"), "#!/bin/sh\nsleep 1000\n");
     let mut run = desk.types(&["run", "Tidy the shop"]);
     run.shows("working (claude)");
     run.interrupt();

@@ -1,6 +1,5 @@
 //! A git that hangs: ended with all it started, said clearly, and nothing is lost.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use plan::Epoch;
 use planwright_sandbox::land::{How, Landed, Proposed};
 use planwright_sandbox::{SandboxError, Surroundings, Workshop, git_version};
 
+use crate::script::write_program;
 use crate::yard::{Yard, message, plan, surroundings};
 
 const COMMIT: How = How::Commit { merge: false };
@@ -15,8 +15,7 @@ const COMMIT: How = How::Commit { merge: false };
 /// A program in the place of git.
 fn fake(directory: &Path, script: &str, patience: Duration) -> Surroundings {
     let path = directory.join("fake-git");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, &format!("#!/bin/sh\n{script}\n"));
     Surroundings {
         git: path.into(),
         patience,

@@ -18,6 +18,9 @@ mod parts;
 mod ready;
 mod sandboxes;
 mod schedules;
+// Shared as a file: the crate it lives in brings databases along.
+#[path = "../../../testkit/src/script.rs"]
+mod script;
 mod stage;
 mod supervise;
 mod yard;

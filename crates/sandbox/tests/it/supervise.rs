@@ -5,7 +5,6 @@ use std::io::{BufReader, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use planwright_sandbox::{Isolated, RunEnded, SandboxError, Supervisor};
 
+use crate::script::write_program;
 use crate::stage::{SUPERVISOR, Stage, eventually, eventually_within, is_alive, run, supervisor};
 
 fn not_started(ended: &RunEnded) -> &str {
@@ -72,8 +72,7 @@ fn what_cannot_be_started_is_told_with_a_reason() {
 fn the_program_is_looked_up_on_the_path_it_is_given() {
     let stage = Stage::new();
     let program = stage.work().join("here-only");
-    std::fs::write(&program, "#!/bin/sh\necho found\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, "#!/bin/sh\necho found\n");
     let mut errand = stage.errand(&["here-only"]);
     errand.environment = vec![("PATH".into(), stage.work().into())];
     assert_eq!(run(&errand).output, "found\n");
