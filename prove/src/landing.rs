@@ -220,7 +220,7 @@ impl Yard {
                     landed.insert(id.to_owned(), view);
                 }
             }
-            after = page["next_after"].as_str().map(str::to_owned);
+            after = page["next"].as_str().map(str::to_owned);
             if after.is_none() {
                 break;
             }
