@@ -358,19 +358,23 @@ fn work(yard: &Yard, plan: &str) -> anyhow::Result<bool> {
 
 /// Lands until it is answered; a person's git may be in the way for a moment.
 fn land(yard: &Yard, words: &[&str], over: &(impl Fn() -> bool + Sync)) -> anyhow::Result<()> {
+    let mut last = Value::Null;
     for _ in 0..200 {
         match yard.ask(words)? {
             (Some(0), _) => return Ok(()),
             // A killed try had landed it.
             (Some(4), envelope) if envelope["data"]["kind"] == "final" => return Ok(()),
-            (Some(1 | 4), _) => std::thread::sleep(Duration::from_millis(50)),
+            (Some(1 | 4), envelope) => {
+                last = envelope;
+                std::thread::sleep(Duration::from_millis(50));
+            }
             (code, envelope) => bail!("{words:?} ended with {code:?}: {envelope}"),
         }
         if over() {
             return Ok(());
         }
     }
-    bail!("{words:?} never ended")
+    bail!("{words:?} never ended: {last}")
 }
 
 fn undo(

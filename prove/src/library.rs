@@ -227,6 +227,7 @@ fn failed(error: Error) -> Answer {
         Error::Blocked(_) => Answer::Blocked,
         Error::KeyReused { .. }
         | Error::Expr(_)
+        | Error::Rules(_)
         | Error::Sandbox(_)
         | Error::NoHands
         | Error::WaitingForHost { .. }

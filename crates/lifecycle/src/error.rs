@@ -46,6 +46,9 @@ pub enum Error {
         /// Which.
         branch: String,
     },
+    /// The rules of a repository cannot be read, so that nobody knows whether they hold.
+    #[error("{0}")]
+    Rules(String),
     /// An expression is no rule.
     #[error(transparent)]
     Expr(#[from] ExprProblem),

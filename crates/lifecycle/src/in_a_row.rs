@@ -6,10 +6,11 @@ use plan::decision::ReportedDecision;
 use plan::invariant::Gate;
 use plan::judgement::Judgement;
 use plan::stage::ResultContent;
-use plan::{Command, Name, Phase, Plan, PlanId, Refusal, Request, Span, Version};
+use plan::{Command, Phase, Plan, Refusal, Request, Span};
 use store::{Committed, Reads, Submission};
 
-use crate::submit::reads_for;
+use crate::judge::Matter;
+use crate::submit::{Subject, reads_for};
 use crate::{Call, Claim, Done, Error, Lifecycle, UseRequest};
 
 /// What came of going on.
@@ -34,15 +35,19 @@ impl Lifecycle {
         if !request.projects.is_empty() {
             self.sites_of_projects(&request.projects)?;
         }
-        if call.key.is_some() || request.with_changes {
-            // A key belongs to one command, and a snapshot is taken before the plan is made.
+        if call.key.is_some() || !request.projects.is_empty() {
+            // A key belongs to one command; and what a repository's own rules judge has to be stored.
             let plan = self.use_action(request, call)?.plan.id;
             return self.start_strategize(plan, owner, lease, call);
         }
         let new = self.new_plan(request.clone());
-        let (id, action) = (new.id, new.action.clone());
+        let subject = Subject {
+            plan: Some(new.id),
+            action: new.action.clone(),
+            projects: new.projects.clone(),
+        };
         let commands = vec![Command::Use(new), start(Phase::Strategize, owner, lease)];
-        match self.submit_in_a_row(id, action.as_ref(), commands, call) {
+        match self.submit_in_a_row(&subject, commands, call) {
             Ok(committed) => self.claimed(committed, call),
             // Rules are in force: they judge what is stored, so it has to be stored first.
             Err(Error::Refused(Refusal::JudgementStale { .. })) => {
@@ -70,20 +75,28 @@ impl Lifecycle {
                 decisions: Vec::new(),
             },
         ];
-        match self.submit_in_a_row(plan.id, plan.action.as_ref(), commands, call) {
+        let submitted = match self.targets_of(plan, Gate::Strategize)?.rules.is_empty() {
+            true => self.submit_in_a_row(&Subject::of(plan), commands, call),
+            false => Err(stale()),
+        };
+        match submitted {
             Ok(committed) => return self.done(committed),
             // Rules are in force: they judge what is stored.
             Err(Error::Refused(Refusal::JudgementStale { .. })) => {}
             Err(error) => return Err(error),
         }
-        let claimed = self.submit_judged(plan.id, Gate::Strategize, call, |judgement| {
-            Command::Start {
+        let claimed = self.submit_judged(
+            plan.id,
+            Gate::Strategize,
+            &Matter::Plan,
+            call,
+            |judgement| Command::Start {
                 phase: Phase::Strategize,
                 owner: owner.to_owned(),
                 lease,
                 judgement: Some(judgement),
-            }
-        })?;
+            },
+        )?;
         let epoch = claimed.receipt.epoch;
         let epoch = epoch.expect("BUG: a claim's receipt has its epoch");
         self.complete_strategize(plan.id, epoch, Vec::new(), &call.follow_up())
@@ -92,20 +105,19 @@ impl Lifecycle {
     /// Decides commands in a row and commits all of them, or none.
     fn submit_in_a_row(
         &self,
-        plan: PlanId,
-        action: Option<&Name>,
+        subject: &Subject,
         commands: Vec<Command>,
         call: &Call,
     ) -> Result<Committed, Error> {
         let reads = commands
             .iter()
-            .map(|command| reads_for(command, Some(plan), action))
+            .map(|command| reads_for(command, subject))
             .fold(Reads::default(), Reads::and);
         let requests: Vec<Request> = commands
             .into_iter()
             .map(|command| Request {
                 command,
-                plan: Some(plan),
+                plan: subject.plan,
                 caller: call.caller.clone(),
                 if_version: None,
             })
@@ -138,8 +150,12 @@ impl Claim {
             },
             start(Phase::Execute, &owner, lease),
         ];
-        let action = self.done.plan.action.as_ref();
-        match lifecycle.submit_in_a_row(plan, action, commands, &call) {
+        let targets = lifecycle.targets_of(&self.done.plan, Gate::Execute)?;
+        let submitted = match targets.rules.is_empty() {
+            true => lifecycle.submit_in_a_row(&Subject::of(&self.done.plan), commands, &call),
+            false => Err(stale()),
+        };
+        match submitted {
             Ok(committed) => return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?)),
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
@@ -186,8 +202,8 @@ impl Claim {
                 rest: None,
             },
         ];
-        let action = self.done.plan.action.as_ref();
-        match lifecycle.submit_in_a_row(plan, action, commands, &call) {
+        let subject = Subject::of(&self.done.plan);
+        match lifecycle.submit_in_a_row(&subject, commands, &call) {
             Ok(committed) => return lifecycle.done(committed).map(WentOn::Landed),
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
@@ -214,11 +230,14 @@ fn start(phase: Phase, owner: &str, lease: Span) -> Command {
     }
 }
 
+/// Nobody has judged it yet.
+fn stale() -> Error {
+    Error::Refused(Refusal::JudgementStale {
+        gate: Gate::Strategize,
+    })
+}
+
 /// A place for the judgement that is filled in when the plan is read.
 fn nothing() -> Judgement {
-    Judgement {
-        version: Version(0),
-        revisions: std::collections::BTreeMap::new(),
-        verdicts: Vec::new(),
-    }
+    Judgement::default()
 }

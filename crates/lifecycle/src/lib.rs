@@ -33,10 +33,10 @@ pub use events::Events;
 pub use handle::HandleError;
 pub use hands::Hands;
 pub use in_a_row::WentOn;
-pub use judge::expr::check as check_expr;
+pub use judge::{Inspectors, check_rule, default_gates};
 pub use operations::{Done, UseRequest};
 pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
-pub use submit::reads_for;
+pub use submit::{Subject, reads_for};
 pub use why::Why;
 pub use work::{Crew, Drive, Happening, Rested, Tally, Worker};
 
@@ -51,6 +51,7 @@ pub struct Lifecycle {
     store: Arc<dyn Store>,
     ids: Ids,
     hands: Option<Arc<Hands>>,
+    inspectors: Inspectors,
 }
 
 impl Lifecycle {
@@ -65,6 +66,7 @@ impl Lifecycle {
             store,
             ids: Ids::system(),
             hands: None,
+            inspectors: Inspectors::default(),
         }
     }
 

@@ -4,17 +4,18 @@ use plan::action::ActionDefinition;
 use plan::changeset::{Entry, Node, TreePath};
 use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
 use plan::decision::ReportedDecision;
-use plan::invariant::{Check, Gate, RuleDraft, RuleName, Scope};
+use plan::invariant::{Gate, RuleDraft, RuleName, Scope};
+use plan::judgement::RuleOutcome;
 use plan::plan::{Limits, ProfileSource};
-use plan::stage::{Category, ConstraintKind, RefMove, ResultContent};
+use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, Work};
 use plan::ways::Clean;
 use plan::{
     Action, ActorDefinition, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan,
-    PlanId, Profile, Receipt, Refusal, Span, Ways,
+    PlanId, Profile, Receipt, Refusal, Span, Stage, Ways,
 };
 use store::Committed;
 
-use crate::judge::expr;
+use crate::judge::{Matter, check_rule};
 use crate::submit::Subject;
 use crate::{Call, Claim, Error, Lifecycle};
 
@@ -121,11 +122,13 @@ impl Lifecycle {
         self.check_reach_of(plan)?;
         let owner = owner.to_owned();
         let committed =
-            self.submit_judged(plan, Gate::Strategize, call, |judgement| Command::Start {
-                phase: Phase::Strategize,
-                owner: owner.clone(),
-                lease,
-                judgement: Some(judgement),
+            self.submit_judged(plan, Gate::Strategize, &Matter::Plan, call, |judgement| {
+                Command::Start {
+                    phase: Phase::Strategize,
+                    owner: owner.clone(),
+                    lease,
+                    judgement: Some(judgement),
+                }
             })?;
         self.claimed(committed, call)
     }
@@ -143,9 +146,8 @@ impl Lifecycle {
 
     /// Moves a finished strategy into execute.
     pub fn execute_plan(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        let committed = self.submit_judged(plan, Gate::Execute, call, |judgement| {
-            Command::ExecutePlan { judgement }
-        })?;
+        let command = |judgement| Command::ExecutePlan { judgement };
+        let committed = self.submit_judged(plan, Gate::Execute, &Matter::Plan, call, command)?;
         self.done(committed)
     }
 
@@ -227,14 +229,43 @@ impl Lifecycle {
     /// Signs the result as it shall arrive; lands nothing by itself.
     pub fn approve(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
         self.check_arrival(plan, how)?;
-        self.run(plan, Command::Approve { how: how.clone() }, call)
+        let row = self.get_plan(plan)?;
+        let targets = self.targets_of(&row.plan, Gate::Apply)?;
+        let how = how.clone();
+        let approve = Command::Approve { how, targets };
+        let committed = self.submit(approve, &Subject::of(&row.plan), call)?;
+        self.done(committed)
+    }
+
+    /// Says whether a rule that asks holds for a plan as it stands.
+    pub fn rule_on(
+        &self,
+        plan: PlanId,
+        rule: RuleName,
+        outcome: RuleOutcome,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let row = self.get_plan(plan)?;
+        let gate = gate_ahead(&row.plan);
+        let targets = self.targets_of(&row.plan, gate)?;
+        let subject = match &row.plan.result {
+            Some(result) if gate == Gate::Apply => Matter::Result(result),
+            Some(_) | None => Matter::Plan,
+        };
+        let command = Command::RuleOn {
+            rule,
+            subject: subject.digest(&row.plan, gate),
+            outcome,
+            targets,
+        };
+        let committed = self.submit(command, &Subject::of(&row.plan), call)?;
+        self.done(committed)
     }
 
     /// Moves a finished result into apply.
     pub fn apply_plan(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        let committed = self.submit_judged(plan, Gate::Apply, call, |judgement| {
-            Command::ApplyPlan { judgement }
-        })?;
+        let command = |judgement| Command::ApplyPlan { judgement };
+        let committed = self.submit_judged(plan, Gate::Apply, &Matter::Stored, call, command)?;
         self.done(committed)
     }
 
@@ -257,12 +288,15 @@ impl Lifecycle {
         moves: &[RefMove],
         call: &Call,
     ) -> Result<Done, Error> {
-        let committed =
-            self.submit_judged(plan, Gate::Apply, call, |judgement| Command::PrepareApply {
+        let row = self.get_plan(plan)?;
+        let matter = self.merged(&row.plan, moves)?;
+        let committed = self.submit_judged(plan, Gate::Apply, &matter, call, |judgement| {
+            Command::PrepareApply {
                 epoch,
                 moves: moves.to_vec(),
                 judgement,
-            })?;
+            }
+        })?;
         self.done(committed)
     }
 
@@ -475,15 +509,13 @@ impl Lifecycle {
         reason: &str,
         call: &Call,
     ) -> Result<Done, Error> {
-        let subject = self.subject(plan)?;
-        let committed = self.submit(
-            Command::Waive {
-                rule,
-                reason: reason.to_owned(),
-            },
-            &subject,
-            call,
-        )?;
+        let row = self.get_plan(plan)?;
+        let waive = Command::Waive {
+            rule,
+            reason: reason.to_owned(),
+            targets: self.targets_of(&row.plan, gate_ahead(&row.plan))?,
+        };
+        let committed = self.submit(waive, &Subject::of(&row.plan), call)?;
         self.done(committed)
     }
 
@@ -507,14 +539,18 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<Done, Error> {
         let (result, captured) = self.captured(plan, epoch, result)?;
-        let committed = self.submit_judged(plan, Gate::Result, call, |judgement| {
-            Command::CompleteExecute {
-                epoch,
-                result: result.clone(),
-                captured: captured.clone(),
-                allow_empty,
-                judgement,
-            }
+        let matter = Matter::Result(&result);
+        // Its checks may take longer than the lease.
+        let committed = self.keeping_the_lease(plan, epoch, call, || {
+            self.submit_judged(plan, Gate::Result, &matter, call, |judgement| {
+                Command::CompleteExecute {
+                    epoch,
+                    result: result.clone(),
+                    captured: captured.clone(),
+                    allow_empty,
+                    judgement,
+                }
+            })
         })?;
         self.done(committed)
     }
@@ -589,7 +625,9 @@ impl Lifecycle {
 
     fn subject_of_scope(&self, scope: &Scope) -> Result<Subject, Error> {
         match scope {
-            Scope::Global | Scope::Action(_) => Ok(Subject::default()),
+            Scope::Global | Scope::Project(_) | Scope::Repository(_) | Scope::Action(_) => {
+                Ok(Subject::default())
+            }
             Scope::Plan(id) => self.subject(*id),
         }
     }
@@ -598,17 +636,15 @@ impl Lifecycle {
 fn about(plan: PlanId) -> Subject {
     Subject {
         plan: Some(plan),
-        action: None,
+        ..Subject::default()
     }
 }
 
-fn check_rule(draft: &RuleDraft) -> Result<(), Error> {
-    match &draft.check {
-        Check::Expr(source) => expr::check(source).map_err(|problem| {
-            Error::Expr(crate::ExprProblem(format!(
-                "rule `{}`: {}",
-                draft.name, problem.0
-            )))
-        }),
+/// The gate that a plan stands before, or stood before when somebody began to work.
+pub(crate) fn gate_ahead(plan: &Plan) -> Gate {
+    match &plan.stage {
+        Stage::Strategize(Work::Complete) => Gate::Execute,
+        Stage::Strategize(_) => Gate::Strategize,
+        Stage::Execute(_) | Stage::Apply(_) => Gate::Apply,
     }
 }

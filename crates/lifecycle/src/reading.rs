@@ -2,10 +2,11 @@
 
 use plan::changeset::{Changeset, Entry};
 use plan::decision::DecisionNode;
-use plan::invariant::{RuleBook, Scope, scopes_of};
+use plan::invariant::RuleBook;
 use plan::{Action, Event, Name, Phase, Plan, PlanId, Recorded, Refusal, Span, Version, evolve};
 use store::{Due, PlanFilter, PlanRow};
 
+use crate::operations::gate_ahead;
 use crate::{Call, Claim, Error, Lifecycle};
 
 /// Events of one plan are read in pages of this size.
@@ -47,8 +48,14 @@ impl Lifecycle {
 
     /// The rules of the scopes that bear on a plan.
     pub fn rules_of(&self, plan: &Plan) -> Result<RuleBook, Error> {
-        let scopes: Vec<Scope> = scopes_of(plan.id, plan.action.as_ref());
-        Ok(self.store.rules(&scopes)?)
+        Ok(self.store.rules(&plan.scopes())?)
+    }
+
+    /// The rules that bear on a plan, those of its targets' own `planwright.yaml` included.
+    pub fn rules_in_force(&self, plan: PlanId) -> Result<RuleBook, Error> {
+        let plan = self.get_plan(plan)?.plan;
+        let targets = self.targets_of(&plan, gate_ahead(&plan))?;
+        Ok(self.rules_of(&plan)?.with(&targets.rules))
     }
 
     /// The changesets of a plan with their entries.
@@ -97,7 +104,9 @@ impl Lifecycle {
     pub fn decisions(&self, plan: PlanId) -> Result<Vec<DecisionNode>, Error> {
         let mut nodes = Vec::new();
         for recorded in self.history(plan)? {
-            if let Event::DecisionsRecorded { decisions } = recorded.event {
+            if let Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } =
+                recorded.event
+            {
                 nodes.extend(decisions);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plan::invariant::{Scope, scopes_of};
-use plan::{Command, Digest, Name, Outcome, Phase, PlanId, Refusal, Request, decide};
+use plan::{Command, Digest, Name, Outcome, Phase, Plan, PlanId, Refusal, Request, decide};
 use serde_json::{Value, json};
 use store::{Access, ChangesetReads, Committed, Key, ProjectReads, Reads, Submission};
 
@@ -11,11 +11,30 @@ use crate::{Call, Error, Lifecycle};
 
 /// What a command is about.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Subject {
+pub struct Subject {
     /// The plan.
     pub plan: Option<PlanId>,
     /// The action that plan was made of. Frozen at use, so it may be known from an earlier read.
     pub action: Option<Name>,
+    /// The projects it works on; frozen, too.
+    pub projects: Vec<Name>,
+}
+
+impl Subject {
+    /// What never changes about a plan.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            plan: Some(plan.id),
+            action: plan.action.clone(),
+            projects: plan.projects().into_iter().cloned().collect(),
+        }
+    }
+
+    /// The scopes whose rules bear on it.
+    fn scopes(&self) -> Vec<Scope> {
+        let of = |plan| scopes_of(plan, self.action.as_ref(), &self.projects);
+        self.plan.map(of).unwrap_or_default()
+    }
 }
 
 impl Lifecycle {
@@ -31,7 +50,7 @@ impl Lifecycle {
             key: key.clone(),
             fingerprint: fingerprint(&command, call),
         });
-        let reads = reads_for(&command, subject.plan, subject.action.as_ref());
+        let reads = reads_for(&command, subject);
         let request = Request {
             command,
             plan: subject.plan,
@@ -53,22 +72,17 @@ impl Lifecycle {
     /// The plan a command is about, with what never changes about it.
     pub(crate) fn subject(&self, plan: PlanId) -> Result<Subject, Error> {
         let row = self.store.plan(plan)?.ok_or(Refusal::NoSuchPlan(plan))?;
-        Ok(Subject {
-            plan: Some(plan),
-            action: row.plan.action,
-        })
+        Ok(Subject::of(&row.plan))
     }
 }
 
 /// The rows a command is decided on, and how each is held.
-pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>) -> Reads {
-    let own_plan = |access| plan.map(|id| (id, access));
+pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
+    let action = subject.action.as_ref();
+    let own_plan = |access| subject.plan.map(|id| (id, access));
     let rules_of_plan = || {
-        let scopes = plan.map(|id| scopes_of(id, action)).unwrap_or_default();
-        scopes
-            .into_iter()
-            .map(|scope| (scope, Access::Shared))
-            .collect()
+        let shared = |scope| (scope, Access::Shared);
+        subject.scopes().into_iter().map(shared).collect()
     };
     let exclusive = Reads {
         plan: own_plan(Access::Exclusive),
@@ -92,7 +106,7 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
             ..Reads::default()
         },
         Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => {
-            rule_reads(scope, action)
+            rule_reads(scope, subject)
         }
         Command::CreateProject { name, .. }
         | Command::PauseProject(name)
@@ -119,6 +133,8 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
         Command::ExecutePlan { .. }
         | Command::ApplyPlan { .. }
         | Command::PrepareApply { .. }
+        | Command::Approve { .. }
+        | Command::RuleOn { .. }
         | Command::Waive { .. } => gated(ChangesetReads::None),
         Command::CompleteExecute { .. } => gated(ChangesetReads::All),
         Command::Start {
@@ -155,7 +171,7 @@ pub fn reads_for(command: &Command, plan: Option<PlanId>, action: Option<&Name>)
         },
         Command::CompleteStrategize { .. }
         | Command::RecordBases { .. }
-        | Command::Approve { .. }
+        | Command::KeepEvidence { .. }
         | Command::WithdrawApply { .. }
         | Command::CompleteApply { .. }
         | Command::Constrain { .. }
@@ -186,12 +202,18 @@ fn used_projects(names: &[Name]) -> ProjectReads {
 }
 
 /// Whoever changes the rules of a scope holds what the scope belongs to, and sees wider rules.
-fn rule_reads(scope: &Scope, action: Option<&Name>) -> Reads {
+fn rule_reads(scope: &Scope, subject: &Subject) -> Reads {
     let wider = |scope: Scope| (scope, Access::Shared);
     let own = (scope.clone(), Access::Exclusive);
     match scope {
-        Scope::Global => Reads {
+        // What is read there is not in the store; nothing of it is written, either.
+        Scope::Global | Scope::Repository(_) => Reads {
             rules: vec![own],
+            ..Reads::default()
+        },
+        Scope::Project(name) => Reads {
+            projects: ProjectReads::Named(vec![(name.clone(), Access::Shared)]),
+            rules: vec![wider(Scope::Global), own],
             ..Reads::default()
         },
         Scope::Action(name) => Reads {
@@ -200,9 +222,10 @@ fn rule_reads(scope: &Scope, action: Option<&Name>) -> Reads {
             ..Reads::default()
         },
         Scope::Plan(id) => {
-            let mut rules = vec![wider(Scope::Global)];
-            rules.extend(action.cloned().map(Scope::Action).map(wider));
+            let scopes = subject.scopes().into_iter();
+            let mut rules: Vec<_> = scopes.filter(|other| other != scope).map(wider).collect();
             rules.push(own);
+            let action = subject.action.as_ref();
             Reads {
                 plan: Some((*id, Access::Exclusive)),
                 action: action.map(|name| (name.clone(), Access::Shared)),
@@ -263,7 +286,7 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         } => json!([phase, owner, lease]),
         Command::RecordBases { epoch, bases } => json!([epoch, bases]),
         Command::CompleteStrategize { epoch, decisions } => json!([epoch, decisions]),
-        Command::Approve { how } => json!(how),
+        Command::Approve { how, targets: _ } => json!(how),
         Command::OpenChangeset { epoch, id: _, node } => json!([epoch, node]),
         Command::RecordChange { epoch, into, entry } => json!([epoch, format!("{into:?}"), entry]),
         Command::SealChangeset { epoch, changeset } => json!([epoch, changeset]),
@@ -316,11 +339,22 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         Command::Retry { fresh, limits } => json!([fresh, limits]),
         Command::Revise { feedback, dropped } => json!([feedback, dropped]),
         Command::Revert { reason } => json!(reason),
-        Command::Waive { rule, reason } => json!([rule, reason]),
+        Command::Waive {
+            rule,
+            reason,
+            targets: _,
+        } => json!([rule, reason]),
+        Command::RuleOn {
+            rule,
+            subject: _,
+            outcome,
+            targets: _,
+        } => json!([rule, outcome]),
         Command::Cancel { reason } => json!(reason),
         Command::Undo(linked) => json!([linked.resources, linked.result]),
         Command::ExecutePlan { judgement: _ }
         | Command::ApplyPlan { judgement: _ }
+        | Command::KeepEvidence { judgement: _ }
         | Command::ExpireQuestion => Value::Null,
     };
     Digest::of(

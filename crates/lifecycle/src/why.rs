@@ -4,11 +4,11 @@ use plan::decide::{blocked_by, options};
 use plan::invariant::Gate;
 use plan::judgement::{Counts, FailedRule};
 use plan::project::HostId;
-use plan::stage::Work;
+use plan::stage::{Landing, Work};
 use plan::{Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
 
-use crate::judge::judge;
+use crate::judge::{Depth, Matter};
 use crate::{Error, Lifecycle};
 
 /// What stands between a plan and its next step.
@@ -49,13 +49,19 @@ impl Lifecycle {
         let gate = match &snapshot.row.plan.stage {
             Stage::Strategize(Work::Queued(_)) => Some(Gate::Strategize),
             Stage::Strategize(Work::Complete) => Some(Gate::Execute),
-            Stage::Execute(Work::Complete) => Some(Gate::Apply),
+            Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {
+                Some(Gate::Apply)
+            }
             Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => None,
         };
         let gate = match gate {
             None => None,
             Some(gate) => {
-                let judgement = judge(&snapshot, gate);
+                let matter = match gate {
+                    Gate::Strategize | Gate::Execute => Matter::Plan,
+                    Gate::Result | Gate::Apply => Matter::Stored,
+                };
+                let judgement = self.judge(&snapshot, gate, &matter, Depth::Look)?;
                 let (counts, failed) =
                     blocked_by(&snapshot.row.plan, &snapshot.rules, gate, &judgement)?;
                 Some(GateNow {

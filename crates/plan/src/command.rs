@@ -5,13 +5,13 @@ use crate::action::ActionDefinition;
 use crate::changeset::{Entry, Node, TreePath};
 use crate::decision::ReportedDecision;
 use crate::invariant::{RuleDraft, RuleName, Scope};
-use crate::judgement::Judgement;
+use crate::judgement::{Judgement, RuleOutcome, Targets};
 use crate::plan::{Limits, ProfileSource};
 use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
 use crate::{
-    ActorDefinition, Actors, Base, ChangesetId, Epoch, How, Name, Phase, PlanId, Profile, Span,
-    Verb, Ways,
+    ActorDefinition, Actors, Base, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId, Profile,
+    Span, Verb, Ways,
 };
 
 /// What is asked.
@@ -154,6 +154,8 @@ pub enum Command {
     Approve {
         /// How it shall arrive.
         how: How,
+        /// The plan's targets as whoever signs sees them.
+        targets: Targets,
     },
     /// Move a finished result into apply.
     ApplyPlan {
@@ -263,6 +265,24 @@ pub enum Command {
         rule: RuleName,
         /// Why.
         reason: String,
+        /// The plan's targets.
+        targets: Targets,
+    },
+    /// Say whether a rule that asks holds.
+    RuleOn {
+        /// Its name.
+        rule: RuleName,
+        /// What exactly was looked at.
+        subject: Digest,
+        /// What is said.
+        outcome: RuleOutcome,
+        /// The plan's targets.
+        targets: Targets,
+    },
+    /// Keep what checks said of a subject.
+    KeepEvidence {
+        /// What they said.
+        judgement: Judgement,
     },
     /// End the plan without landing.
     Cancel {
@@ -399,6 +419,8 @@ impl Command {
             Self::Revise { .. } => Verb::Revise,
             Self::Revert { .. } => Verb::Revert,
             Self::Waive { .. } => Verb::Waive,
+            Self::RuleOn { .. } => Verb::RuleOn,
+            Self::KeepEvidence { .. } => Verb::KeepEvidence,
             Self::Cancel { .. } => Verb::Cancel,
             Self::Undo(_) => Verb::Undo,
         }
@@ -444,6 +466,8 @@ impl Command {
             | Self::Revise { .. }
             | Self::Revert { .. }
             | Self::Waive { .. }
+            | Self::RuleOn { .. }
+            | Self::KeepEvidence { .. }
             | Self::Cancel { .. }
             | Self::Undo(_) => None,
         }
@@ -454,6 +478,7 @@ impl Command {
         match self {
             Self::Start { judgement, .. } => judgement.as_mut(),
             Self::ExecutePlan { judgement }
+            | Self::KeepEvidence { judgement }
             | Self::CompleteExecute { judgement, .. }
             | Self::ApplyPlan { judgement }
             | Self::PrepareApply { judgement, .. } => Some(judgement),
@@ -489,6 +514,7 @@ impl Command {
             | Self::Revise { .. }
             | Self::Revert { .. }
             | Self::Waive { .. }
+            | Self::RuleOn { .. }
             | Self::Cancel { .. }
             | Self::Undo(_) => None,
         }

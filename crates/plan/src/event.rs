@@ -8,7 +8,7 @@ use crate::argument::ArgumentValue;
 use crate::changeset::{Node, TreePath};
 use crate::decision::DecisionNode;
 use crate::invariant::{Gate, RuleRef};
-use crate::judgement::Counts;
+use crate::judgement::{Counts, RuleOutcome, Unmet};
 use crate::plan::{Limits, Origin, ProfileSource};
 use crate::stage::{Constraint, Failure, Intent, Question, ResultContent};
 use crate::{
@@ -43,6 +43,9 @@ pub enum Event {
         gate: Gate,
         /// How many.
         counts: Counts,
+        /// What each rule decided.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        decisions: Vec<DecisionNode>,
     },
     /// Somebody claimed the phase.
     Claimed {
@@ -94,6 +97,9 @@ pub enum Event {
         epoch: Epoch,
         /// What it is.
         result: ResultContent,
+        /// The rules about it that it does not meet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unmet: Vec<Unmet>,
     },
     /// The result was signed.
     Approved {
@@ -102,6 +108,12 @@ pub enum Event {
         /// How it shall arrive.
         #[serde(default, skip_serializing_if = "How::is_usual")]
         how: How,
+        /// The wordings of the rules in force when it was signed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<RuleRef>,
+        /// What its targets were at.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tips: Vec<Base>,
         /// Given by this profile instead of a person.
         by_profile: Option<Profile>,
     },
@@ -173,6 +185,9 @@ pub enum Event {
         feedback: Text,
         /// Paths that go back to where they were.
         dropped: Vec<TreePath>,
+        /// Nobody asked for it: rules about the result are not met.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        automatic: bool,
     },
     /// Back to strategize.
     Reverted {
@@ -201,6 +216,15 @@ pub enum Event {
         rule: RuleRef,
         /// Why.
         reason: Text,
+    },
+    /// A person said whether a rule that asks holds.
+    RuledOn {
+        /// Which wording of which rule.
+        rule: RuleRef,
+        /// What exactly they looked at.
+        subject: Digest,
+        /// What they said.
+        outcome: RuleOutcome,
     },
     /// The plan ended without landing.
     Cancelled {
@@ -292,6 +316,7 @@ impl Event {
             Self::Released { .. } => "released",
             Self::Reclaimed { .. } => "reclaimed",
             Self::Waived { .. } => "waived",
+            Self::RuledOn { .. } => "ruled_on",
             Self::Cancelled { .. } => "cancelled",
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::Start;
 use crate::event::{Created, Fate};
+use crate::judgement::Ruling;
 use crate::plan::{Approval, Done, Origin, Waiver};
 use crate::stage::{Category, ConstraintKind, Ending, Failure, Holder, Landing, Queued, Work};
 use crate::{Entrance, Epoch, Event, Phase, Plan, Recorded, Stage, Verb, Version};
@@ -105,7 +106,10 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
         result: created.result.clone(),
         approval: None,
         landed: Vec::new(),
+        unmet: Vec::new(),
+        fixes: 0,
         waivers: Vec::new(),
+        rulings: Vec::new(),
         done: BTreeMap::new(),
         created_at: recorded.at,
         updated_at: recorded.at,
@@ -125,8 +129,8 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
     let phase = plan.phase();
     match &recorded.event {
         Event::Created(_) => return None,
-        Event::GateHeld { .. } | Event::ChangesetSealed { .. } => {}
-        Event::DecisionsRecorded { decisions } => {
+        Event::ChangesetSealed { .. } => {}
+        Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } => {
             plan.decisions += u32::try_from(decisions.len()).ok()?;
         }
         Event::Claimed {
@@ -175,20 +179,29 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.enter_with(Start::Base);
             enter(&mut plan, Phase::Execute, queued);
         }
-        Event::ExecuteCompleted { epoch, result } => {
+        Event::ExecuteCompleted {
+            epoch,
+            result,
+            unmet,
+        } => {
             held_by(&plan, *epoch, Phase::Execute)?;
             plan.stage = Stage::Execute(Work::Complete);
             plan.result = Some(result.clone());
+            plan.unmet.clone_from(unmet);
             plan.approval = None;
         }
         Event::Approved {
             content,
             how,
+            rules,
+            tips,
             by_profile,
         } => {
             plan.approval = Some(Approval {
                 content: *content,
                 how: how.clone(),
+                rules: rules.clone(),
+                tips: tips.clone(),
                 by_profile: *by_profile,
                 by: recorded.by.clone(),
                 at,
@@ -314,16 +327,22 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.stage = errored(phase, failure);
         }
         Event::Revised {
-            to, epoch, dropped, ..
+            to,
+            epoch,
+            dropped,
+            automatic,
+            feedback: _,
         } => {
             if plan.is_prepared() || *epoch <= plan.epoch {
                 return None;
             }
             plan.epoch = *epoch;
             plan.approval = None;
+            plan.fixes = if *automatic { plan.fixes + 1 } else { 0 };
+            plan.unmet.clear();
             plan.asked = recorded.by.is_person();
             plan.entrance.dropped.clone_from(dropped);
-            plan.entrance.catch_up |= is_conflict(&plan.stage);
+            plan.entrance.catch_up |= is_about_the_merge(&plan.stage);
             enter(&mut plan, *to, queued);
         }
         Event::Reverted {
@@ -335,6 +354,8 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.epoch = *epoch;
             plan.approval = None;
             plan.result = None;
+            plan.unmet.clear();
+            plan.fixes = 0;
             plan.reversions += 1;
             plan.automatic_reversions += u32::from(*automatic);
             plan.asked = recorded.by.is_person();
@@ -360,6 +381,21 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 rule: rule.clone(),
                 by: recorded.by.clone(),
                 reason: reason.clone(),
+                at,
+            });
+        }
+        Event::RuledOn {
+            rule,
+            subject,
+            outcome,
+        } => {
+            let same = |ruling: &Ruling| ruling.rule == *rule && ruling.subject == *subject;
+            plan.rulings.retain(|ruling| !same(ruling));
+            plan.rulings.push(Ruling {
+                rule: rule.clone(),
+                subject: *subject,
+                outcome: outcome.clone(),
+                by: recorded.by.clone(),
                 at,
             });
         }
@@ -390,11 +426,17 @@ fn enter(plan: &mut Plan, phase: Phase, queued: Queued) {
     plan.stage = Stage::requeued(phase, queued, None);
 }
 
-fn is_conflict(stage: &Stage) -> bool {
-    matches!(
-        stage,
-        Stage::Apply(Landing::Constrained(constraint)) if constraint.kind == ConstraintKind::Conflict
-    )
+/// Was it fine by itself, and is not together with what its target has become?
+fn is_about_the_merge(stage: &Stage) -> bool {
+    match stage {
+        Stage::Apply(Landing::Constrained(constraint)) => match constraint.kind {
+            ConstraintKind::Conflict | ConstraintKind::Gate => true,
+            ConstraintKind::LocalEdits
+            | ConstraintKind::OperationInProgress
+            | ConstraintKind::ApprovalVoid => false,
+        },
+        Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => false,
+    }
 }
 
 fn held_by(plan: &Plan, epoch: Epoch, phase: Phase) -> Option<()> {
@@ -470,6 +512,7 @@ fn verb_of(event: &Event, held: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> 
         Event::Released { epoch } => (Verb::Release, Some(*epoch)),
         Event::Reclaimed { .. } => (Verb::Reclaim, None),
         Event::Waived { .. } => (Verb::Waive, None),
+        Event::RuledOn { .. } => (Verb::RuleOn, None),
         Event::Cancelled { .. } => (Verb::Cancel, None),
     };
     Some(told)

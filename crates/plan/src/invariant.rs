@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Name, PlanId, Timestamp};
+use crate::{Caller, Name, Plan, PlanId, Span, Timestamp};
 
 /// Where a rule holds. The order is the order of precedence: later is narrower.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -14,16 +14,41 @@ use crate::{Caller, Name, PlanId, Timestamp};
 pub enum Scope {
     /// Every plan.
     Global,
+    /// Plans that work on a project.
+    Project(Name),
+    /// Plans that work on a resource whose target commit has the rule in its `planwright.yaml`. It is read
+    /// there whenever it is judged, and not stored.
+    Repository(String),
     /// Plans of an action.
     Action(Name),
     /// One plan.
     Plan(PlanId),
 }
 
+impl Scope {
+    /// How narrow it is: a narrower rule replaces a wider one of its name. Two of one width hold together.
+    fn width(&self) -> u8 {
+        match self {
+            Self::Global => 0,
+            Self::Project(_) => 1,
+            Self::Repository(_) => 2,
+            Self::Action(_) => 3,
+            Self::Plan(_) => 4,
+        }
+    }
+
+    /// Is it narrower than another?
+    pub fn is_narrower_than(&self, other: &Self) -> bool {
+        self.width() > other.width()
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Global => f.write_str("global"),
+            Self::Project(name) => write!(f, "project:{}", name.full()),
+            Self::Repository(resource) => write!(f, "repository:{resource}"),
             Self::Action(name) => write!(f, "action:{}", name.full()),
             Self::Plan(id) => write!(f, "plan:{id}"),
         }
@@ -51,6 +76,14 @@ impl FromStr for Scope {
         if given == "global" {
             return Ok(Self::Global);
         }
+        if let Some(name) = given.strip_prefix("project:") {
+            return Ok(Self::Project(
+                name.parse().map_err(|error| format!("{error}"))?,
+            ));
+        }
+        if let Some(resource) = given.strip_prefix("repository:") {
+            return Ok(Self::Repository(resource.to_owned()));
+        }
         if let Some(name) = given.strip_prefix("action:") {
             return Ok(Self::Action(
                 name.parse().map_err(|error| format!("{error}"))?,
@@ -60,7 +93,7 @@ impl FromStr for Scope {
             return Ok(Self::Plan(id.parse().map_err(|error| format!("{error}"))?));
         }
         Err(format!(
-            "`{given}` is no scope: global, action:NAME or plan:ID"
+            "`{given}` is no scope: global, project:NAME, repository:NAME, action:NAME or plan:ID"
         ))
     }
 }
@@ -90,6 +123,14 @@ impl Gate {
             Self::Execute => "execute",
             Self::Result => "result",
             Self::Apply => "apply",
+        }
+    }
+
+    /// Is there a result to judge?
+    pub fn has_result(self) -> bool {
+        match self {
+            Self::Strategize | Self::Execute => false,
+            Self::Result | Self::Apply => true,
         }
     }
 
@@ -158,26 +199,69 @@ impl FromStr for RuleName {
     }
 }
 
-/// How a rule is checked. More kinds will join; judging them is the engine's business.
+/// How a rule is checked. Judging it is the engine's business.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// A CEL expression over plan, action and arguments that must be true.
+    /// A CEL expression over plan, action, arguments and what changed that must be true.
     Expr(String),
+    /// Every changed path matches one of these globs.
+    Allow(Vec<String>),
+    /// No changed path matches any of these globs.
+    Forbid(Vec<String>),
+    /// A command that must succeed in a clean checkout of the result.
+    Command {
+        /// As it would be typed.
+        command: String,
+        /// After this long it has failed.
+        #[serde(
+            default,
+            rename = "timeout_seconds",
+            with = "crate::time::in_seconds",
+            skip_serializing_if = "Option::is_none"
+        )]
+        timeout: Option<Span>,
+    },
+    /// Something that somebody has to look at: a person, or the actor that judges for the action.
+    Ask(String),
 }
 
 impl Check {
-    /// The check as a person wrote it.
-    pub fn source(&self) -> &str {
+    /// Its kind, as it is typed and shown.
+    pub fn kind(&self) -> &'static str {
         match self {
-            Self::Expr(source) => source,
+            Self::Expr(_) => "expr",
+            Self::Allow(_) => "allow",
+            Self::Forbid(_) => "forbid",
+            Self::Command { .. } => "command",
+            Self::Ask(_) => "ask",
         }
     }
 
-    /// The gates where this kind of check has a subject.
+    /// The check as a person wrote it.
+    pub fn source(&self) -> String {
+        match self {
+            Self::Expr(source) | Self::Ask(source) => source.clone(),
+            Self::Allow(globs) | Self::Forbid(globs) => globs.join(" "),
+            Self::Command { command, .. } => command.clone(),
+        }
+    }
+
+    /// The gates where this kind of check has a subject: before there is a result, nothing has changed.
+    pub fn gates(&self) -> &'static [Gate] {
+        match self {
+            Self::Expr(_) | Self::Ask(_) => &Gate::ALL,
+            Self::Allow(_) | Self::Forbid(_) | Self::Command { .. } => &[Gate::Result, Gate::Apply],
+        }
+    }
+
+    /// Where it is judged if nobody says. Whoever is asked is asked about the result.
     pub fn default_gates(&self) -> Vec<Gate> {
         match self {
             Self::Expr(_) => Gate::ALL.to_vec(),
+            Self::Allow(_) | Self::Forbid(_) | Self::Command { .. } | Self::Ask(_) => {
+                vec![Gate::Result, Gate::Apply]
+            }
         }
     }
 }
@@ -265,18 +349,35 @@ impl RuleBook {
     /// The rules in force, by name: a narrower rule replaces a wider one of the same name unless
     /// the wider is non-overridable; all others hold together.
     pub fn effective(&self) -> Vec<&Rule> {
-        let mut by_name: BTreeMap<&RuleName, &Rule> = BTreeMap::new();
         let mut rules: Vec<&Rule> = self.rules.iter().collect();
-        rules.sort_by(|one, other| one.scope.cmp(&other.scope));
-        for rule in rules {
-            match by_name.get(&rule.draft.name) {
-                Some(wider) if wider.draft.non_overridable => {}
-                Some(_) | None => {
-                    by_name.insert(&rule.draft.name, rule);
-                }
-            }
-        }
-        by_name.into_values().collect()
+        rules.sort_by(|one, other| {
+            (&one.draft.name, &one.scope).cmp(&(&other.draft.name, &other.scope))
+        });
+        let same = |one: &Rule, other: &Rule| one.draft.name == other.draft.name;
+        let overruled = |rule: &Rule| {
+            self.rules.iter().any(|wider| {
+                same(rule, wider)
+                    && wider.draft.non_overridable
+                    && rule.scope.is_narrower_than(&wider.scope)
+            })
+        };
+        let replaced = |rule: &Rule| {
+            !rule.draft.non_overridable
+                && self.rules.iter().any(|narrower| {
+                    same(rule, narrower)
+                        && narrower.scope.is_narrower_than(&rule.scope)
+                        && !overruled(narrower)
+                })
+        };
+        rules.retain(|rule| !overruled(rule) && !replaced(rule));
+        rules
+    }
+
+    /// These rules and others that are not stored.
+    #[must_use]
+    pub fn with(mut self, others: &[Rule]) -> Self {
+        self.rules.extend_from_slice(others);
+        self
     }
 
     /// The rules in force that are judged at one of these gates.
@@ -286,12 +387,24 @@ impl RuleBook {
     }
 }
 
-/// The scopes whose rules bear on a plan.
-pub fn scopes_of(plan: PlanId, action: Option<&Name>) -> Vec<Scope> {
+/// The stored scopes whose rules bear on a plan: all that never change about it.
+pub fn scopes_of<'a>(
+    plan: PlanId,
+    action: Option<&Name>,
+    projects: impl IntoIterator<Item = &'a Name>,
+) -> Vec<Scope> {
     let mut scopes = vec![Scope::Global];
+    scopes.extend(projects.into_iter().cloned().map(Scope::Project));
     scopes.extend(action.cloned().map(Scope::Action));
     scopes.push(Scope::Plan(plan));
     scopes
+}
+
+impl Plan {
+    /// The stored scopes whose rules bear on it.
+    pub fn scopes(&self) -> Vec<Scope> {
+        scopes_of(self.id, self.action.as_ref(), self.projects())
+    }
 }
 
 #[cfg(test)]
@@ -333,14 +446,44 @@ mod tests {
             .iter()
             .map(|rule| (rule.draft.name.as_str(), rule.draft.check.source()))
             .collect();
-        assert_eq!(shown, [("a", "narrowest"), ("b", "hard")]);
+        let expected = [("a", "narrowest"), ("b", "hard")];
+        assert_eq!(
+            shown,
+            expected.map(|(name, source)| (name, source.to_owned()))
+        );
         assert!(book.effective_at(&[Gate::Strategize]).is_empty());
+    }
+
+    #[test]
+    fn rules_of_two_projects_hold_together_and_a_repositorys_replaces_both() {
+        let project = |name: &str| Scope::Project(name.parse().unwrap());
+        let mut book = RuleBook {
+            revisions: BTreeMap::new(),
+            rules: vec![
+                rule(project("one"), "a", "one", false),
+                rule(project("two"), "a", "two", false),
+                rule(Scope::Global, "a", "wide", false),
+            ],
+        };
+        let shown = |book: &RuleBook| -> Vec<String> {
+            let effective = book.effective();
+            effective
+                .iter()
+                .map(|rule| rule.draft.check.source())
+                .collect()
+        };
+        assert_eq!(shown(&book), ["one", "two"]);
+        let of_repository = rule(Scope::Repository("site".into()), "a", "theirs", false);
+        book = book.with(std::slice::from_ref(&of_repository));
+        assert_eq!(shown(&book), ["theirs"]);
     }
 
     #[test]
     fn scopes_read_back_what_they_show() {
         for scope in [
             Scope::Global,
+            Scope::Project("x/y".parse().unwrap()),
+            Scope::Repository("site".into()),
             Scope::Action("x/y".parse().unwrap()),
             Scope::Plan(PlanId::from_parts(5, 6)),
         ] {

@@ -8,18 +8,31 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::invariant::{Gate, RuleRef, Scope};
-use crate::{PlanId, Timestamp, Version};
+use crate::invariant::{Gate, Rule, RuleRef, Scope};
+use crate::{Base, Caller, Digest, PlanId, Text, Timestamp, Version};
 
 /// What the rules said at a gate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// The version of the plan that was judged.
     pub version: Version,
     /// The revisions of the scopes whose rules judged it.
     pub revisions: BTreeMap<Scope, u64>,
+    /// What exactly was judged: what is to land, and on what.
+    pub subject: Digest,
+    /// The plan's targets as they were, with their own rules.
+    pub targets: Targets,
     /// One for each rule in force at the gate.
     pub verdicts: Vec<RuleVerdict>,
+}
+
+/// What a plan would land on, looked at by whoever can reach it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// The commit that each is at.
+    pub tips: Vec<Base>,
+    /// The rules in the `planwright.yaml` of those commits. They change only by landing there.
+    pub rules: Vec<Rule>,
 }
 
 /// What one rule said.
@@ -39,6 +52,28 @@ pub enum RuleOutcome {
     Held,
     /// No; this is the evidence.
     Failed(String),
+    /// That is not known yet.
+    Open(Waits),
+}
+
+/// What a verdict waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Waits {
+    /// A person has to look.
+    Person,
+    /// Its check has not been run on this result.
+    Check,
+}
+
+impl Waits {
+    /// In words, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "nobody has judged it yet",
+            Self::Check => "it has not been checked yet",
+        }
+    }
 }
 
 /// The latest judgement that blocked a plan, stored beside it.
@@ -52,6 +87,9 @@ pub struct Verdict {
     pub version: Version,
     /// The revisions of the rules that judged it; once they changed, judging again may help.
     pub revisions: BTreeMap<Scope, u64>,
+    /// The commits that the plan's targets were at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tips: Vec<Base>,
     /// The rules that failed, with their evidence.
     pub failed: Vec<FailedRule>,
     /// When.
@@ -69,17 +107,47 @@ pub struct FailedRule {
     pub evidence: String,
     /// Could it be waived?
     pub waivable: bool,
+    /// It did not fail: this is what its verdict waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
 }
 
-/// What one rule said about the result of execute; kept for apply.
+/// What one rule said about a result; kept, so that nobody has to ask it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The plan.
     pub plan: PlanId,
     /// Which entry into execute produced the result that was judged.
     pub entry: u32,
+    /// What exactly was judged. Of another subject it says nothing.
+    #[serde(default)]
+    pub subject: Option<Digest>,
     /// What the rule said.
     pub verdict: RuleVerdict,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A rule that a result does not meet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmet {
+    /// Which wording of which rule.
+    pub rule: RuleRef,
+    /// What was found.
+    pub evidence: Text,
+}
+
+/// What a person said of a rule that asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ruling {
+    /// Which wording of which rule.
+    pub rule: RuleRef,
+    /// What exactly they looked at.
+    pub subject: Digest,
+    /// What they said.
+    pub outcome: RuleOutcome,
+    /// Who.
+    pub by: Caller,
     /// When.
     pub at: Timestamp,
 }

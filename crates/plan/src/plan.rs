@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::argument::ArgumentValue;
 use crate::base::Start;
 use crate::invariant::RuleRef;
+use crate::judgement::{Ruling, Unmet};
 use crate::profile::Step;
 use crate::stage::{Landing, Queued, RefMove, ResultContent, Work};
 use crate::{
@@ -82,8 +83,17 @@ pub struct Plan {
     /// What was done to its targets, once it landed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub landed: Vec<RefMove>,
+    /// The rules about that result that it does not meet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet: Vec<Unmet>,
+    /// How often in a row it was sent back for such rules by itself, since a person last looked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fixes: u32,
     /// Rules set aside for this plan.
     pub waivers: Vec<Waiver>,
+    /// What people said of rules that ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rulings: Vec<Ruling>,
     /// When and by whom each verb was last carried out.
     pub done: BTreeMap<Verb, Done>,
     /// When it came to be.
@@ -145,6 +155,18 @@ impl Default for Limits {
     }
 }
 
+/// What is done about a result that does not meet its rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// It is sent back to whoever made it, with what was found.
+    Fix,
+    /// It is begun anew with another strategy.
+    Revert,
+}
+
+/// How often in a row a result is sent back by itself because rules are not met.
+pub const MAX_FIXES: u32 = 3;
+
 /// Automatic reversions per plan.
 pub const MAX_AUTOMATIC_REVERSIONS: u32 = 3;
 
@@ -168,6 +190,12 @@ pub struct Approval {
     /// How it shall arrive.
     #[serde(default, skip_serializing_if = "How::is_usual")]
     pub how: How,
+    /// The wordings of the rules in force when it was signed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleRef>,
+    /// What its targets were at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tips: Vec<Base>,
     /// On whose word.
     pub by: Caller,
     /// Given by this profile instead of a person.
@@ -283,7 +311,7 @@ impl Plan {
                 Work::Processing(_) | Work::Cancelled(_) => false,
             },
             Stage::Execute(work) => match work {
-                Work::Complete => !self.lands_unasked(),
+                Work::Complete => self.remedy().is_none() && !self.lands_unasked(),
                 Work::AwaitingInput(_) | Work::Errored(_) => true,
                 Work::Queued(_) | Work::Processing(_) | Work::Cancelled(_) => false,
             },
@@ -328,6 +356,45 @@ impl Plan {
         base.map(|base| base.commit.as_str())
     }
 
+    /// Why its signature no longer counts under these rules, if it does not.
+    pub fn void_because(&self, rules: &[RuleRef]) -> Option<String> {
+        let approval = self.approval.as_ref()?;
+        if self.valid_approval().is_none() {
+            return Some("the result has changed since it was signed".to_owned());
+        }
+        let added = rules.iter().find(|rule| !approval.rules.contains(rule));
+        let gone = approval.rules.iter().find(|rule| !rules.contains(rule));
+        match (added, gone) {
+            (Some(rule), _) => Some(format!("rule {rule} was added or reworded since")),
+            (None, Some(rule)) => Some(format!("rule {rule} was removed since")),
+            (None, None) => None,
+        }
+    }
+
+    /// The rules about its result that are not met and that nobody set aside.
+    pub fn unmet(&self) -> impl Iterator<Item = &Unmet> {
+        self.unmet.iter().filter(|unmet| {
+            let mut waived = self.waivers.iter();
+            !waived.any(|waiver| waiver.rule == unmet.rule)
+        })
+    }
+
+    /// What the engine does by itself about a result that does not meet its rules.
+    pub fn remedy(&self) -> Option<Remedy> {
+        let Stage::Execute(Work::Complete) = self.stage else {
+            return None;
+        };
+        self.unmet().next()?;
+        let fixes = self.goes(Step::Revise) && self.fixes < MAX_FIXES;
+        let reverts =
+            self.goes(Step::Revert) && self.automatic_reversions < MAX_AUTOMATIC_REVERSIONS;
+        match (fixes, reverts) {
+            (true, _) => Some(Remedy::Fix),
+            (false, true) => Some(Remedy::Revert),
+            (false, false) => None,
+        }
+    }
+
     /// The signature, if it is on the result as it stands.
     pub fn valid_approval(&self) -> Option<&Approval> {
         let result = self.result.as_ref()?;
@@ -335,4 +402,9 @@ impl Plan {
             .as_ref()
             .filter(|approval| approval.content == result.digest(&approval.how))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -132,6 +132,33 @@ pub enum Refusal {
     /// The result is not signed.
     #[error("the result is not approved")]
     NeedsApproval,
+    /// The result was signed, but not as it would land now.
+    #[error("the approval is void: {0}")]
+    ApprovalVoid(String),
+    /// Rules of a repository are in its `planwright.yaml`.
+    #[error("rules of a repository are in its planwright.yaml, and nowhere else")]
+    RuleOfRepository,
+    /// Before there is a result there is nothing such a rule could judge.
+    #[error("rule {rule} judges by `{kind}`, and at the {gate} gate there is no result yet")]
+    NothingToJudge {
+        /// Which rule.
+        rule: RuleName,
+        /// Of which kind.
+        kind: &'static str,
+        /// Where.
+        gate: Gate,
+    },
+    /// A rule that judges by itself.
+    #[error("rule {rule} is a rule by `{kind}`: it judges by itself, and nobody is asked")]
+    NotAsking {
+        /// Which.
+        rule: RuleRef,
+        /// Of which kind.
+        kind: &'static str,
+    },
+    /// Nobody but a person sends work back that meets its rules, or that was sent back often enough.
+    #[error("the result is not sent back by itself: no rule says so, or it was often enough")]
+    NothingToFix,
     /// Only these answers make sense here.
     #[error("the change landed and was removed again: answer `landed`, `again` or `drop`")]
     NeedsFate,

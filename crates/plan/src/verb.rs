@@ -104,6 +104,10 @@ verbs! {
     Revert = "revert",
     /// Set a rule aside for this plan.
     Waive = "waive",
+    /// Say whether a rule that asks holds.
+    RuleOn = "rule-on",
+    /// Keep what checks said of a subject.
+    KeepEvidence = "keep-evidence",
     /// End the plan without landing.
     Cancel = "cancel",
     /// Make a plan that takes a landed one back.

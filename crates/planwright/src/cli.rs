@@ -74,13 +74,15 @@ impl App {
             return Ok(lifecycle);
         }
         let hands = crate::host::hands(&self.settings.home)?;
-        let lifecycle = open(&self.settings.store()?)?.with_hands(hands);
+        let lifecycle = open(&self.settings.store()?)?
+            .with_hands(hands)
+            .with_inspectors(crate::crew::inspectors(self)?);
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 
     /// A call on the word of the person at the command line.
     pub fn call(&self) -> Call {
-        Call::by(home::person())
+        Call::by(home::caller())
     }
 
     /// The plan a handle names; `@` is the newest of the project one is in.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use actors::{Ambient, installed, preset, presets};
-use lifecycle::Crew;
+use lifecycle::{Crew, Inspectors};
 use plan::{ActorDefinition, Actors, Name};
 use sandbox::Supervisor;
 
@@ -20,15 +20,34 @@ pub const SUPERVISE: &str = "supervise";
 
 /// Everybody that a plan's definitions describe.
 pub fn crew(app: &App) -> Result<Crew, CommandError> {
+    let (ambient, supervisor) = (ambient(app), supervisor()?);
+    Ok(Crew::default().hiring(move |definition| actors::actor(definition, &ambient, &supervisor)))
+}
+
+/// Whoever runs the commands of rules and reads the rules of repositories.
+pub fn inspectors(app: &App) -> Result<Inspectors, CommandError> {
+    let (ambient, supervisor) = (ambient(app), supervisor()?);
+    let hire = move |definition: &ActorDefinition| actors::actor(definition, &ambient, &supervisor);
+    let read_rules = |text: &str| {
+        let file = yaml::repository(text, "planwright.yaml");
+        let file = file.map_err(|problem| problem.to_string())?;
+        Ok(file.invariants)
+    };
+    Ok(Inspectors::new(hire, read_rules))
+}
+
+/// This program, started anew to see to it that nothing of what it starts stays behind.
+fn supervisor() -> Result<Supervisor, CommandError> {
     let program = std::env::current_exe().map_err(|error| {
         CommandError::new(
             Exit::Error,
             format!("This program cannot find itself to start actors: {error}"),
         )
     })?;
-    let supervisor = Supervisor::new(vec![OsString::from(program), SUPERVISE.into()]);
-    let ambient = ambient(app);
-    Ok(Crew::default().hiring(move |definition| actors::actor(definition, &ambient, &supervisor)))
+    Ok(Supervisor::new(vec![
+        OsString::from(program),
+        SUPERVISE.into(),
+    ]))
 }
 
 /// What surrounds actors that are started from here.

@@ -3,6 +3,7 @@
 
 use lifecycle::{Error, HandleError};
 use plan::invariant::{RuleName, Scope};
+use plan::judgement::Waits;
 use plan::{ReconciliationBlocked, Refusal, Verb};
 use sandbox::SandboxError;
 use store::StoreError;
@@ -78,10 +79,11 @@ impl From<Error> for CommandError {
                     .hint(format!("In the repository: git branch -D {branch}"))
             }
             Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
-                .kind("bad_expression")
-                .hint(
-                    "Expressions are CEL over plan, action and arguments, as in: plan.attempt <= 3",
-                ),
+                .kind("bad_rule")
+                .hint("How rules are written: docs/invariants.md"),
+            Error::Rules(why) => Self::new(Exit::Error, why)
+                .kind("bad_rules")
+                .hint("Mend the file on the branch that plans land on; until then nothing lands."),
             Error::Store(error) => error.into(),
             Error::Unknown(_) => Self::new(Exit::Unknown, sentence(&error.to_string()))
                 .kind("unknown_outcome")
@@ -271,6 +273,7 @@ pub fn command_for(verb: Verb, id: &str) -> String {
             format!("planwright plumbing {verb} {id} --epoch E --path PATH --operation modify")
         }
         Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
+        Verb::RuleOn => format!("planwright approve {id} --rule NAME"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
         Verb::Undo => format!("planwright undo {id}"),
         Verb::Use | Verb::RecordBases | Verb::ExpireQuestion => format!("planwright status {id}"),
@@ -278,6 +281,7 @@ pub fn command_for(verb: Verb, id: &str) -> String {
         | Verb::ArchiveAction
         | Verb::AddRule
         | Verb::RemoveRule
+        | Verb::KeepEvidence
         | Verb::CreateProject
         | Verb::LinkResource
         | Verb::UnlinkResource
@@ -295,10 +299,15 @@ fn blocked_by(blocked: &ReconciliationBlocked) -> CommandError {
         message.push_str(&format!(
             "\n  {}: {}\n    {}",
             failed.rule,
-            failed.evidence,
+            ui::clean(&failed.evidence),
             ui::clean(&failed.check)
         ));
-        if failed.waivable {
+        if failed.waits == Some(Waits::Person) {
+            hints.push(format!(
+                "planwright approve {} --rule {}  (or with --reject \"TEXT\")",
+                blocked.plan, failed.rule.name
+            ));
+        } else if failed.waivable {
             hints.push(format!(
                 "planwright waive {} {} --reason \"TEXT\"",
                 blocked.plan, failed.rule.name
@@ -317,8 +326,15 @@ fn blocked_by(blocked: &ReconciliationBlocked) -> CommandError {
         "gate": blocked.gate,
         "failed": blocked.failed,
     });
+    let waits_only = blocked
+        .failed
+        .iter()
+        .all(|one| one.waits == Some(Waits::Person));
     CommandError {
-        exit: Exit::Blocked,
+        exit: match waits_only {
+            true => Exit::NeedsPerson,
+            false => Exit::Blocked,
+        },
         message,
         hints,
         data,
@@ -373,6 +389,17 @@ fn refused(refusal: &Refusal) -> CommandError {
         }
         Refusal::QuestionOpen => new(Exit::Conflict, "question_open"),
         Refusal::NeedsPerson { .. } => new(Exit::NeedsPerson, "needs_person"),
+        Refusal::ApprovalVoid(_) => {
+            new(Exit::NeedsPerson, "approval_void").hint("Look again, and sign: planwright apply ID")
+        }
+        Refusal::RuleOfRepository => new(Exit::Usage, "rule_of_repository"),
+        Refusal::NothingToJudge { .. } => {
+            new(Exit::Usage, "nothing_to_judge").hint("Judge it --at result or --at apply.")
+        }
+        Refusal::NotAsking { .. } => new(Exit::Usage, "not_asking")
+            .hint("To land although it fails: planwright waive ID NAME --reason \"TEXT\""),
+        Refusal::NothingToFix => new(Exit::NeedsPerson, "nothing_to_fix")
+            .hint("planwright revise ID \"TEXT\""),
         Refusal::NeedsApproval => new(Exit::NeedsPerson, "needs_approval").hint("planwright approve ID"),
         Refusal::NeedsFate => new(Exit::Usage, "needs_fate"),
         Refusal::PointOfNoReturn { .. } => new(Exit::Conflict, "point_of_no_return"),
@@ -448,6 +475,9 @@ fn refused(refusal: &Refusal) -> CommandError {
 fn removal(scope: &Scope, name: &RuleName) -> String {
     let scope = match scope {
         Scope::Global => String::new(),
+        Scope::Project(project) => format!(" --project {project}"),
+        // It is nobody's to remove but by landing on the target.
+        Scope::Repository(_) => return "Change planwright.yaml on the target branch.".to_owned(),
         Scope::Action(action) => format!(" --action {action}"),
         Scope::Plan(plan) => format!(" --plan {plan}"),
     };

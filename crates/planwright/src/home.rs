@@ -7,6 +7,7 @@ use plan::Caller;
 
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::settings;
 
 /// The home when nothing else says so: the data directory of the platform.
 pub fn default_home() -> Result<PathBuf, CommandError> {
@@ -25,6 +26,25 @@ pub fn person() -> Caller {
     let uid = rustix::process::getuid().as_raw();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     Caller::Person(user_name(&passwd, uid).unwrap_or_else(|| format!("uid-{uid}")))
+}
+
+/// On whose word the command is carried out: the person's, unless it is an actor that calls, which may do
+/// only what a worker may. A confined one cannot even reach the store; to one that is not, this is a
+/// courtesy and no wall.
+pub fn caller() -> Caller {
+    match settings::inside_a_run() {
+        true => Caller::Worker("an actor that calls planwright itself".to_owned()),
+        false => person(),
+    }
+}
+
+/// Only for people.
+pub fn require_a_person(what: &str) -> Result<(), CommandError> {
+    if !settings::inside_a_run() {
+        return Ok(());
+    }
+    let message = format!("An actor cannot {what}: that is for people.");
+    Err(CommandError::new(Exit::NeedsPerson, message))
 }
 
 /// Shortens a path for people.

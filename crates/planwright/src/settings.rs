@@ -252,6 +252,15 @@ pub fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os().collect()
 }
 
+/// Was this program started by an actor? Those are told so by a variable.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+pub fn inside_a_run() -> bool {
+    std::env::var_os("PLANWRIGHT_ACTOR").is_some()
+}
+
 /// The person's editor, if they said which.
 #[expect(
     clippy::disallowed_methods,

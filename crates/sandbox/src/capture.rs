@@ -217,12 +217,7 @@ pub(crate) fn changes(
     Ok(lines
         .into_iter()
         .map(|line| Change {
-            operation: match line.status {
-                b'A' => Operation::Create,
-                b'D' => Operation::Delete,
-                b'R' => Operation::Rename,
-                _ => Operation::Modify,
-            },
+            operation: compare::operation(line.status),
             path: line.path,
             from: line.from,
             before: line.before.map(|blob| blob.id),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use plan::changeset::TreePath;
+use plan::changeset::{Operation, TreePath};
 
 use crate::git::{self, Git};
 use crate::{ObjectId, SandboxError, files};
@@ -116,6 +116,16 @@ pub(crate) fn raw(
         });
     }
     Ok(lines)
+}
+
+/// What git's letter for a change means.
+pub(crate) fn operation(status: u8) -> Operation {
+    match status {
+        b'A' => Operation::Create,
+        b'D' => Operation::Delete,
+        b'R' => Operation::Rename,
+        _ => Operation::Modify,
+    }
 }
 
 fn blob(mode: &str, id: &str) -> Result<Option<Blob>, SandboxError> {

@@ -33,6 +33,7 @@ mod runs;
 mod set_up;
 mod snapshot;
 mod supervise;
+mod trial;
 mod vault;
 
 pub mod land;
@@ -55,3 +56,4 @@ pub use supervise::{
     Confinement, Ending, Errand, Isolated, Reach, RunEnded, Running, Stopper, Supervisor, offered,
     supervise,
 };
+pub use trial::{Seen, Trial};

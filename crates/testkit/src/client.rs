@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use lifecycle::reads_for;
+use lifecycle::{Subject, reads_for};
 use plan::action::ActionDefinition;
 use plan::command::NewPlan;
 use plan::invariant::{Gate, RuleDraft, Scope};
-use plan::judgement::{Judgement, RuleOutcome, RuleVerdict};
+use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets};
 use plan::{
     Caller, Command, Digest, Epoch, Facts, Name, Outcome, Phase, Plan, PlanId, Request, Span,
     Timestamp,
@@ -124,7 +124,7 @@ impl Client {
 
     /// What is handed to the store for a command.
     pub fn submission(&self, plan: Option<PlanId>, command: Command) -> Submission {
-        let reads = reads_for(&command, plan, self.action_of(plan, &command).as_ref());
+        let reads = reads_for(&command, &self.subject_of(plan, &command));
         let request = Request {
             command,
             plan,
@@ -147,16 +147,19 @@ impl Client {
         }
     }
 
-    /// The action of the plan a command is about; frozen, so it may be looked up before.
-    fn action_of(&self, plan: Option<PlanId>, command: &Command) -> Option<Name> {
+    /// What a command is about; frozen, so it may be looked up before.
+    fn subject_of(&self, plan: Option<PlanId>, command: &Command) -> Subject {
         let ruled = match command {
             Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => match scope {
                 Scope::Plan(plan) => Some(*plan),
-                Scope::Global | Scope::Action(_) => None,
+                Scope::Global | Scope::Project(_) | Scope::Repository(_) | Scope::Action(_) => None,
             },
             _ => None,
         };
-        self.store.plan(plan.or(ruled)?).unwrap()?.plan.action
+        let plan = plan.or(ruled);
+        let stored = plan.and_then(|id| self.store.plan(id).unwrap());
+        let subject = stored.map(|row| Subject::of(&row.plan)).unwrap_or_default();
+        Subject { plan, ..subject }
     }
 
     /// What the rules say of a plan as it is stored: a check that reads `true` holds, every other
@@ -165,7 +168,7 @@ impl Client {
         let snapshot = self.store.snapshot(plan).unwrap().unwrap();
         let verdict = |rule: &plan::invariant::Rule| RuleVerdict {
             rule: rule.reference(),
-            outcome: match rule.draft.check.source() {
+            outcome: match rule.draft.check.source().as_str() {
                 "true" => RuleOutcome::Held,
                 other => RuleOutcome::Failed(format!("`{other}` is not true")),
             },
@@ -179,6 +182,7 @@ impl Client {
                 .into_iter()
                 .map(verdict)
                 .collect(),
+            ..Judgement::default()
         }
     }
 
@@ -294,6 +298,7 @@ impl Client {
             plan,
             Command::Approve {
                 how: plan::How::default(),
+                targets: Targets::default(),
             },
         );
         let judgement = self.judge(plan, Gate::Apply);

@@ -5,6 +5,7 @@ use plan::argument::{ArgumentSpec, ArgumentType};
 use plan::changeset::{Entry, Operation, TreePath};
 use plan::command::NewPlan;
 use plan::invariant::{Check, Gate, RuleDraft};
+use plan::judgement::Targets;
 use plan::plan::Limits;
 use plan::project::{Place, Resource};
 use plan::stage::{RefMove, ResultContent, ResultTree};
@@ -163,5 +164,6 @@ pub fn modified(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> Entry {
 pub fn approve() -> Command {
     Command::Approve {
         how: How::default(),
+        targets: Targets::default(),
     }
 }

@@ -100,7 +100,10 @@ fn may_follow(before: Option<&Standing>, event: &Event) -> bool {
     match event {
         Event::Created(_) => false,
         // Told along with a transition, in the same commit.
-        Event::GateHeld { .. } | Event::DecisionsRecorded { .. } | Event::Waived { .. } => true,
+        Event::GateHeld { .. }
+        | Event::DecisionsRecorded { .. }
+        | Event::Waived { .. }
+        | Event::RuledOn { .. } => true,
         Event::Claimed {
             phase: claimed,
             epoch,

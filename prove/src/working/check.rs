@@ -199,7 +199,7 @@ impl Life<'_> {
                 {
                     violations.push(format!("{id}: a strategy was taken that must not be"));
                 }
-                Event::ExecuteCompleted { epoch, result } => {
+                Event::ExecuteCompleted { epoch, result, .. } => {
                     if holder != Some(epoch.0) || !complete.insert(Phase::Execute) {
                         violations.push(format!("{id}: a result was taken that must not be"));
                     }

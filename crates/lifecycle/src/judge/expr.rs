@@ -1,7 +1,7 @@
-//! Rules of kind `expr`: a CEL expression over `plan`, `action` and `arguments` that must be true.
+//! Rules of kind `expr`: a CEL expression over the plan and what it changed that must be true.
 //!
-//! CEL always ends, but not always soon. So the source is short, loops nest at most twice over
-//! lists that are themselves bounded, and judging has a deadline after which the rule fails.
+//! CEL always ends, but not always soon. So the source is short, loops nest at most twice, what changed is
+//! gone through in no loop within another, and judging has a deadline after which the rule fails.
 //!
 //! Its parser goes as deep as the brackets do, up to a limit of its own that the stack of an
 //! ordinary thread does not reach to; and a stack that overflows ends the process. So whatever
@@ -18,6 +18,7 @@ use plan::judgement::RuleOutcome;
 use plan::{Action, Plan};
 use store::Snapshot;
 
+use super::matter::{Change, Changes};
 use crate::ExprProblem;
 
 /// Longest source.
@@ -28,11 +29,59 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 const MAX_LOOPS: u32 = 2;
 /// After this long the rule has failed.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// The names an expression can use.
-const VARIABLES: [&str; 3] = ["plan", "action", "arguments"];
+/// The names an expression can use, and what is in them.
+const VARIABLES: [(&str, Shape); 8] = [
+    ("plan", Shape::Fields(PLAN)),
+    ("action", Shape::Fields(ACTION)),
+    ("arguments", Shape::Any),
+    ("phase", Shape::Any),
+    ("attempt", Shape::Any),
+    ("changes", Shape::Changes),
+    ("totals", Shape::Fields(TOTALS)),
+    ("target", Shape::Fields(TARGET)),
+];
+const PLAN: &[&str] = &[
+    "id",
+    "goal",
+    "action",
+    "phase",
+    "state",
+    "attempt",
+    "version",
+    "reversions",
+    "profile",
+    "read_only",
+    "strategy_actor",
+    "execution_actor",
+];
+const ACTION: &[&str] = &["name", "description", "read_only", "reusable"];
+const TOTALS: &[&str] = &["files", "insertions", "deletions", "lines", "size"];
+const TARGET: &[&str] = &["resource", "branch"];
+const CHANGE: &[&str] = &[
+    "resource",
+    "path",
+    "from",
+    "operation",
+    "insertions",
+    "deletions",
+    "size",
+    "binary",
+    "mode",
+];
+
+/// What is known of a name before anything is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// It has these fields, and no others.
+    Fields(&'static [&'static str]),
+    /// It is what changed.
+    Changes,
+    /// Nothing.
+    Any,
+}
 
 /// Can this source be judged? Found out when a rule is added, not when it first matters.
-pub fn check(source: &str) -> Result<(), ExprProblem> {
+pub(super) fn check(source: &str) -> Result<(), ExprProblem> {
     std::thread::scope(|scope| {
         let checking = thread().spawn_scoped(scope, || check_here(source));
         let checked = checking.map(std::thread::ScopedJoinHandle::join);
@@ -54,21 +103,16 @@ fn thread() -> std::thread::Builder {
 fn check_here(source: &str) -> Result<(), ExprProblem> {
     let program = compile(source)?;
     let mut walk = Walk {
-        bound: VARIABLES.map(str::to_owned).to_vec(),
+        bound: VARIABLES
+            .map(|(name, shape)| (name.to_owned(), shape))
+            .to_vec(),
         deepest: 0,
         depth: 0,
-        unknown: None,
-        unknown_function: None,
+        problem: None,
     };
     walk.visit(program.expression());
-    if let Some(unknown) = walk.unknown {
-        return Err(ExprProblem(format!(
-            "`{unknown}` is unknown; use {}",
-            VARIABLES.join(", ")
-        )));
-    }
-    if let Some(function) = walk.unknown_function {
-        return Err(ExprProblem(format!("there is no function `{function}`")));
+    if let Some(problem) = walk.problem {
+        return Err(ExprProblem(problem));
     }
     if walk.deepest > MAX_LOOPS {
         return Err(ExprProblem(format!(
@@ -76,39 +120,98 @@ fn check_here(source: &str) -> Result<(), ExprProblem> {
             walk.deepest
         )));
     }
-    Ok(())
+    check_kind(&program)
 }
 
-/// What the expression says about a plan.
-pub(super) fn judge(source: &str, snapshot: &Snapshot) -> RuleOutcome {
-    let variables = variables(&snapshot.row.plan, snapshot.action.as_ref());
-    let source = source.to_owned();
-    let (answer, answered) = mpsc::channel();
-    let judging = thread().spawn(move || {
-        // Nobody may be listening any more; that is the deadline's doing.
-        let _ = answer.send(evaluate(&source, variables));
-    });
-    let failed = |why: String| RuleOutcome::Failed(why);
-    match judging {
-        Err(error) => failed(format!("it could not be judged: {error}")),
-        Ok(_) => match answered.recv_timeout(DEADLINE) {
-            Ok(outcome) => outcome,
-            Err(_) => failed(format!(
-                "judging it took longer than {} seconds",
-                DEADLINE.as_secs()
-            )),
-        },
+/// Is it about numbers where it speaks of numbers, and true or false in the end? Tried on an example, which
+/// arguments that are not there do not spoil.
+fn check_kind(program: &Program) -> Result<(), ExprProblem> {
+    let mut context = Context::default();
+    for (name, value) in example() {
+        context.add_variable_from_value(name, value);
+    }
+    match program.execute(&context) {
+        Ok(Value::Bool(_)) => Ok(()),
+        Ok(other) => Err(ExprProblem(format!(
+            "it is {}, not true or false",
+            kind_of(&other)
+        ))),
+        Err(
+            error @ (ExecutionError::UnsupportedBinaryOperator(..)
+            | ExecutionError::UnsupportedTargetType { .. }
+            | ExecutionError::NoSuchOverload(_)),
+        ) => Err(ExprProblem(format!("it does not fit together: {error}"))),
+        Err(_) => Ok(()),
     }
 }
 
-fn evaluate(source: &str, variables: HashMap<&'static str, Value>) -> RuleOutcome {
+/// Could it depend on what changed?
+pub(super) fn is_about_changes(source: &str) -> bool {
+    let mut words = source.split(|char: char| !char.is_alphanumeric() && char != '_');
+    words.any(|word| matches!(word, "changes" | "totals"))
+}
+
+/// What each of these expressions says about a plan and its changes, in their order.
+pub(super) fn judge_all(
+    sources: Vec<&str>,
+    snapshot: &Snapshot,
+    changes: &Changes,
+) -> std::vec::IntoIter<RuleOutcome> {
+    let mut outcomes = Vec::new();
+    let facts = match sources.is_empty() {
+        true => return outcomes.into_iter(),
+        false => variables(&snapshot.row.plan, snapshot.action.as_ref(), changes),
+    };
+    while outcomes.len() < sources.len() {
+        let rest = sources[outcomes.len()..].iter();
+        let rest = rest.map(ToString::to_string).collect();
+        outcomes.extend(judge_some(rest, facts.clone()));
+    }
+    outcomes.into_iter()
+}
+
+/// The same of as many of them as can be judged before one takes too long, that one included.
+fn judge_some(sources: Vec<String>, facts: HashMap<&'static str, Value>) -> Vec<RuleOutcome> {
+    let wanted = sources.len();
+    let (answer, answered) = mpsc::channel();
+    let judging = thread().spawn(move || {
+        for source in sources {
+            if answer.send(evaluate(&source, &facts)).is_err() {
+                // Nobody listens any more; that is the deadline's doing.
+                return;
+            }
+        }
+    });
+    if let Err(error) = judging {
+        return vec![RuleOutcome::Failed(format!("it could not be judged: {error}")); wanted];
+    }
+    let mut outcomes = Vec::new();
+    while outcomes.len() < wanted {
+        let outcome = answered.recv_timeout(DEADLINE);
+        let failed = match outcome {
+            Ok(outcome) => {
+                outcomes.push(outcome);
+                continue;
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                format!("judging it took longer than {} seconds", DEADLINE.as_secs())
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => "judging it was given up".to_owned(),
+        };
+        outcomes.push(RuleOutcome::Failed(failed));
+        break;
+    }
+    outcomes
+}
+
+fn evaluate(source: &str, variables: &HashMap<&'static str, Value>) -> RuleOutcome {
     let program = match compile(source) {
         Ok(program) => program,
         Err(problem) => return RuleOutcome::Failed(problem.to_string()),
     };
     let mut context = Context::default();
     for (name, value) in variables {
-        context.add_variable_from_value(name, value);
+        context.add_variable_from_value(*name, value.clone());
     }
     match program.execute(&context) {
         Ok(Value::Bool(true)) => RuleOutcome::Held,
@@ -143,8 +246,11 @@ fn unreadable(errors: &ParseErrors) -> ExprProblem {
     ExprProblem(format!("it cannot be read: {said}"))
 }
 
-fn variables(plan: &Plan, action: Option<&Action>) -> HashMap<&'static str, Value> {
-    let text = |text: &str| Value::from(text.to_owned());
+fn variables(
+    plan: &Plan,
+    action: Option<&Action>,
+    changes: &Changes,
+) -> HashMap<&'static str, Value> {
     let number = |number: u32| Value::Int(i64::from(number));
     let plan_fields = HashMap::from([
         ("id", text(&plan.id.to_string())),
@@ -186,11 +292,87 @@ fn variables(plan: &Plan, action: Option<&Action>) -> HashMap<&'static str, Valu
         .iter()
         .map(|(name, value)| (name.clone(), argument(value)))
         .collect();
+    let resource = plan.resources.first();
+    let target = resource.and_then(|resource| resource.target.as_deref());
+    let branch = target.map(|target| target.strip_prefix("refs/heads/").unwrap_or(target));
+    let target = HashMap::from([
+        ("resource", text(resource.map_or("", |one| &one.name))),
+        ("branch", text(branch.unwrap_or_default())),
+    ]);
+    let totals = totals(changes);
     HashMap::from([
         ("plan", Value::from(plan_fields)),
         ("action", Value::from(action_fields)),
         ("arguments", Value::from(arguments)),
+        ("phase", text(plan.phase().as_str())),
+        ("attempt", number(plan.attempt)),
+        ("target", Value::from(target)),
+        ("totals", totals),
+        (
+            "changes",
+            Value::from(changes.0.iter().map(change).collect::<Vec<_>>()),
+        ),
     ])
+}
+
+fn text(text: &str) -> Value {
+    Value::from(text.to_owned())
+}
+
+fn count(number: u64) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn totals(changes: &Changes) -> Value {
+    let sum = |of: fn(&Change) -> u64| changes.0.iter().map(of).sum::<u64>();
+    Value::from(HashMap::from([
+        ("files", count(changes.0.len() as u64)),
+        ("insertions", count(sum(|one| one.insertions))),
+        ("deletions", count(sum(|one| one.deletions))),
+        ("lines", count(sum(|one| one.insertions + one.deletions))),
+        ("size", count(sum(|one| one.size))),
+    ]))
+}
+
+fn change(change: &Change) -> Value {
+    let from = change.from.as_ref().map(ToString::to_string);
+    Value::from(HashMap::from([
+        ("resource", text(&change.resource)),
+        ("path", text(&change.path.to_string())),
+        ("from", text(&from.unwrap_or_default())),
+        ("operation", text(change.operation.as_str())),
+        ("insertions", count(change.insertions)),
+        ("deletions", count(change.deletions)),
+        ("size", count(change.size)),
+        ("binary", Value::Bool(change.binary)),
+        ("mode", text(&change.mode)),
+    ]))
+}
+
+/// What an expression is tried on before it is a rule.
+fn example() -> HashMap<&'static str, Value> {
+    let fields = |names: &[&'static str]| -> HashMap<&'static str, Value> {
+        let value = |name: &str| match name {
+            "attempt" | "version" | "reversions" | "files" | "insertions" | "deletions"
+            | "lines" | "size" => Value::Int(1),
+            "read_only" | "reusable" | "binary" => Value::Bool(false),
+            _ => text("example"),
+        };
+        names.iter().map(|name| (*name, value(name))).collect()
+    };
+    VARIABLES
+        .into_iter()
+        .map(|(name, shape)| {
+            let value = match (name, shape) {
+                (_, Shape::Fields(names)) => Value::from(fields(names)),
+                (_, Shape::Changes) => Value::from(vec![Value::from(fields(CHANGE))]),
+                ("attempt", _) => Value::Int(1),
+                ("arguments", _) => Value::from(HashMap::<String, Value>::new()),
+                _ => text("execute"),
+            };
+            (name, value)
+        })
+        .collect()
 }
 
 fn argument(value: &ArgumentValue) -> Value {
@@ -225,26 +407,39 @@ fn kind_of(value: &Value) -> String {
 /// Looks for unknown names and deep loops.
 struct Walk {
     /// Names that mean something here; loops add theirs.
-    bound: Vec<String>,
+    bound: Vec<(String, Shape)>,
     depth: u32,
     deepest: u32,
-    unknown: Option<String>,
-    unknown_function: Option<String>,
+    /// The first thing that is wrong.
+    problem: Option<String>,
 }
 
 impl Walk {
+    fn wrong(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+
+    fn shape_of(&self, node: &IdedExpr) -> Shape {
+        let Expr::Ident(name) = &node.expr else {
+            return Shape::Any;
+        };
+        let mut bound = self.bound.iter().rev();
+        let found = bound.find(|(known, _)| known == name);
+        found.map_or(Shape::Any, |(_, shape)| *shape)
+    }
+
     fn visit(&mut self, node: &IdedExpr) {
         match &node.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => {
-                if !self.bound.contains(name) {
-                    self.unknown.get_or_insert_with(|| name.clone());
+                if !self.bound.iter().any(|(known, _)| known == name) {
+                    let known = VARIABLES.map(|(name, _)| name).join(", ");
+                    self.wrong(format!("`{name}` is unknown; use {known}"));
                 }
             }
             Expr::Call(call) => {
                 if !is_known_function(&call.func_name) {
-                    self.unknown_function
-                        .get_or_insert_with(|| call.func_name.clone());
+                    self.wrong(format!("there is no function `{}`", call.func_name));
                 }
                 call.target.iter().for_each(|target| self.visit(target));
                 call.args.iter().for_each(|argument| self.visit(argument));
@@ -258,14 +453,40 @@ impl Walk {
                 .entries
                 .iter()
                 .for_each(|entry| self.visit_entry(&entry.expr)),
-            Expr::Select(select) => self.visit(&select.operand),
+            Expr::Select(select) => {
+                self.visit(&select.operand);
+                let fields = match self.shape_of(&select.operand) {
+                    Shape::Fields(fields) => fields,
+                    Shape::Changes => &[],
+                    Shape::Any => return,
+                };
+                if !fields.contains(&select.field.as_str()) {
+                    let has = match fields {
+                        [] => "a list; go through it as in changes.all(c, …)".to_owned(),
+                        fields => format!("there is {}", fields.join(", ")),
+                    };
+                    self.wrong(format!("there is no `{}` here: {has}", select.field));
+                }
+            }
             Expr::Comprehension(loops) => {
                 self.visit(&loops.iter_range);
                 self.visit(&loops.accu_init);
                 let outside = self.bound.len();
-                self.bound
-                    .extend([loops.iter_var.clone(), loops.accu_var.clone()]);
-                self.bound.extend(loops.iter_var2.clone());
+                let of_changes = self.shape_of(&loops.iter_range) == Shape::Changes;
+                let is_in_changes = |(_, shape): &(String, Shape)| *shape == Shape::Fields(CHANGE);
+                if of_changes && self.bound.iter().any(is_in_changes) {
+                    self.wrong("changes are gone through within changes".to_owned());
+                }
+                let item = match of_changes {
+                    true => Shape::Fields(CHANGE),
+                    false => Shape::Any,
+                };
+                self.bound.extend([
+                    (loops.iter_var.clone(), item),
+                    (loops.accu_var.clone(), Shape::Any),
+                ]);
+                let second = loops.iter_var2.clone();
+                self.bound.extend(second.map(|name| (name, Shape::Any)));
                 self.depth += 1;
                 self.deepest = self.deepest.max(self.depth);
                 self.visit(&loops.loop_cond);
@@ -303,6 +524,13 @@ mod tests {
             "1 +",
             "goal == 'x'",
             "plan.goal == other",
+            "plan.gaol == 'x'",
+            "changes.all(c, c.pth != '')",
+            "changes.path == 'a'",
+            "totals.rows > 3",
+            "changes.all(c, changes.all(d, c.path != d.path))",
+            "plan.attempt",
+            "plan.attempt + 'x' == 'y'",
             endless,
             &long,
             &deep,
@@ -331,7 +559,7 @@ mod tests {
         ] {
             // Whatever is said of it, it is said.
             let _ = check(&source);
-            let judging = thread().spawn(move || evaluate(&source, HashMap::new()));
+            let judging = thread().spawn(move || evaluate(&source, &HashMap::new()));
             judging.unwrap().join().unwrap();
         }
         assert_eq!(check(&nested("(", ")", 20)), Ok(()));
@@ -367,6 +595,9 @@ mod tests {
             "arguments.files.all(f, f.endsWith('.md'))",
             "arguments.files.exists(f, ['a', 'b'].exists(g, f == g))",
             "size(plan.goal) < 200 && action.name == 'tidy'",
+            "totals.lines <= 400 && changes.all(c, !c.path.startsWith('migrations/'))",
+            "changes.filter(c, c.operation == 'create').all(c, c.size < 1000000 && !c.binary)",
+            "phase == 'execute' || attempt < 3 || target.branch != 'main'",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }

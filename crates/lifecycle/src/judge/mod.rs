@@ -3,19 +3,49 @@
 //! Happens outside of any transaction. The judgement names what it was made on, and `decide` takes
 //! it only while that is still so; here is only the asking. A new kind of check is a new variant of
 //! [`Check`] and thereby a compile error in this file.
+//!
+//! Expressions and paths are cheap and judged each time. What a command said of a subject is kept, and
+//! nobody runs it again on the same.
 
-pub(crate) mod expr;
+mod check;
+mod expr;
+mod matter;
+mod paths;
+mod targets;
 
-use plan::invariant::{Check, Gate, Rule};
-use plan::judgement::{Judgement, RuleOutcome, RuleVerdict};
-use plan::{Command, PlanId, Refusal};
+pub use check::Inspectors;
+pub(crate) use matter::Matter;
+
+use plan::invariant::{Check, Gate, Rule, RuleDraft};
+use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
+use plan::{Command, Digest, Plan, PlanId, Refusal};
 use store::{Committed, Snapshot};
 
 use crate::submit::Subject;
-use crate::{Call, Error, Lifecycle};
+use crate::{Call, Error, ExprProblem, Lifecycle};
+use matter::Changes;
 
 /// How often plan or rules may change under a judgement before the caller is told.
 const PATIENCE: u32 = 64;
+
+/// How far judging goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Whatever takes time is left for later.
+    Look,
+    /// Checks are run where nobody knows what they say.
+    Check,
+}
+
+/// One judging: everything that rules are asked about.
+struct Case<'a> {
+    lifecycle: &'a Lifecycle,
+    snapshot: &'a Snapshot,
+    gate: Gate,
+    matter: Matter<'a>,
+    subject: Digest,
+    depth: Depth,
+}
 
 impl Lifecycle {
     /// Judges a plan at a gate and submits the command with the judgement; again if plan or rules
@@ -24,6 +54,7 @@ impl Lifecycle {
         &self,
         plan: PlanId,
         gate: Gate,
+        matter: &Matter<'_>,
         call: &Call,
         command: impl Fn(Judgement) -> Command,
     ) -> Result<Committed, Error> {
@@ -33,49 +64,171 @@ impl Lifecycle {
                 .store
                 .snapshot(plan)?
                 .ok_or(Refusal::NoSuchPlan(plan))?;
-            let judgement = judge(&snapshot, gate);
-            let subject = Subject {
-                plan: Some(plan),
-                action: snapshot.row.plan.action.clone(),
-            };
+            let judgement = self.judge(&snapshot, gate, matter, Depth::Check)?;
             tries += 1;
-            match self.submit(command(judgement), &subject, call) {
+            match self.submit(command(judgement), &Subject::of(&snapshot.row.plan), call) {
                 Err(Error::Refused(Refusal::JudgementStale { .. })) if tries < PATIENCE => {}
                 settled => return settled,
             }
         }
     }
-}
 
-/// What every rule in force at the gate says.
-pub(crate) fn judge(snapshot: &Snapshot, gate: Gate) -> Judgement {
-    let verdicts = snapshot
-        .rules
-        .effective_at(gate.judged_with())
-        .into_iter()
-        .map(|rule| RuleVerdict {
-            rule: rule.reference(),
-            outcome: outcome(snapshot, gate, rule),
+    /// What every rule in force at the gate says.
+    pub(crate) fn judge(
+        &self,
+        snapshot: &Snapshot,
+        gate: Gate,
+        matter: &Matter<'_>,
+        depth: Depth,
+    ) -> Result<Judgement, Error> {
+        let plan = &snapshot.row.plan;
+        let targets = match matter {
+            Matter::Merged(moves, _) => self.targets_at(plan, moves)?,
+            Matter::Plan | Matter::Stored | Matter::Result(_) => self.targets_of(plan, gate)?,
+        };
+        let rules = snapshot.rules.clone().with(&targets.rules);
+        let rules = rules.effective_at(gate.judged_with());
+        let matter = matter.of(plan);
+        let case = Case {
+            lifecycle: self,
+            snapshot,
+            gate,
+            subject: matter.digest(plan, gate),
+            matter,
+            depth,
+        };
+        let outcomes = match rules.is_empty() {
+            true => Vec::new(),
+            false => case.outcomes(&rules)?,
+        };
+        let verdicts = rules
+            .iter()
+            .zip(outcomes)
+            .map(|(rule, outcome)| RuleVerdict {
+                rule: rule.reference(),
+                outcome,
+            });
+        Ok(Judgement {
+            version: plan.version,
+            revisions: snapshot.rules.revisions.clone(),
+            subject: case.subject,
+            verdicts: verdicts.collect(),
+            targets,
         })
-        .collect();
-    Judgement {
-        version: snapshot.row.plan.version,
-        revisions: snapshot.rules.revisions.clone(),
-        verdicts,
+    }
+
+    /// Keeps what a check said, so that nobody has to run it again.
+    fn keep_evidence(
+        &self,
+        plan: &Plan,
+        subject: Digest,
+        verdict: RuleVerdict,
+    ) -> Result<(), Error> {
+        let judgement = Judgement {
+            version: plan.version,
+            subject,
+            verdicts: vec![verdict],
+            targets: Targets::default(),
+            ..Judgement::default()
+        };
+        let call = Call::by(plan::Caller::Worker("judge".to_owned()));
+        self.run(plan.id, Command::KeepEvidence { judgement }, &call)
+            .map(drop)
     }
 }
 
-fn outcome(snapshot: &Snapshot, gate: Gate, rule: &Rule) -> RuleOutcome {
-    // A rule about the result that is not about apply too was judged at the end of execute.
-    let about_result = gate == Gate::Apply && !rule.draft.at.contains(&Gate::Apply);
-    let kept = snapshot
-        .evidence
-        .iter()
-        .find(|evidence| evidence.verdict.rule == rule.reference());
-    match (about_result, kept) {
-        (true, Some(evidence)) => evidence.verdict.outcome.clone(),
-        (true, None) | (false, _) => match &rule.draft.check {
-            Check::Expr(source) => expr::judge(source, snapshot),
-        },
+impl Case<'_> {
+    /// What each rule says, in their order. Those that take time are asked at the same time.
+    fn outcomes(&self, rules: &[&Rule]) -> Result<Vec<RuleOutcome>, Error> {
+        let needs_changes = rules.iter().any(|rule| match &rule.draft.check {
+            Check::Expr(source) => expr::is_about_changes(source),
+            Check::Allow(_) | Check::Forbid(_) => true,
+            Check::Command { .. } | Check::Ask(_) => false,
+        });
+        let changes = match needs_changes {
+            true => self.changes()?,
+            false => Changes::default(),
+        };
+        let mut judged: Vec<Option<RuleOutcome>> = Vec::new();
+        let expressions = rules.iter().filter_map(|rule| match &rule.draft.check {
+            Check::Expr(source) => Some(source.as_str()),
+            Check::Allow(_) | Check::Forbid(_) | Check::Command { .. } | Check::Ask(_) => None,
+        });
+        let mut of_expressions = expr::judge_all(expressions.collect(), self.snapshot, &changes);
+        for rule in rules {
+            let said = match &rule.draft.check {
+                Check::Expr(_) => of_expressions.next(),
+                Check::Allow(globs) => Some(paths::allowed(globs, &changes)),
+                Check::Forbid(globs) => Some(paths::forbidden(globs, &changes)),
+                Check::Ask(_) => Some(self.said_by_people(rule)),
+                Check::Command { .. } => None,
+            };
+            judged.push(said);
+        }
+        let slow = rules.iter().zip(&judged).filter(|(_, said)| said.is_none());
+        let slow: Vec<&Rule> = slow.map(|(rule, _)| *rule).collect();
+        let mut checked = self.check_all(&slow)?.into_iter();
+        let outcomes = judged
+            .into_iter()
+            .map(|said| said.or_else(|| checked.next()));
+        Ok(outcomes
+            .map(|said| said.unwrap_or(RuleOutcome::Open(Waits::Check)))
+            .collect())
+    }
+
+    /// What a person said of a rule that asks. A signature that outlives a merge does so with what was
+    /// signed of the rules.
+    fn said_by_people(&self, rule: &Rule) -> RuleOutcome {
+        let plan = &self.snapshot.row.plan;
+        let mut subjects = vec![self.subject];
+        if plan.profile.approval_survives_merge() && matches!(self.matter, Matter::Merged(..)) {
+            subjects.push(Matter::Stored.of(plan).digest(plan, self.gate));
+        }
+        let mut rulings = plan.rulings.iter().rev();
+        let ruling = rulings
+            .find(|ruling| ruling.rule == rule.reference() && subjects.contains(&ruling.subject));
+        match ruling {
+            Some(ruling) => ruling.outcome.clone(),
+            None => RuleOutcome::Open(Waits::Person),
+        }
+    }
+}
+
+/// Can this rule be judged? Found out when it is added, not when it first matters.
+pub fn check_rule(draft: &RuleDraft) -> Result<(), Error> {
+    let checked = match &draft.check {
+        Check::Expr(source) => expr::check(source).and_then(|()| {
+            let early = draft.at.iter().find(|gate| !gate.has_result());
+            match early {
+                Some(gate) if expr::is_about_changes(source) => Err(ExprProblem(format!(
+                    "at the {gate} gate nothing has changed yet; judge it at result or apply"
+                ))),
+                Some(_) | None => Ok(()),
+            }
+        }),
+        Check::Allow(globs) | Check::Forbid(globs) => paths::check(globs),
+        Check::Command { command, .. } => check::readable(command),
+        Check::Ask(text) if text.trim().is_empty() => {
+            Err(ExprProblem("it asks nothing".to_owned()))
+        }
+        Check::Ask(_) => Ok(()),
+    };
+    checked.map_err(|problem| {
+        Error::Expr(ExprProblem(format!("rule `{}`: {}", draft.name, problem.0)))
+    })
+}
+
+/// Where a check is judged if nobody says: wherever it has something to judge.
+pub fn default_gates(check: &Check) -> Vec<Gate> {
+    match check {
+        Check::Expr(source) if expr::is_about_changes(source) => Gate::ALL
+            .into_iter()
+            .filter(|gate| gate.has_result())
+            .collect(),
+        Check::Expr(_)
+        | Check::Allow(_)
+        | Check::Forbid(_)
+        | Check::Command { .. }
+        | Check::Ask(_) => check.default_gates(),
     }
 }

@@ -193,12 +193,13 @@ fn category_of(error: &Error) -> Category {
         | Error::Refused(_)
         | Error::Blocked(_)
         | Error::KeyReused { .. }
-        | Error::Expr(_) => Category::Resource,
+        | Error::Expr(_)
+        | Error::Rules(_) => Category::Resource,
     }
 }
 
 /// The hash of an object that a plan remembers.
-pub(super) fn object(text: &str) -> Result<ObjectId, Error> {
+pub(crate) fn object(text: &str) -> Result<ObjectId, Error> {
     text.parse().map_err(|_| {
         Error::Sandbox(SandboxError::Git {
             command: "rev-parse".to_owned(),

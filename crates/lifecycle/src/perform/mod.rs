@@ -10,6 +10,7 @@ mod mend;
 mod tidy;
 
 pub use enter::EnteredSandbox;
+pub(crate) use enter::object;
 pub use land::{Driven, Stepped, Undone};
 pub use look::Looked;
 pub use mend::Mendable;

@@ -1,7 +1,7 @@
 //! The assignment of a claim: what its actor has to know, gathered from the plan and its log.
 
 use actors::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
-use plan::invariant::Gate;
+use plan::invariant::{Check, Gate};
 use plan::{Event, Phase, Plan, Recorded};
 use sandbox::{Room, Run};
 
@@ -12,7 +12,8 @@ impl Lifecycle {
     pub(super) fn assignment(&self, claim: &Claim) -> Result<Assignment, Error> {
         let plan = claim.plan();
         let history = self.history(plan.id)?;
-        let rules = self.rules_of(plan)?;
+        let targets = self.targets_of(plan, Gate::Execute)?;
+        let rules = self.rules_of(plan)?.with(&targets.rules);
         let told = Told::from(&history, plan);
         let action = plan.action.as_ref();
         let action = action.map(|name| self.get_action(name)).transpose()?;
@@ -25,7 +26,7 @@ impl Lifecycle {
             .into_iter()
             .map(|rule| RuleTold {
                 name: rule.draft.name.to_string(),
-                says: rule.draft.check.source().to_owned(),
+                says: in_words(&rule.draft.check),
                 advisory: rule.draft.advisory,
             });
         Ok(Assignment {
@@ -171,6 +172,7 @@ impl Told {
             | Event::Released { .. }
             | Event::Reclaimed { .. }
             | Event::Waived { .. }
+            | Event::RuledOn { .. }
             | Event::Cancelled { .. } => {}
         }
     }
@@ -180,6 +182,17 @@ impl Told {
         self.revises = false;
         self.dropped.clear();
         self.answers.clear();
+    }
+}
+
+/// What a rule asks of a result.
+fn in_words(check: &Check) -> String {
+    let source = check.source();
+    match check {
+        Check::Expr(_) | Check::Ask(_) => source,
+        Check::Allow(_) => format!("nothing but these may change: {source}"),
+        Check::Forbid(_) => format!("these may not change: {source}"),
+        Check::Command { .. } => format!("this must succeed: {source}"),
     }
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use actors::{Actor, Progress, Stop};
 use plan::decide::{Next, Rest, next};
+use plan::plan::Remedy;
 use plan::{Caller, Name, Phase, Plan, PlanId, Refusal, Span};
 use store::PlanRow;
 
 use super::Crew;
+use super::run::shortened;
 use crate::{Call, Driven, Error, Lifecycle};
 
 /// How many steps are taken at most, others being faster included, before this is given up for now.
@@ -45,6 +47,8 @@ pub enum Happening {
     Lands,
     /// What came of that.
     Landed(Box<Driven>),
+    /// Its result does not meet its rules, and it goes back by itself.
+    SentBack(Remedy),
     /// It goes no further without a person, or has ended.
     Rests,
     /// Something went wrong that is not the plan's fault.
@@ -118,6 +122,8 @@ impl Drive<'_> {
         let (lifecycle, id) = (self.lifecycle, plan.id);
         match step {
             Next::Rest(rest) => return Ok(Some(Rested::Rests(rest))),
+            // Whoever asked for it to go on, it is the engine that sends it back: it counts how often.
+            Next::Mend(remedy) => self.mend(plan, remedy)?,
             Next::ExpireQuestion => {
                 lifecycle.expire_question(id, call)?;
             }
@@ -141,6 +147,18 @@ impl Drive<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Does something about a result that does not meet its rules.
+    fn mend(&self, plan: &Plan, remedy: Remedy) -> Result<(), Error> {
+        let found = findings(plan);
+        let call = Call::by(Caller::Worker(self.owner.to_owned()));
+        (self.tell)(plan, &Happening::SentBack(remedy));
+        match remedy {
+            Remedy::Fix => self.lifecycle.revise(plan.id, &found, Vec::new(), &call)?,
+            Remedy::Revert => self.lifecycle.revert(plan.id, &found, &call)?,
+        };
+        Ok(())
     }
 
     fn claim(
@@ -176,8 +194,19 @@ impl Drive<'_> {
         let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) else {
             return Ok(false);
         };
-        Ok(self.lifecycle.rules_of(&row.plan)?.revisions == verdict.revisions)
+        let tips = self.lifecycle.targets_of(&row.plan, verdict.gate)?.tips;
+        let rules = self.lifecycle.rules_of(&row.plan)?;
+        Ok(rules.revisions == verdict.revisions && tips == verdict.tips)
     }
+}
+
+/// What is wrong with a result, for whoever is to mend it.
+fn findings(plan: &Plan) -> String {
+    let mut text = "These rules are not met by the result:".to_owned();
+    for unmet in plan.unmet() {
+        text.push_str(&format!("\n\n- {}: {}", unmet.rule.name, unmet.evidence));
+    }
+    shortened(&text)
 }
 
 /// Is it only that the plan is not where it was a moment ago?

@@ -176,7 +176,7 @@ fn strategy(decisions: Vec<ReportedDecision>, summary: Option<String>) -> Vec<Re
 }
 
 /// What can be stored of a text: not more than fits, nothing that no store holds.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     const MOST: usize = Text::MAX_BYTES / 2;
     let text = text.replace('\0', "");
     let text = text.trim();

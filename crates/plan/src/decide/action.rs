@@ -2,7 +2,7 @@
 
 use crate::action::ActionDefinition;
 use crate::argument::ArgumentProblem;
-use crate::decide::{Request, text};
+use crate::decide::{Request, rule, text};
 use crate::invariant::{Rule, Scope};
 use crate::{
     Action, ActionState, Decision, Facts, Name, Outcome, Receipt, Refusal, Row, Timestamp,
@@ -45,6 +45,7 @@ pub(super) fn create(
                 name: draft.name.clone(),
             });
         }
+        rule::require_gates(draft)?;
         rows.push(Row::PutRule(Rule {
             scope: scope.clone(),
             revision,

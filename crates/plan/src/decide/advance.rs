@@ -5,7 +5,7 @@ use crate::decide::draft::Draft;
 use crate::decide::{changeset, gate, text};
 use crate::decision::{DecisionNode, ReportedDecision};
 use crate::invariant::Gate;
-use crate::judgement::{Evidence, Judgement};
+use crate::judgement::{Evidence, Judgement, Targets, Unmet};
 use crate::profile::Step;
 use crate::stage::{Landing, ResultContent, Work};
 use crate::{Base, Decision, Epoch, Event, How, Phase, Refusal, Row, Stage, Text};
@@ -112,14 +112,22 @@ pub(super) fn complete_execute(
         return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
     gate::check_fresh(draft.facts, &draft.plan, Gate::Result, judgement)?;
-    // Only that every rule was judged matters here; what they said decides about apply.
-    gate::blocked_by(&draft.plan, &draft.facts.rules, Gate::Result, judgement)?;
+    // That every rule was judged matters here; what they said decides about apply.
+    let (_, failed) = gate::blocked_by(&draft.plan, &draft.facts.rules, Gate::Result, judgement)?;
+    // What waits for a person is nothing that sending it back could mend.
+    let unmet = failed.into_iter().filter(|rule| rule.waits.is_none());
+    let unmet = unmet.map(|rule| Unmet {
+        rule: rule.rule,
+        evidence: rule.evidence.into(),
+    });
+    let unmet = unmet.collect();
     changeset::take_in(&mut draft, epoch, captured);
     let entry = draft.plan.entry(Phase::Execute);
     for verdict in &judgement.verdicts {
         let evidence = Evidence {
             plan: draft.plan.id,
             entry,
+            subject: Some(judgement.subject),
             verdict: verdict.clone(),
             at: draft.now,
         };
@@ -128,12 +136,17 @@ pub(super) fn complete_execute(
     draft.emit(Event::ExecuteCompleted {
         epoch,
         result: (*result).clone(),
+        unmet,
     });
     Ok(draft.done())
 }
 
 /// Signs the result. Lands nothing by itself; only a person can.
-pub(super) fn approve(mut draft: Draft<'_>, how: &How) -> Result<Decision, Refusal> {
+pub(super) fn approve(
+    mut draft: Draft<'_>,
+    how: &How,
+    targets: &Targets,
+) -> Result<Decision, Refusal> {
     match draft.plan.stage {
         Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {}
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
@@ -148,6 +161,8 @@ pub(super) fn approve(mut draft: Draft<'_>, how: &How) -> Result<Decision, Refus
     draft.emit(Event::Approved {
         content,
         how: how.clone(),
+        rules: gate::wordings(&draft.facts.rules, targets),
+        tips: targets.tips.clone(),
         by_profile: None,
     });
     Ok(draft.done())
@@ -158,26 +173,34 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
         return draft.not_now();
     };
     let asked = draft.request.caller.is_person();
-    let approved = draft.plan.valid_approval().is_some();
     let goes = draft.plan.lands_unasked();
+    let approved = gate::signed(&draft, &judgement.targets).is_ok();
     // Having signed is not having asked to land.
     if !goes {
         draft.require_person()?;
     }
-    if draft.plan.has_targets() && !approved && !goes {
+    if draft.plan.has_targets() && !goes && draft.plan.valid_approval().is_none() {
         return Err(Refusal::NeedsApproval);
     }
     let approve_by_profile = draft.plan.has_targets() && !approved;
     match gate::pass(draft, Gate::Apply, judgement)? {
         gate::Passage::Blocked(decision) => Ok(decision),
         gate::Passage::Open(mut draft) => {
+            // A rule that fails says more than a signature that it made void.
+            if draft.plan.has_targets() && !goes {
+                gate::signed(&draft, &judgement.targets)?;
+            }
             if approve_by_profile && let Some(result) = &draft.plan.result {
                 let how = How::default();
                 let content = result.digest(&how);
                 let by_profile = Some(draft.plan.profile);
+                let rules = gate::wordings(&draft.facts.rules, &judgement.targets);
+                let tips = judgement.targets.tips.clone();
                 draft.emit(Event::Approved {
                     content,
                     how,
+                    rules,
+                    tips,
                     by_profile,
                 });
             }

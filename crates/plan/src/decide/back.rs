@@ -3,7 +3,7 @@
 use crate::changeset::TreePath;
 use crate::decide::draft::Draft;
 use crate::decide::text;
-use crate::plan::{Limits, MAX_AUTOMATIC_REVERSIONS};
+use crate::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Remedy};
 use crate::profile::Step;
 use crate::stage::{Landing, Work};
 use crate::{Decision, Event, Phase, Refusal, Stage};
@@ -51,6 +51,10 @@ pub(super) fn revise(
         }
     };
     draft.require_person_or(Step::Revise)?;
+    let automatic = !draft.request.caller.is_person();
+    if automatic && draft.plan.remedy() != Some(Remedy::Fix) {
+        return Err(Refusal::NothingToFix);
+    }
     let feedback = text::checked("feedback", feedback)?;
     let epoch = draft.plan.epoch.next();
     draft.emit(Event::Revised {
@@ -58,6 +62,7 @@ pub(super) fn revise(
         epoch,
         feedback,
         dropped: dropped.to_vec(),
+        automatic,
     });
     Ok(draft.done())
 }

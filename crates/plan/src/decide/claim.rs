@@ -63,10 +63,11 @@ pub(super) fn start(
         asked,
     });
     if draft.plan.decisions == 0 {
-        let root = create::root_decision(&draft.plan.goal);
-        draft.emit(Event::DecisionsRecorded {
-            decisions: vec![root],
-        });
+        let mut decisions = vec![create::root_decision(&draft.plan.goal)];
+        if let Some(judgement) = judgement.filter(|_| phase == Phase::Strategize) {
+            decisions.extend(gate::enforced(&draft, Gate::Strategize, judgement, 2));
+        }
+        draft.emit(Event::DecisionsRecorded { decisions });
     }
     if phase == Phase::Execute {
         // What an earlier holder left open is closed as it stands; it can write no more.

@@ -2,10 +2,14 @@
 
 use crate::decide::draft::Draft;
 use crate::decide::text;
+use crate::decision::{DecisionKind, DecisionNode};
 use crate::facts::Facts;
-use crate::invariant::{Gate, RuleBook, RuleName, Scope};
-use crate::judgement::{Counts, FailedRule, Judgement, RuleOutcome, Verdict};
-use crate::{Decision, Event, Outcome, Plan, ReconciliationBlocked, Refusal, Row};
+use crate::invariant::{Check, Gate, Rule, RuleBook, RuleName, RuleRef, Scope};
+use crate::judgement::{Counts, Evidence, FailedRule, Judgement, RuleOutcome, Targets, Verdict};
+use crate::plan::Approval;
+use crate::{
+    Decision, Digest, Event, Outcome, Phase, Plan, ReconciliationBlocked, Refusal, Row, Text,
+};
 
 /// What came of a gate.
 pub(super) enum Passage<'a> {
@@ -23,7 +27,16 @@ pub(super) fn pass<'a>(
     check_fresh(draft.facts, &draft.plan, gate, judgement)?;
     let (counts, failed) = blocked_by(&draft.plan, &draft.facts.rules, gate, judgement)?;
     if failed.is_empty() {
-        draft.emit(Event::GateHeld { gate, counts });
+        // Before the root there is nothing that a decision could hang under.
+        let decisions = match draft.plan.decisions {
+            0 => Vec::new(),
+            made => enforced(&draft, gate, judgement, made + 1),
+        };
+        draft.emit(Event::GateHeld {
+            gate,
+            counts,
+            decisions,
+        });
         return Ok(Passage::Open(Box::new(draft)));
     }
     let verdict = Verdict {
@@ -31,6 +44,7 @@ pub(super) fn pass<'a>(
         gate,
         version: draft.plan.version,
         revisions: judgement.revisions.clone(),
+        tips: judgement.targets.tips.clone(),
         failed: failed.clone(),
         at: draft.now,
     };
@@ -52,7 +66,7 @@ pub(super) fn check_fresh(
     gate: Gate,
     judgement: &Judgement,
 ) -> Result<(), Refusal> {
-    let scopes = crate::invariant::scopes_of(plan.id, plan.action.as_ref());
+    let scopes = plan.scopes();
     let same = |scope: &Scope| {
         judgement.revisions.get(scope).copied().unwrap_or(0) == facts.rules.revision(scope)
     };
@@ -74,32 +88,172 @@ pub fn blocked_by(
 ) -> Result<(Counts, Vec<FailedRule>), Refusal> {
     let mut counts = Counts::default();
     let mut failed = Vec::new();
+    let rules = rules.clone().with(&judgement.targets.rules);
     for rule in rules.effective_at(gate.judged_with()) {
-        let reference = rule.reference();
-        let verdict = judgement
-            .verdicts
-            .iter()
-            .find(|verdict| verdict.rule == reference);
-        let waived = plan.waivers.iter().any(|waiver| waiver.rule == reference);
-        match &verdict.ok_or(Refusal::JudgementStale { gate })?.outcome {
-            RuleOutcome::Held => counts.held += 1,
-            RuleOutcome::Failed(_) if rule.draft.advisory => counts.advised += 1,
-            RuleOutcome::Failed(_) if waived && !rule.draft.non_overridable => counts.waived += 1,
-            RuleOutcome::Failed(evidence) => failed.push(FailedRule {
-                rule: reference,
-                check: rule.draft.check.source().to_owned(),
-                evidence: evidence.clone(),
+        let (evidence, waits) = match said_of(rule, judgement, gate)? {
+            RuleOutcome::Held => {
+                counts.held += 1;
+                continue;
+            }
+            RuleOutcome::Failed(evidence) => (evidence.clone(), None),
+            RuleOutcome::Open(waits) => (waits.as_str().to_owned(), Some(*waits)),
+        };
+        if rule.draft.advisory {
+            counts.advised += 1;
+        } else if is_waived(plan, rule) {
+            counts.waived += 1;
+        } else {
+            failed.push(FailedRule {
+                rule: rule.reference(),
+                check: rule.draft.check.source(),
+                evidence,
                 waivable: !rule.draft.non_overridable,
-            }),
+                waits,
+            });
         }
     }
     Ok((counts, failed))
+}
+
+fn said_of<'a>(
+    rule: &Rule,
+    judgement: &'a Judgement,
+    gate: Gate,
+) -> Result<&'a RuleOutcome, Refusal> {
+    let reference = rule.reference();
+    let mut verdicts = judgement.verdicts.iter();
+    let verdict = verdicts.find(|verdict| verdict.rule == reference);
+    Ok(&verdict.ok_or(Refusal::JudgementStale { gate })?.outcome)
+}
+
+fn is_waived(plan: &Plan, rule: &Rule) -> bool {
+    let reference = rule.reference();
+    !rule.draft.non_overridable && plan.waivers.iter().any(|waiver| waiver.rule == reference)
+}
+
+/// What the rules at an open gate decided, one by one, for the tree of decisions.
+pub(super) fn enforced(
+    draft: &Draft<'_>,
+    gate: Gate,
+    judgement: &Judgement,
+    first: u32,
+) -> Vec<DecisionNode> {
+    let plan = &draft.plan;
+    let rules = draft.facts.rules.clone().with(&judgement.targets.rules);
+    let mut decisions = Vec::new();
+    for (number, rule) in (first..).zip(rules.effective_at(gate.judged_with())) {
+        let choice = match said_of(rule, judgement, gate) {
+            Ok(RuleOutcome::Held) => "it holds".to_owned(),
+            Ok(RuleOutcome::Failed(_) | RuleOutcome::Open(_)) if is_waived(plan, rule) => {
+                "waived".to_owned()
+            }
+            Ok(RuleOutcome::Failed(evidence)) => format!("advice only: {evidence}"),
+            Ok(RuleOutcome::Open(waits)) => format!("advice only: {}", waits.as_str()),
+            Err(_) => continue,
+        };
+        decisions.push(DecisionNode {
+            number,
+            parent: Some(1),
+            kind: DecisionKind::InvariantEnforced,
+            question: Text::from(format!("Does {} hold at the {gate} gate?", rule.draft.name)),
+            choice: Text::from(choice),
+            alternatives: Vec::new(),
+            rationale: None,
+            confidence: None,
+        });
+    }
+    decisions
+}
+
+/// The wordings of the rules that decide whether a result may land.
+pub(super) fn wordings(rules: &RuleBook, targets: &Targets) -> Vec<RuleRef> {
+    let rules = rules.clone().with(&targets.rules);
+    let in_force = rules.effective_at(Gate::Apply.judged_with());
+    in_force.iter().map(|rule| rule.reference()).collect()
+}
+
+/// The signature on the result as it stands, under the rules as they stand.
+pub(super) fn signed<'a>(draft: &'a Draft<'_>, targets: &Targets) -> Result<&'a Approval, Refusal> {
+    let approval = draft.plan.approval.as_ref();
+    let approval = approval.ok_or(Refusal::NeedsApproval)?;
+    let now = wordings(&draft.facts.rules, targets);
+    match draft.plan.void_because(&now) {
+        None => Ok(approval),
+        Some(reason) => Err(Refusal::ApprovalVoid(reason)),
+    }
+}
+
+/// Keeps what checks said of a subject. A fact about that subject, whatever became of the plan since.
+pub(super) fn keep_evidence(draft: Draft<'_>, judgement: &Judgement) -> Result<Decision, Refusal> {
+    if draft.plan.stage.is_final() || draft.plan.is_prepared() {
+        return draft.not_now();
+    }
+    let entry = draft.plan.entry(Phase::Execute);
+    let rows = judgement
+        .verdicts
+        .iter()
+        .map(|verdict| {
+            Row::PutEvidence(Evidence {
+                plan: draft.plan.id,
+                entry,
+                subject: Some(judgement.subject),
+                verdict: verdict.clone(),
+                at: draft.now,
+            })
+        })
+        .collect();
+    Ok(draft.beside(rows, Outcome::Done))
+}
+
+/// A person says whether a rule that asks holds.
+pub(super) fn rule_on(
+    mut draft: Draft<'_>,
+    name: &RuleName,
+    subject: Digest,
+    outcome: &RuleOutcome,
+    targets: &Targets,
+) -> Result<Decision, Refusal> {
+    let is_held = draft.plan.stage.holder().is_some();
+    if draft.plan.stage.is_final() || draft.plan.is_prepared() || is_held {
+        return draft.not_now();
+    }
+    draft.require_person()?;
+    let rules = draft.facts.rules.clone().with(&targets.rules);
+    let rule = in_force(&rules, &draft.plan, name)?;
+    let Check::Ask(_) = rule.draft.check else {
+        return Err(Refusal::NotAsking {
+            rule: rule.reference(),
+            kind: rule.draft.check.kind(),
+        });
+    };
+    let outcome = match outcome {
+        RuleOutcome::Failed(reason) => {
+            RuleOutcome::Failed(text::checked("reason", reason)?.to_string())
+        }
+        RuleOutcome::Held | RuleOutcome::Open(_) => outcome.clone(),
+    };
+    draft.emit(Event::RuledOn {
+        rule: rule.reference(),
+        subject,
+        outcome,
+    });
+    Ok(draft.done())
+}
+
+fn in_force<'a>(rules: &'a RuleBook, plan: &Plan, name: &RuleName) -> Result<&'a Rule, Refusal> {
+    let effective = rules.effective();
+    let found = effective.into_iter().find(|rule| &rule.draft.name == name);
+    found.ok_or_else(|| Refusal::NoRuleOnPlan {
+        plan: plan.id,
+        name: name.clone(),
+    })
 }
 
 pub(super) fn waive(
     mut draft: Draft<'_>,
     name: &RuleName,
     reason: &str,
+    targets: &Targets,
 ) -> Result<Decision, Refusal> {
     if draft.plan.stage.is_final() {
         return draft.not_now();
@@ -111,13 +265,8 @@ pub(super) fn waive(
     }
     draft.require_person()?;
     let reason = text::checked("reason", reason)?;
-    let effective = draft.facts.rules.effective();
-    let Some(rule) = effective.into_iter().find(|rule| &rule.draft.name == name) else {
-        return Err(Refusal::NoRuleOnPlan {
-            plan: draft.plan.id,
-            name: name.clone(),
-        });
-    };
+    let rules = draft.facts.rules.clone().with(&targets.rules);
+    let rule = in_force(&rules, &draft.plan, name)?;
     if rule.draft.non_overridable {
         return Err(Refusal::NonOverridable {
             rule: rule.reference(),

@@ -44,7 +44,7 @@ fn with_nothing_to_judge(mut command: Command, facts: &Facts) -> Command {
         *judgement = Judgement {
             version: plan.version,
             revisions: facts.rules.revisions.clone(),
-            verdicts: Vec::new(),
+            ..Judgement::default()
         };
     }
     command

@@ -7,7 +7,7 @@ use crate::decide::draft::Draft;
 use crate::decide::{create, gate, text};
 use crate::invariant::Gate;
 use crate::judgement::Judgement;
-use crate::plan::Origin;
+use crate::plan::{Approval, Origin};
 use crate::stage::{Constraint, ConstraintKind, Intent, Landing, RefMove};
 use crate::{Decision, Epoch, Event, Plan, Refusal, Stage};
 
@@ -40,6 +40,10 @@ pub(super) fn prepare(
     match gate::pass(draft, Gate::Apply, judgement)? {
         gate::Passage::Blocked(decision) => Ok(decision),
         gate::Passage::Open(mut draft) => {
+            if draft.plan.has_targets() {
+                let approval = gate::signed(&draft, &judgement.targets)?;
+                check_targets(&draft.plan, approval, moves)?;
+            }
             let intent = Intent {
                 moves: moves.to_vec(),
                 vouched: None,
@@ -124,6 +128,24 @@ pub(super) fn constrain(
     };
     draft.emit(Event::Constrained { constraint });
     Ok(draft.done())
+}
+
+/// Does the signature outlive that its targets moved, if they did?
+fn check_targets(plan: &Plan, approval: &Approval, moves: &[RefMove]) -> Result<(), Refusal> {
+    let has_moved = |step: &&RefMove| {
+        let mut tips = approval.tips.iter();
+        let seen = tips.find(|tip| tip.resource == step.resource);
+        seen.is_some_and(|tip| tip.commit != step.old)
+    };
+    match moves.iter().find(has_moved) {
+        Some(step) if !plan.profile.approval_survives_merge() => {
+            Err(Refusal::ApprovalVoid(format!(
+                "{} has moved since, and under the profile {} a signature does not outlive a merge",
+                step.target, plan.profile
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Every resource with changes is moved, none twice and no other. If only some paths shall land,

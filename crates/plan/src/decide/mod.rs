@@ -114,7 +114,7 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
             };
             advance::complete_execute(draft()?, *epoch, &handed_in, judgement)
         }
-        Command::Approve { how } => advance::approve(draft()?, how),
+        Command::Approve { how, targets } => advance::approve(draft()?, how, targets),
         Command::ApplyPlan { judgement } => advance::apply_plan(draft()?, judgement),
         Command::OpenChangeset { epoch, id, node } => changeset::open(draft()?, *epoch, *id, node),
         Command::RecordChange { epoch, into, entry } => {
@@ -156,7 +156,18 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
         Command::Retry { fresh, limits } => back::retry(draft()?, *fresh, *limits),
         Command::Revise { feedback, dropped } => back::revise(draft()?, feedback, dropped),
         Command::Revert { reason } => back::revert(draft()?, reason),
-        Command::Waive { rule, reason } => gate::waive(draft()?, rule, reason),
+        Command::Waive {
+            rule,
+            reason,
+            targets,
+        } => gate::waive(draft()?, rule, reason, targets),
+        Command::RuleOn {
+            rule,
+            subject,
+            outcome,
+            targets,
+        } => gate::rule_on(draft()?, rule, *subject, outcome, targets),
+        Command::KeepEvidence { judgement } => gate::keep_evidence(draft()?, judgement),
         Command::Cancel { reason } => back::cancel(draft()?, reason.as_deref()),
     }
 }

@@ -1,5 +1,6 @@
 //! What comes next for a plan if nobody says more: what a worker does with it.
 
+use crate::plan::Remedy;
 use crate::stage::{Landing, Work};
 use crate::{Caller, Phase, Plan, Stage, Timestamp};
 
@@ -10,6 +11,8 @@ pub enum Next {
     Claim(Phase),
     /// Move it into this phase.
     Enter(Phase),
+    /// Do something about a result that does not meet its rules.
+    Mend(Remedy),
     /// Give up on its question: the time to answer is over.
     ExpireQuestion,
     /// Nothing.
@@ -54,6 +57,9 @@ pub fn next(plan: &Plan, caller: &Caller, now: Timestamp) -> Next {
     match &plan.stage {
         Stage::Strategize(Work::Complete) if person || !plan.needs_person() => {
             Next::Enter(Phase::Execute)
+        }
+        Stage::Execute(Work::Complete) if plan.remedy().is_some() => {
+            plan.remedy().map_or(Next::Rest(Rest::Person), Next::Mend)
         }
         Stage::Execute(Work::Complete) if plan.lands_unasked() => Next::Enter(Phase::Apply),
         Stage::Strategize(Work::Complete | Work::Errored(_))

@@ -13,6 +13,7 @@ pub(super) fn add(
     draft: &RuleDraft,
 ) -> Result<Decision, Refusal> {
     require_subject(facts, scope)?;
+    require_gates(draft)?;
     if let Some(plan) = &facts.plan
         && let Some(ending) = plan.stage.ending()
     {
@@ -31,7 +32,9 @@ pub(super) fn add(
     }
     // A rule that a wider one overrules would be stored and never judged.
     let overruling = |rule: &&Rule| {
-        rule.scope < *scope && rule.draft.name == draft.name && rule.draft.non_overridable
+        scope.is_narrower_than(&rule.scope)
+            && rule.draft.name == draft.name
+            && rule.draft.non_overridable
     };
     if let Some(rule) = facts.rules.rules.iter().find(overruling) {
         return Err(Refusal::NonOverridable {
@@ -78,11 +81,28 @@ pub(super) fn remove(
     })
 }
 
+/// A rule that is judged where it has nothing to judge would be believed to hold.
+pub(super) fn require_gates(draft: &RuleDraft) -> Result<(), Refusal> {
+    let possible = draft.check.gates();
+    match draft.at.iter().find(|gate| !possible.contains(gate)) {
+        Some(gate) => Err(Refusal::NothingToJudge {
+            rule: draft.name.clone(),
+            kind: draft.check.kind(),
+            gate: *gate,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// A rule for something that does not exist would never be judged.
 fn require_subject(facts: &Facts, scope: &Scope) -> Result<(), Refusal> {
     match scope {
         Scope::Action(name) if facts.action.is_none() => Err(Refusal::NoSuchAction(name.clone())),
         Scope::Plan(id) if facts.plan.is_none() => Err(Refusal::NoSuchPlan(*id)),
-        Scope::Global | Scope::Action(_) | Scope::Plan(_) => Ok(()),
+        Scope::Project(name) if !facts.projects.iter().any(|one| one.name == *name) => {
+            Err(Refusal::NoSuchProject(name.clone()))
+        }
+        Scope::Repository(_) => Err(Refusal::RuleOfRepository),
+        Scope::Global | Scope::Project(_) | Scope::Action(_) | Scope::Plan(_) => Ok(()),
     }
 }

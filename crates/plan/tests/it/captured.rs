@@ -4,6 +4,7 @@ use planwright_plan as plan;
 
 use plan::changeset::{Entry, Node, Operation};
 use plan::command::{Captured, Into};
+use plan::judgement::Targets;
 use plan::{ChangesetId, Command, Decision, Event, Refusal, Row, Verb};
 
 use crate::commands::path;
@@ -165,7 +166,10 @@ fn a_result_in_which_nothing_changed_is_none_unless_that_is_allowed() {
 #[test]
 fn a_signature_is_on_the_content_and_on_how_it_arrives() {
     let mut world = ExecuteComplete.world();
-    let approve = |how: plan::How| Command::Approve { how };
+    let approve = |how: plan::How| Command::Approve {
+        how,
+        targets: Targets::default(),
+    };
     world
         .submit(&crate::world::ada(), approve(plan::How::default()))
         .unwrap();

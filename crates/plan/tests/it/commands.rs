@@ -5,9 +5,10 @@ use planwright_plan as plan;
 use plan::changeset::{Entry, Node, Operation, TreePath};
 use plan::command::{Grounds, Into, LinkedPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
+use plan::judgement::{RuleOutcome, Targets};
 use plan::plan::Limits;
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, ResultTree};
-use plan::{Base, ChangesetId, Command, Phase, PlanId, Verb};
+use plan::{Base, ChangesetId, Command, Digest, Phase, PlanId, Verb};
 
 use crate::world::{How, PATIENCE, World};
 
@@ -80,6 +81,7 @@ impl World {
             },
             Verb::Approve => Command::Approve {
                 how: plan::How::default(),
+                targets: Targets::default(),
             },
             Verb::RecordBases => Command::RecordBases {
                 epoch,
@@ -165,7 +167,24 @@ impl World {
             Verb::Waive => Command::Waive {
                 rule: pick(how, ["clean", "unknown", "hard"]).parse().unwrap(),
                 reason: "not here".into(),
+                targets: Targets::default(),
             },
+            Verb::RuleOn => Command::RuleOn {
+                rule: pick(how, ["looked-at", "looked-at", "clean"])
+                    .parse()
+                    .unwrap(),
+                subject: Digest::of(b"what is looked at"),
+                outcome: pick(
+                    how,
+                    [
+                        RuleOutcome::Held,
+                        RuleOutcome::Failed("not like this".into()),
+                        RuleOutcome::Held,
+                    ],
+                ),
+                targets: Targets::default(),
+            },
+            Verb::KeepEvidence => Command::KeepEvidence { judgement },
             Verb::Cancel => Command::Cancel {
                 reason: pick(how, [Some("not needed".into()), None]),
             },

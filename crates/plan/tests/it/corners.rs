@@ -621,14 +621,15 @@ fn a_strategy_without_decisions_records_none() {
 }
 
 #[test]
-fn only_a_conflict_is_caught_up_with_when_work_is_sent_back() {
+fn what_the_merge_brought_up_is_caught_up_with_when_work_is_sent_back() {
     for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
         let mut world = Spot::ApplyProcessing.world();
         let constrain = world.variant(Verb::Constrain, variant);
         world.submit(&worker(), constrain).unwrap();
         world.person(Verb::Revise);
         let catches_up = world.plan().entrance.catch_up;
-        assert_eq!(catches_up, kind == ConstraintKind::Conflict, "{kind:?}");
+        let is_about_the_merge = matches!(kind, ConstraintKind::Conflict | ConstraintKind::Gate);
+        assert_eq!(catches_up, is_about_the_merge, "{kind:?}");
         // It is still to be done for whoever comes next, and done once somebody says so.
         world.person(Verb::StartExecute);
         assert_eq!(world.plan().entrance.catch_up, catches_up, "{kind:?}");

@@ -47,6 +47,7 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
             Event::ExecuteCompleted {
                 epoch,
                 result: ResultContent::default(),
+                unmet: Vec::new(),
             },
             Event::ApplyEntered { asked: true },
             Event::ApplyPrepared {
@@ -92,6 +93,7 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
                 epoch,
                 feedback: "better".into(),
                 dropped: Vec::new(),
+                automatic: false,
             },
             Event::Reverted {
                 epoch,

@@ -3,11 +3,12 @@
 use planwright_plan as plan;
 
 use plan::invariant::{Gate, Scope};
-use plan::plan::Waiver;
-use plan::{Outcome, Refusal, Verb};
+use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
+use plan::plan::{MAX_FIXES, Remedy, Waiver};
+use plan::{Command, Outcome, Profile, Refusal, Verb};
 
 use crate::spot::Spot;
-use crate::world::{How, Judged, World, ada};
+use crate::world::{How, Judged, Lands, World, ada, worker};
 
 /// The world with no rule but this one, at this gate.
 fn with_rule_at(mut world: World, gate: Gate) -> World {
@@ -54,7 +55,11 @@ fn gated() -> [(World, Verb, &'static [Gate]); 5] {
 fn a_failing_rule_blocks_at_its_own_gates_only() {
     for (world, verb, gates) in gated() {
         for gate in Gate::ALL {
-            let world = with_rule_at(world.clone(), gate);
+            let mut world = with_rule_at(world.clone(), gate);
+            if let Some(approval) = &mut world.facts.plan.as_mut().unwrap().approval {
+                let rules = world.facts.rules.effective_at(Gate::Apply.judged_with());
+                approval.rules = rules.iter().map(|rule| rule.reference()).collect();
+            }
             let outcome = answer(&world, verb, Judged::Failed).unwrap();
             let blocked = matches!(outcome, Outcome::Blocked(_));
             assert_eq!(blocked, gates.contains(&gate), "{verb} by a rule at {gate}");
@@ -138,4 +143,216 @@ fn nothing_is_prepared_without_a_valid_signature() {
     world.facts.plan.as_mut().unwrap().approval = None;
     let refusal = world.refused(&ada(), world.command(Verb::PrepareApply));
     assert_eq!(refusal, Refusal::NeedsApproval);
+}
+
+/// Hands in a result that does not meet the rule.
+fn hand_in_failing(world: &mut World) {
+    let how = How {
+        judged: Judged::Failed,
+        ..world.usual()
+    };
+    let complete = world.command_with(Verb::CompleteExecute, how).unwrap();
+    world.submit(&worker(), complete).unwrap();
+}
+
+fn at_work(profile: Profile) -> World {
+    let mut world = World::new(profile, Lands::OnTargets);
+    world
+        .person(Verb::StartStrategize)
+        .person(Verb::CompleteStrategize)
+        .person(Verb::ExecutePlan)
+        .person(Verb::StartExecute);
+    world
+}
+
+/// A result that does not meet its rules goes back by itself three times under `review` and `auto`; then
+/// `auto` begins anew, and the others wait for a person.
+#[test]
+fn what_does_not_meet_its_rules_is_mended_within_limits() {
+    let expected = [
+        (Profile::Manual, 0, None),
+        (Profile::Supervised, 0, None),
+        (Profile::Review, MAX_FIXES, None),
+        (Profile::Auto, MAX_FIXES, Some(Remedy::Revert)),
+    ];
+    for (profile, fixes, then) in expected {
+        let mut world = at_work(profile);
+        hand_in_failing(&mut world);
+        assert_eq!(world.plan().unmet().count(), 1);
+        for made in 0..fixes {
+            assert_eq!(world.plan().fixes, made);
+            assert_eq!(world.plan().remedy(), Some(Remedy::Fix), "{profile} {made}");
+            world.done_by(&worker(), Verb::Revise);
+            assert_eq!(world.plan().unmet().count(), 0, "nothing is judged yet");
+            world.person(Verb::StartExecute);
+            hand_in_failing(&mut world);
+        }
+        assert_eq!(world.plan().remedy(), then, "{profile}");
+        let refusal = world.decide(&worker(), world.command(Verb::Revise));
+        assert!(refusal.is_err(), "{profile}");
+        // Whoever looked at it may send it back again, and it is mended anew.
+        world.person(Verb::Revise);
+        assert_eq!(world.plan().fixes, 0);
+    }
+}
+
+#[test]
+fn what_was_set_aside_is_nothing_to_mend() {
+    let mut world = at_work(Profile::Review);
+    hand_in_failing(&mut world);
+    world.person(Verb::Waive);
+    assert_eq!(world.plan().unmet().count(), 0);
+    assert_eq!(world.plan().remedy(), None);
+}
+
+#[test]
+fn a_result_that_meets_its_rules_is_sent_back_by_nobody_but_a_person() {
+    let world = Spot::ExecuteComplete.world();
+    let refusal = world.refused(&worker(), world.command(Verb::Revise));
+    assert_eq!(refusal, Refusal::NothingToFix);
+}
+
+/// A signature is on the rules, too: whatever becomes of them, it has to be given again, and the reason is
+/// said.
+#[test]
+fn a_signature_is_void_once_the_rules_are_others() {
+    let mut signed = Spot::ExecuteComplete.world();
+    signed.person(Verb::Approve);
+    let reworded = |world: &mut World| world.facts.rules.rules[0].revision = 9;
+    let removed = |world: &mut World| drop(world.facts.rules.rules.remove(0));
+    let add = |world: &mut World, name: &str| {
+        let mut rule = world.facts.rules.rules[0].clone();
+        rule.draft.name = name.parse().unwrap();
+        rule.draft.at = vec![Gate::Apply];
+        world.facts.rules.rules.push(rule);
+    };
+    let added = |world: &mut World| add(world, "new");
+    let cases: [(&dyn Fn(&mut World), &str); 3] = [
+        (&reworded, "added or reworded"),
+        (&removed, "removed"),
+        (&added, "added or reworded"),
+    ];
+    for (change, why) in cases {
+        let mut world = signed.clone();
+        change(&mut world);
+        let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+        let Refusal::ApprovalVoid(reason) = &refusal else {
+            panic!("{refusal:?}");
+        };
+        assert!(reason.contains(why), "{reason}");
+        world.person(Verb::Approve).person(Verb::ApplyPlan);
+        // The same at the point of no return.
+        world.person(Verb::StartApply);
+        let mut later = world.clone();
+        add(&mut later, "newer");
+        let refusal = later.refused(&ada(), later.command(Verb::PrepareApply));
+        assert!(matches!(refusal, Refusal::ApprovalVoid(_)), "{refusal:?}");
+    }
+}
+
+/// Under `manual` a signature does not outlive that its target moved; under the others it does.
+#[test]
+fn a_signature_outlives_a_merge_as_the_profile_says() {
+    for profile in Profile::ALL {
+        let mut world = at_work(profile);
+        world.person(Verb::CompleteExecute);
+        let tips = |world: &World, commit: &str| {
+            let resources = world.plan().resources.iter();
+            let tip = |resource: &plan::PlanResource| plan::Base {
+                resource: resource.name.clone(),
+                commit: commit.to_owned(),
+            };
+            Targets {
+                tips: resources.map(tip).collect(),
+                rules: Vec::new(),
+            }
+        };
+        let targets = tips(&world, "elsewhere");
+        let approve = Command::Approve {
+            how: plan::How::default(),
+            targets,
+        };
+        world.submit(&ada(), approve).unwrap();
+        world.person(Verb::ApplyPlan).person(Verb::StartApply);
+        let prepared = world.decide(&ada(), world.command(Verb::PrepareApply));
+        let survives = profile.approval_survives_merge();
+        assert_eq!(prepared.is_ok(), survives, "{profile}: {prepared:?}");
+    }
+}
+
+/// Rules of the repository come with the judgement; they bind like any other, and what nobody judged is
+/// not passed over.
+#[test]
+fn a_rule_of_the_repository_blocks_like_any_other() {
+    let mut world = Spot::ExecuteComplete.world();
+    world.facts.rules.rules.clear();
+    let mut rule = Spot::ExecuteComplete.world().facts.rules.rules[0].clone();
+    rule.scope = Scope::Repository("site".into());
+    let targets = Targets {
+        tips: Vec::new(),
+        rules: vec![rule.clone()],
+    };
+    let approve = Command::Approve {
+        how: plan::How::default(),
+        targets: targets.clone(),
+    };
+    world.submit(&ada(), approve).unwrap();
+    let apply = |verdicts| Command::ApplyPlan {
+        judgement: Judgement {
+            targets: targets.clone(),
+            verdicts,
+            ..world.judgement(Judged::Held)
+        },
+    };
+    let unjudged = world.refused(&ada(), apply(Vec::new()));
+    assert!(matches!(unjudged, Refusal::JudgementStale { .. }));
+    let verdict = |outcome| RuleVerdict {
+        rule: rule.reference(),
+        outcome,
+    };
+    let failed = verdict(RuleOutcome::Failed("no".into()));
+    let decision = world.decide(&ada(), apply(vec![failed])).unwrap();
+    assert!(matches!(decision.receipt.outcome, Outcome::Blocked(_)));
+    let decision = world
+        .decide(&ada(), apply(vec![verdict(RuleOutcome::Held)]))
+        .unwrap();
+    assert_eq!(decision.receipt.outcome, Outcome::Done);
+}
+
+/// What waits for a person blocks, and is nothing to mend.
+#[test]
+fn a_rule_that_nobody_judged_blocks_and_is_not_mended() {
+    let mut world = at_work(Profile::Auto);
+    let Command::CompleteExecute {
+        epoch,
+        result,
+        captured,
+        allow_empty,
+        mut judgement,
+    } = world.command(Verb::CompleteExecute)
+    else {
+        panic!("this hands in a result");
+    };
+    judgement.verdicts[0].outcome = RuleOutcome::Open(Waits::Person);
+    let verdicts = judgement.verdicts.clone();
+    let complete = Command::CompleteExecute {
+        epoch,
+        result,
+        captured,
+        allow_empty,
+        judgement,
+    };
+    world.submit(&worker(), complete).unwrap();
+    assert_eq!(world.plan().remedy(), None);
+    let judgement = Judgement {
+        verdicts,
+        ..world.judgement(Judged::Held)
+    };
+    let decision = world
+        .decide(&worker(), Command::ApplyPlan { judgement })
+        .unwrap();
+    let Outcome::Blocked(blocked) = decision.receipt.outcome else {
+        panic!("{:?}", decision.receipt.outcome);
+    };
+    assert_eq!(blocked.failed[0].waits, Some(Waits::Person));
 }

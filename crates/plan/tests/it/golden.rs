@@ -22,7 +22,7 @@ use plan::{
     Verb, Version,
 };
 
-use crate::world::{Lands, PATIENCE, START, World, ada, worker};
+use crate::world::{How, Judged, Lands, PATIENCE, START, World, ada, worker};
 
 macro_rules! kinds {
     ($($variant:ident),* $(,)?) => {
@@ -65,6 +65,7 @@ kinds!(
     Released,
     Reclaimed,
     Waived,
+    RuledOn,
     Cancelled,
 );
 
@@ -109,7 +110,12 @@ fn this_format_has_its_logs() {
     let folder = golden().join(FORMAT);
     fs::create_dir_all(&folder).unwrap();
     let mut written = Vec::new();
-    for (name, events) in [("every-event", every_event()), ("odd-values", odd_values())] {
+    let logs = [
+        ("every-event", every_event()),
+        ("odd-values", odd_values()),
+        ("judged", judged()),
+    ];
+    for (name, events) in logs {
         let log = folder.join(name).with_extension("jsonl");
         if log.exists() {
             continue;
@@ -205,6 +211,31 @@ fn every_event() -> Vec<Recorded> {
 
     let worlds = [long, rest, undo, dropped, report, cancelled];
     worlds.into_iter().flat_map(|world| world.log).collect()
+}
+
+/// A result that does not meet its rules, mended by itself; a rule that asks, answered.
+fn judged() -> Vec<Recorded> {
+    let mut world = World::numbered(10, Profile::Review, Lands::OnTargets);
+    work(&mut world);
+    world
+        .person(Verb::Revise)
+        .done_by(&worker(), Verb::StartExecute);
+    let failing = How {
+        judged: Judged::Failed,
+        ..world.usual()
+    };
+    let complete = world.command_with(Verb::CompleteExecute, failing);
+    world.submit(&worker(), complete.unwrap()).unwrap();
+    world
+        .done_by(&worker(), Verb::Revise)
+        .done_by(&worker(), Verb::StartExecute)
+        .done_by(&worker(), Verb::CompleteExecute)
+        .person(Verb::RuleOn);
+    let rejected = world.variant(Verb::RuleOn, 1);
+    world.submit(&ada(), rejected).unwrap();
+    world.person(Verb::Approve);
+    land(&mut world);
+    world.log
 }
 
 fn strategize_with_detours(world: &mut World) {
@@ -359,6 +390,7 @@ fn odd_values() -> Vec<Recorded> {
                 report: None,
                 trees: vec![tree],
             },
+            unmet: Vec::new(),
         },
         Event::Revised {
             to: Phase::Execute,
@@ -368,6 +400,7 @@ fn odd_values() -> Vec<Recorded> {
                 TreePath::new(*b"not\xffutf-8").unwrap(),
                 TreePath::new("with space\n/and \u{1f980}").unwrap(),
             ],
+            automatic: false,
         },
     ];
     let mut at = START;

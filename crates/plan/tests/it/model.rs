@@ -93,6 +93,10 @@ impl State {
         let mut world = spot.world();
         // Rules are not what is explored here.
         world.facts.rules = plan::invariant::RuleBook::default();
+        let plan = world.facts.plan.as_mut().unwrap();
+        if let Some(approval) = &mut plan.approval {
+            approval.rules.clear();
+        }
         world.facts.action = None;
         world.log.clear();
         let epoch = world.plan().epoch;

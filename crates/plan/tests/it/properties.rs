@@ -11,6 +11,7 @@ use planwright_plan as plan;
 
 use plan::decide::{Next, next, options};
 use plan::evolve::replay;
+use plan::plan::Remedy;
 use plan::{Event, Outcome, Phase, Plan, Profile, Verb};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -72,6 +73,8 @@ proptest! {
                         assert_eq!(phase, Phase::Apply);
                         Verb::ApplyPlan
                     }
+                    Next::Mend(Remedy::Fix) => Verb::Revise,
+                    Next::Mend(Remedy::Revert) => Verb::Revert,
                     Next::ExpireQuestion => Verb::ExpireQuestion,
                     Next::Rest(_) => continue,
                 };

@@ -129,7 +129,10 @@ fn log(world: &World) {
                 strategize += 1;
                 reversions += 1;
             }
-            Event::DecisionsRecorded { decisions: nodes } => {
+            Event::DecisionsRecorded { decisions: nodes }
+            | Event::GateHeld {
+                decisions: nodes, ..
+            } => {
                 for node in nodes {
                     decisions += 1;
                     assert_eq!(node.number, decisions, "numbered without a gap");
@@ -138,7 +141,7 @@ fn log(world: &World) {
                 }
             }
             Event::Waived { .. } => waivers += 1,
-            Event::GateHeld { .. }
+            Event::RuledOn { .. }
             | Event::Claimed { .. }
             | Event::BasesRecorded { .. }
             | Event::StrategizeCompleted { .. }

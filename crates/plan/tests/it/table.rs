@@ -80,6 +80,8 @@ fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
         | Verb::Revise
         | Verb::Revert
         | Verb::Waive
+        | Verb::RuleOn
+        | Verb::KeepEvidence
         | Verb::Cancel
         | Verb::PrepareApply
         | Verb::Undo => vec![trial("", 0)],

@@ -280,6 +280,7 @@ impl World {
                     outcome: RuleOutcome::Held,
                 })
                 .collect(),
+            ..Judgement::default()
         };
         match judged {
             Judged::Held => {}
@@ -377,14 +378,16 @@ pub fn shop() -> Project {
     }
 }
 
-/// One rule that can be waived, judged at every gate, and one that cannot, judged at none.
+/// One rule that can be waived, judged at every gate, one that cannot, and one that asks, both judged at
+/// none.
 fn rules() -> RuleBook {
-    let rule = |name: &str, at: &[Gate], non_overridable| Rule {
+    let expr = || Check::Expr("tree.is_clean".into());
+    let rule = |name: &str, check: Check, at: &[Gate], non_overridable| Rule {
         scope: Scope::Global,
         revision: 1,
         draft: RuleDraft {
             name: name.parse().unwrap(),
-            check: Check::Expr("tree.is_clean".into()),
+            check,
             at: at.to_vec(),
             advisory: false,
             non_overridable,
@@ -394,6 +397,10 @@ fn rules() -> RuleBook {
     };
     RuleBook {
         revisions: BTreeMap::from([(Scope::Global, 2)]),
-        rules: vec![rule("clean", &Gate::ALL, false), rule("hard", &[], true)],
+        rules: vec![
+            rule("clean", expr(), &Gate::ALL, false),
+            rule("hard", expr(), &[], true),
+            rule("looked-at", Check::Ask("Is it good?".into()), &[], false),
+        ],
     }
 }

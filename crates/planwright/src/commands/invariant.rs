@@ -1,15 +1,15 @@
 //! `planwright invariant`.
 
 use clap::Subcommand;
-use plan::Name;
 use plan::invariant::{Check, Gate, Rule, RuleDraft, RuleName, Scope};
+use plan::{Name, Span};
 use serde_json::json;
 
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
-use crate::ui;
 use crate::wire::RuleView;
+use crate::{home, ui};
 
 /// Invariants: rules that gate every phase change.
 #[derive(Debug, Subcommand)]
@@ -38,18 +38,13 @@ pub struct AddArgs {
     name: RuleName,
     #[command(flatten)]
     scope: ScopeArgs,
-    /// A CEL expression over plan, action and arguments that must be true.
-    #[arg(long, value_name = "CEL", required_unless_present_any = ["allow", "forbid", "command", "ask"])]
-    expr: Option<String>,
-    #[arg(long, hide = true, value_name = "GLOB")]
-    allow: Vec<String>,
-    #[arg(long, hide = true, value_name = "GLOB")]
-    forbid: Vec<String>,
-    #[arg(long, hide = true, value_name = "CMD")]
-    command: Option<String>,
-    #[arg(long, hide = true, value_name = "TEXT")]
-    ask: Option<String>,
-    /// Where it is judged: strategize, execute, result or apply; everywhere if not said.
+    #[command(flatten)]
+    check: CheckArgs,
+    /// After this long a command has failed, as in 90s or 20m [default: 10m].
+    #[arg(long, value_name = "TIME", requires = "command")]
+    timeout: Option<Span>,
+    /// Where it is judged: strategize, execute, result or apply; wherever it has something to judge if not
+    /// said.
     #[arg(long, value_name = "GATE")]
     at: Vec<Gate>,
     /// A failure is told but does not block.
@@ -58,6 +53,48 @@ pub struct AddArgs {
     /// No narrower rule replaces it and nobody waives it.
     #[arg(long)]
     non_overridable: bool,
+}
+
+/// What must hold; a rule is of one kind.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct CheckArgs {
+    /// A CEL expression over the plan and what it changed that must be true.
+    #[arg(long, value_name = "CEL")]
+    expr: Option<String>,
+    /// Nothing but what matches may change.
+    #[arg(long, value_name = "GLOB", num_args = 1..)]
+    allow: Vec<String>,
+    /// Nothing that matches may change.
+    #[arg(long, value_name = "GLOB", num_args = 1..)]
+    forbid: Vec<String>,
+    /// A command that must succeed in a clean checkout of the result.
+    #[arg(long, value_name = "CMD")]
+    command: Option<String>,
+    /// Something that a person has to look at.
+    #[arg(long, value_name = "TEXT")]
+    ask: Option<String>,
+}
+
+impl CheckArgs {
+    fn check(&self, timeout: Option<Span>) -> Check {
+        if let Some(source) = &self.expr {
+            return Check::Expr(source.clone());
+        }
+        if let Some(command) = &self.command {
+            return Check::Command {
+                command: command.clone(),
+                timeout,
+            };
+        }
+        if let Some(text) = &self.ask {
+            return Check::Ask(text.clone());
+        }
+        match self.allow.is_empty() {
+            true => Check::Forbid(self.forbid.clone()),
+            false => Check::Allow(self.allow.clone()),
+        }
+    }
 }
 
 /// Where a rule holds; everywhere if not said.
@@ -73,15 +110,15 @@ pub struct ScopeArgs {
     /// For this plan.
     #[arg(long, value_name = "ID")]
     plan: Option<String>,
-    #[arg(long, hide = true, value_name = "PROJECT")]
-    project: Option<String>,
+    /// For plans that work on this project.
+    #[arg(long, value_name = "NAME")]
+    project: Option<Name>,
 }
 
 impl ScopeArgs {
     fn resolve(&self, app: &App) -> Result<Scope, CommandError> {
-        if self.project.is_some() {
-            return Err(CommandError::usage("Projects are not supported yet.")
-                .hint("Use --global, --action NAME or --plan ID."));
+        if let Some(name) = &self.project {
+            return Ok(Scope::Project(name.clone()));
         }
         match (&self.action, &self.plan) {
             (Some(name), _) => Ok(Scope::Action(name.clone())),
@@ -103,23 +140,11 @@ impl Command {
 }
 
 fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
-    let later = [
-        ("--allow", !args.allow.is_empty()),
-        ("--forbid", !args.forbid.is_empty()),
-        ("--command", args.command.is_some()),
-        ("--ask", args.ask.is_some()),
-    ];
-    if let Some((flag, _)) = later.iter().find(|(_, given)| *given) {
-        return Err(
-            CommandError::usage(format!("Rules by {flag} are not supported yet."))
-                .hint("Use --expr with a CEL expression, as in: --expr 'plan.attempt <= 3'"),
-        );
-    }
-    let check = Check::Expr(args.expr.clone().unwrap_or_default());
-    let mut at = if args.at.is_empty() {
-        check.default_gates()
-    } else {
-        args.at.clone()
+    home::require_a_person("change rules")?;
+    let check = args.check.check(args.timeout);
+    let mut at = match args.at.is_empty() {
+        true => lifecycle::default_gates(&check),
+        false => args.at.clone(),
     };
     at.sort_unstable();
     at.dedup();
@@ -145,7 +170,7 @@ fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
 fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let book = match effective {
-        Some(handle) => lifecycle.rules_of(&lifecycle.get_plan(app.plan(handle)?)?.plan)?,
+        Some(handle) => lifecycle.rules_in_force(app.plan(handle)?)?,
         None => lifecycle.list_rules()?,
     };
     let rules: Vec<&Rule> = if effective.is_some() {
@@ -153,7 +178,7 @@ fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
     } else {
         book.rules.iter().collect()
     };
-    let mut table = ui::Table::new(["RULE", "SCOPE", "AT", "", "CHECK"]);
+    let mut table = ui::Table::new(["RULE", "SCOPE", "AT", "", "KIND", "CHECK"]);
     for rule in &rules {
         let gates: Vec<&str> = rule.draft.at.iter().map(|gate| gate.as_str()).collect();
         let remark = match (rule.draft.advisory, rule.draft.non_overridable) {
@@ -166,8 +191,9 @@ fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
             (rule.scope.to_string(), ui::DIM),
             (gates.join(","), ui::DIM),
             (remark.to_owned(), ui::WARN),
+            (rule.draft.check.kind().to_owned(), ui::DIM),
             (
-                ui::one_line(rule.draft.check.source(), 70),
+                ui::one_line(&rule.draft.check.source(), 70),
                 anstyle::Style::new(),
             ),
         ]);
@@ -182,6 +208,7 @@ fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
 }
 
 fn remove(name: &RuleName, scope: &ScopeArgs, app: &App) -> Result<Answer, CommandError> {
+    home::require_a_person("change rules")?;
     let scope = scope.resolve(app)?;
     app.lifecycle()?
         .remove_rule(scope.clone(), name.clone(), &app.call())?;

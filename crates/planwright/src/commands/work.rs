@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 
 use actors::Stop;
 use lifecycle::{Happening, Worker};
+use plan::plan::Remedy;
 use plan::{Name, Plan, Span};
 use serde_json::json;
 
@@ -105,6 +106,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
 fn tell(format: Format, handle: &str, plan: &Plan, happening: &Happening) {
     let says = match happening {
         Happening::Works { actor, phase } => format!("{actor} works on {phase}"),
+        Happening::SentBack(Remedy::Fix) => "does not meet its rules, and goes back".to_owned(),
+        Happening::SentBack(Remedy::Revert) => {
+            "does not meet its rules, and begins anew".to_owned()
+        }
         Happening::Lands => "is being landed".to_owned(),
         Happening::Rests if plan.stage.is_final() => format!("is {}", plan.stage.state()),
         Happening::Rests => format!("waits for a person ({})", plan.stage),

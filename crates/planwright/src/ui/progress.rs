@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use actors::Usage;
 use lifecycle::Happening;
+use plan::plan::Remedy;
 use plan::{Phase, Plan};
 use serde_json::json;
 
@@ -100,6 +101,13 @@ impl Progress {
             Happening::Progress(actors::Progress::Used(used)) => state.used = *used,
             Happening::Lands => {
                 state.doing = "landing".to_owned();
+                state.step = String::new();
+            }
+            Happening::SentBack(remedy) => {
+                state.doing = match remedy {
+                    Remedy::Fix => "sent back: rules are not met".to_owned(),
+                    Remedy::Revert => "begins anew: rules are not met".to_owned(),
+                };
                 state.step = String::new();
             }
             Happening::Landed(_) | Happening::Rests | Happening::Trouble(_) => {}

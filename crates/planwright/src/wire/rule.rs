@@ -1,7 +1,7 @@
 //! Rules as programs see them.
 
 use plan::Timestamp;
-use plan::invariant::{Gate, Rule};
+use plan::invariant::{Check, Gate, Rule};
 use serde::Serialize;
 
 /// A rule.
@@ -13,8 +13,11 @@ pub struct RuleView {
     pub scope: String,
     /// Its scope's revision when it was added.
     pub revision: u64,
-    /// The expression that must be true.
-    pub expr: String,
+    /// Of which kind it is: expr, allow, forbid, command or ask.
+    pub kind: &'static str,
+    /// What it says, by its kind.
+    #[serde(flatten)]
+    pub check: Check,
     /// Where it is judged.
     pub at: Vec<Gate>,
     /// A failure is told but does not block.
@@ -33,7 +36,8 @@ impl From<&Rule> for RuleView {
             name: rule.draft.name.to_string(),
             scope: rule.scope.to_string(),
             revision: rule.revision,
-            expr: rule.draft.check.source().to_owned(),
+            kind: rule.draft.check.kind(),
+            check: rule.draft.check.clone(),
             at: rule.draft.at.clone(),
             advisory: rule.draft.advisory,
             non_overridable: rule.draft.non_overridable,

@@ -4,12 +4,13 @@ use std::fmt::Display;
 
 use plan::action::{ActionDefinition, Actors};
 use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
-use plan::invariant::{Check, Gate, RuleDraft};
+use plan::invariant::RuleDraft;
 
 use super::fields::{Fields, Shape};
 use super::problem::{Flaw, Position, shown};
-use super::tree::{Node, Value};
-use super::value::{boolean, integer, list, mismatch, number, parsed, prose, text};
+use super::rule::{self, RULE};
+use super::tree::Node;
+use super::value::{boolean, integer, list, number, parsed, prose, text};
 
 static ACTION: Shape<'_> = Shape {
     what: "an action",
@@ -23,20 +24,16 @@ static ACTION: Shape<'_> = Shape {
         "execution_actor",
         "arguments",
         "invariants",
+        "definition_of_done",
         "automation_profile",
         "read_only",
         "reusable",
     ],
     refused: &[
         (
-            "definition_of_done",
-            "is not yet supported",
-            "write its rules under `invariants`, with `at: result`",
-        ),
-        (
             "invariant_actor",
             "is not yet supported",
-            "rules are expressions, which need no actor",
+            "rules that ask are answered by people: planwright approve ID --rule NAME",
         ),
         (
             "estimation_actor",
@@ -79,22 +76,6 @@ static ARGUMENT: Shape<'_> = Shape {
     others: &[&ACTION, &RULE],
 };
 
-const ONLY_EXPR: &str = "is not yet supported: only `expr` rules are";
-const USE_EXPR: &str = "write the rule as an expression: `expr`";
-
-static RULE: Shape<'_> = Shape {
-    what: "a rule",
-    place: "under a rule in `invariants`",
-    keys: &["name", "expr", "at", "advisory", "non_overridable"],
-    refused: &[
-        ("allow", ONLY_EXPR, USE_EXPR),
-        ("forbid", ONLY_EXPR, USE_EXPR),
-        ("command", ONLY_EXPR, USE_EXPR),
-        ("ask", ONLY_EXPR, USE_EXPR),
-    ],
-    others: &[&ACTION, &ARGUMENT],
-};
-
 pub(super) fn read(root: &Node) -> Result<ActionDefinition, Flaw> {
     let fields = Fields::of(root, &ACTION)?;
     Ok(ActionDefinition {
@@ -103,11 +84,26 @@ pub(super) fn read(root: &Node) -> Result<ActionDefinition, Flaw> {
         long_description: fields.optional("long_description", prose)?,
         actors: actors(&fields)?,
         arguments: each(&fields, "arguments", argument, |spec| spec.name.as_str())?,
-        invariants: each(&fields, "invariants", rule, |rule| rule.name.as_str())?,
+        invariants: invariants(&fields)?,
         automation_profile: fields.optional("automation_profile", parsed)?,
         read_only: fields.optional("read_only", boolean)?.unwrap_or(false),
         reusable: fields.optional("reusable", boolean)?.unwrap_or(true),
     })
+}
+
+/// The rules of its plans, and those that say when the work is done.
+fn invariants(fields: &Fields<'_, '_>) -> Result<Vec<RuleDraft>, Flaw> {
+    let mut found = fields
+        .optional("invariants", rule::rules)?
+        .unwrap_or_default();
+    fields.optional("definition_of_done", |node| {
+        for draft in rule::definition_of_done(node)? {
+            rule::require_new(&found, &draft, node)?;
+            found.push(draft);
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 fn actors(fields: &Fields<'_, '_>) -> Result<Option<Actors>, Flaw> {
@@ -214,43 +210,6 @@ fn value(node: &Node, kind: ArgumentType) -> Result<ArgumentValue, Flaw> {
             ArgumentValue::List(items.collect::<Result<_, _>>()?)
         }
     })
-}
-
-fn rule(node: &Node) -> Result<RuleDraft, Flaw> {
-    let fields = Fields::of(node, &RULE)?;
-    let check = Check::Expr(fields.required("expr", prose)?);
-    let at = fields.optional("at", gates)?;
-    Ok(RuleDraft {
-        name: fields.required("name", parsed)?,
-        at: at.unwrap_or_else(|| check.default_gates()),
-        check,
-        advisory: fields.optional("advisory", boolean)?.unwrap_or(false),
-        non_overridable: fields
-            .optional("non_overridable", boolean)?
-            .unwrap_or(false),
-    })
-}
-
-/// One gate or a list of some.
-fn gates(node: &Node) -> Result<Vec<Gate>, Flaw> {
-    let nodes = match &node.value {
-        Value::Scalar(_) => std::slice::from_ref(node),
-        Value::List(items) if !items.is_empty() => items,
-        Value::List(_) => {
-            return Err(Flaw::new(node.at, "expected a gate, found an empty list")
-                .hint("leave `at` out for every gate"));
-        }
-        Value::Mapping(_) => return Err(mismatch(node, "a gate or a list of gates")),
-    };
-    let mut gates = Vec::new();
-    for node in nodes {
-        let gate = parsed(node)?;
-        if gates.contains(&gate) {
-            return Err(Flaw::new(node.at, format!("`{gate}` is named twice")));
-        }
-        gates.push(gate);
-    }
-    Ok(gates)
 }
 
 /// The errors of regular expressions draw over several lines; the last one says it.

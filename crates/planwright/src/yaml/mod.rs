@@ -14,6 +14,7 @@ mod fields;
 mod nearest;
 mod problem;
 mod repository;
+mod rule;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use plan::actor::{ActorKind, Isolation};
 use plan::how::Shape as Arrival;
+use plan::invariant::RuleDraft;
 use plan::plan::Limits;
 use plan::ways::Clean;
 use plan::{ActorDefinition, How, Name, Profile};
@@ -9,6 +10,7 @@ use plan::{ActorDefinition, How, Name, Profile};
 use super::actor;
 use super::fields::{Fields, Shape};
 use super::problem::Flaw;
+use super::rule::{self, RULE};
 use super::tree::Node;
 use super::value::{boolean, is_nothing, list, parsed, prose, text, written};
 
@@ -31,6 +33,8 @@ pub struct RepositoryFile {
     pub profile: Option<Profile>,
     /// What plans may use.
     pub limits: Option<Limits>,
+    /// Rules of plans that land here. They count once they are on the branch that plans land on.
+    pub invariants: Vec<RuleDraft>,
 }
 
 const LATER: &str = "is not yet supported";
@@ -38,20 +42,21 @@ const LATER: &str = "is not yet supported";
 static FILE: Shape<'_> = Shape {
     what: "planwright.yaml",
     place: "at the top level",
-    keys: &["actor", "actors", "profile", "sandbox", "apply", "limits"],
-    refused: &[
-        (
-            "actions",
-            LATER,
-            "store them with: planwright action create",
-        ),
-        (
-            "invariants",
-            LATER,
-            "add rules with: planwright invariant add",
-        ),
+    keys: &[
+        "actor",
+        "actors",
+        "profile",
+        "sandbox",
+        "apply",
+        "limits",
+        "invariants",
     ],
-    others: &[&SANDBOX, &APPLY, &LIMITS],
+    refused: &[(
+        "actions",
+        LATER,
+        "store them with: planwright action create",
+    )],
+    others: &[&SANDBOX, &APPLY, &LIMITS, &RULE],
 };
 
 static SANDBOX: Shape<'_> = Shape {
@@ -97,6 +102,9 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
     }
     file.profile = fields.optional("profile", parsed)?;
     file.limits = fields.optional("limits", limits)?;
+    file.invariants = fields
+        .optional("invariants", rule::rules)?
+        .unwrap_or_default();
     fields.optional("sandbox", |node| {
         let fields = Fields::of(node, &SANDBOX)?;
         file.setup = fields.optional("setup", prose)?;

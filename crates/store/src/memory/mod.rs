@@ -183,7 +183,7 @@ impl Read for MemoryStore {
         let Some(row) = tables.plan_row(id) else {
             return Ok(None);
         };
-        let scopes = plan::invariant::scopes_of(id, row.plan.action.as_ref());
+        let scopes = row.plan.scopes();
         let entry = row.plan.entry(Phase::Execute);
         Ok(Some(Snapshot {
             action: row

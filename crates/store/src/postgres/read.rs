@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plan::changeset::{Changeset, Entry};
-use plan::invariant::{RuleBook, Scope, scopes_of};
+use plan::invariant::{RuleBook, Scope};
 use plan::judgement::Evidence;
 use plan::phase::Phase;
 use plan::stage::StateName;
@@ -98,10 +98,7 @@ impl Read for PostgresStore {
                 return Ok(None);
             };
             let row = plan_row(Columns::of(row, place)).map_err(Trouble::Final)?;
-            let scopes: Vec<String> = scopes_of(id, row.plan.action.as_ref())
-                .iter()
-                .map(ToString::to_string)
-                .collect();
+            let scopes: Vec<String> = row.plan.scopes().iter().map(ToString::to_string).collect();
             let action = row.plan.action.as_ref().map(Name::full);
             let entry = i64::from(row.plan.entry(Phase::Execute));
             let calls = vec![

@@ -2,7 +2,7 @@
 
 use plan::changeset::{Changeset, Entry};
 use plan::id::NotAnId;
-use plan::invariant::{RuleBook, Scope, scopes_of};
+use plan::invariant::{RuleBook, Scope};
 use plan::judgement::Evidence;
 use plan::stage::StateName;
 use plan::{Action, Name, Phase, PlanId, Project, Timestamp};
@@ -97,7 +97,7 @@ impl Read for SqliteStore {
                 Some(name) => rows::action(connection, name)?,
                 None => None,
             };
-            let scopes = scopes_of(id, row.plan.action.as_ref());
+            let scopes = row.plan.scopes();
             Ok(Some(Snapshot {
                 action,
                 rules: rules_of(connection, &scopes)?,

@@ -155,6 +155,7 @@ pub fn appended(facts: &Facts, plan: PlanId, now: Timestamp) -> Result<PlanChang
     let event = Event::GateHeld {
         gate: Gate::Execute,
         counts: Counts::default(),
+        decisions: Vec::new(),
     };
     Ok(step(Some(before), plan, event, now))
 }

@@ -88,7 +88,7 @@ fn every_read_answers_as_the_memory_store_does() {
     same.check(|store| store.projects(Some(&tidy), 100));
     same.check(|store| store.rules(&[]));
     same.check(|store| store.rules(&[Scope::Global]));
-    same.check(|store| store.rules(&scopes_of(plans[0], Some(&tidy))));
+    same.check(|store| store.rules(&scopes_of(plans[0], Some(&tidy), [])));
     same.check(|store| store.rules(&[Scope::Action("never".parse().unwrap())]));
 }
 
@@ -390,6 +390,7 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
     let evidence = |plan: PlanId, entry: u32, scope: &Scope, name: &str| Evidence {
         plan,
         entry,
+        subject: None,
         verdict: RuleVerdict {
             rule: rule(scope, name, 2).reference(),
             outcome: RuleOutcome::Held,
@@ -413,6 +414,7 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
             gate: Gate::Apply,
             version: Version(1),
             revisions: [(Scope::Global, 4)].into(),
+            tips: Vec::new(),
             failed: Vec::new(),
             at: Timestamp(at),
         };

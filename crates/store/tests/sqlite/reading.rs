@@ -151,7 +151,7 @@ fn everything_else_is_read_alike() {
     same(&|store| format!("{:?}", store.actions(None, 2).unwrap()));
     same(&|store| format!("{:?}", store.actions(Some(&action_name(1)), 9).unwrap()));
     same(&|store| format!("{:?}", store.rules(&[]).unwrap()));
-    let scopes = scopes_of(plan_id(3), Some(&action_name(1)));
+    let scopes = scopes_of(plan_id(3), Some(&action_name(1)), []);
     same(&|store| format!("{:?}", store.rules(&scopes).unwrap()));
     same(&|store| {
         format!(
@@ -283,11 +283,13 @@ fn beside(plan: PlanId) -> Vec<Row> {
             gate: Gate::Apply,
             version: Version(2),
             revisions: [(Scope::Global, 4)].into(),
+            tips: Vec::new(),
             failed: vec![FailedRule {
                 rule: rule(Scope::Global, "a", 3).reference(),
                 check: "true".to_owned(),
                 evidence: evidence.to_owned(),
                 waivable: true,
+                waits: None,
             }],
             at: NOW,
         })
@@ -296,6 +298,7 @@ fn beside(plan: PlanId) -> Vec<Row> {
         Row::PutEvidence(Evidence {
             plan,
             entry,
+            subject: None,
             verdict: RuleVerdict {
                 rule: rule(Scope::Global, name, 3).reference(),
                 outcome,

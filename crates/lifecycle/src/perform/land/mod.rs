@@ -242,8 +242,24 @@ impl Lifecycle {
             let kind = ConstraintKind::Conflict;
             return self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call);
         }
-        let done = self.prepare_apply(plan.id, epoch, &moves, call)?;
-        Ok(Stepped::Done(done))
+        match self.prepare_apply(plan.id, epoch, &moves, call) {
+            Ok(done) => Ok(Stepped::Done(done)),
+            // It was fine by itself, and is not together with what its target has become.
+            Err(Error::Blocked(blocked)) => {
+                let failed = blocked.failed.iter();
+                let failed = failed.map(|one| format!("{}: {}", one.rule.name, one.evidence));
+                let failed: Vec<String> = failed.collect();
+                let text = format!("on the merged tree {blocked}: {}", failed.join("; "));
+                let kind = ConstraintKind::Gate;
+                self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
+            }
+            Err(Error::Refused(refusal @ Refusal::ApprovalVoid(_))) => {
+                let kind = ConstraintKind::ApprovalVoid;
+                let text = refusal.to_string();
+                self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What was signed of a resource's result: all of it, or what the paths choose, if anything.
@@ -381,7 +397,7 @@ impl Lifecycle {
         }
     }
 
-    fn site_named(&self, plan: &Plan, resource: &str) -> Result<Site, Error> {
+    pub(crate) fn site_named(&self, plan: &Plan, resource: &str) -> Result<Site, Error> {
         let found = plan.resources.iter().find(|one| one.name == resource);
         let found = found.ok_or_else(|| Error::ResourceGone {
             resource: resource.to_owned(),

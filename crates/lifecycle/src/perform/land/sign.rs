@@ -1,6 +1,7 @@
 //! Signing a result as it shall arrive: looked at before, and only once.
 
 use plan::how::Shape;
+use plan::invariant::{Gate, RuleRef};
 use plan::stage::ConstraintKind;
 use plan::{Command, How, Plan, PlanId};
 use sandbox::{Room, SandboxError};
@@ -74,17 +75,32 @@ impl Lifecycle {
     /// Whoever asks again under the key it was landed with gets the same answer: the first step of
     /// landing bears it.
     pub(super) fn begun_before(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
-        let sign = Command::Approve { how: how.clone() };
-        match self.run(plan, sign, call) {
+        match self.approve(plan, how, call) {
             Err(Error::Refused(_)) => self.apply_plan(plan, call),
             other => other,
         }
     }
 
+    /// Is the signature on the rules as they are, and on the targets where that matters?
+    fn is_signed_under_these_rules(&self, plan: &Plan) -> Result<bool, Error> {
+        let targets = self.targets_of(plan, Gate::Apply)?;
+        let rules = self.rules_of(plan)?.with(&targets.rules);
+        let rules = rules.effective_at(Gate::Apply.judged_with());
+        let rules: Vec<RuleRef> = rules.iter().map(|rule| rule.reference()).collect();
+        let tips = plan.approval.as_ref().map(|approval| &approval.tips);
+        let survives = plan.profile.approval_survives_merge() || tips == Some(&targets.tips);
+        Ok(survives && plan.void_because(&rules).is_none())
+    }
+
     /// Signs the result as it stands; `false` if it is signed like this already.
     pub(super) fn sign(&self, plan: &Plan, how: &How, call: &Call) -> Result<bool, Error> {
-        let signed = plan.valid_approval();
-        if !plan.has_targets() || signed.is_some_and(|approval| approval.how == *how) {
+        let signed = plan
+            .valid_approval()
+            .filter(|approval| approval.how == *how);
+        if !plan.has_targets() {
+            return Ok(false);
+        }
+        if signed.is_some() && self.is_signed_under_these_rules(plan)? {
             return Ok(false);
         }
         self.approve(plan.id, how, call).map(|_| true)

@@ -34,7 +34,7 @@ pub fn is_workable(plan: &Plan) -> bool {
 pub fn go_on(app: &App, plan: PlanId, yes: bool) -> Result<Answer, CommandError> {
     let stop = Stop::default();
     signals::ask_to_stop(&stop)?;
-    let person = home::person();
+    let person = home::caller();
     let mut asks = Some(&person);
     loop {
         let interrupted = drive(app, plan, asks, &stop)?;

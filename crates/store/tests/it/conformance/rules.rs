@@ -125,7 +125,7 @@ fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
         "{overruled:?}"
     );
     let snapshot = bench.open().snapshot(plan).unwrap().unwrap();
-    let effective: Vec<(&str, &str)> = snapshot
+    let effective: Vec<(&str, String)> = snapshot
         .rules
         .effective()
         .into_iter()
@@ -134,6 +134,7 @@ fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
     assert_eq!(
         effective,
         [("hard", "global"), ("own", "plan"), ("soft", "action")]
+            .map(|(name, source)| (name, source.to_owned()))
     );
     assert_eq!(snapshot.rules.rules.len(), 4);
     assert_eq!(snapshot.action.unwrap().name(), &action);

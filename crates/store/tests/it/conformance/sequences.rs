@@ -7,6 +7,7 @@ use plan::changeset::{Node, Operation};
 use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::invariant::{Gate, RuleDraft, RuleRef, Scope};
+use plan::judgement::Targets;
 use plan::plan::ProfileSource;
 use plan::stage::{Category, ConstraintKind, Landing, StateName, Work};
 use plan::{Command, Epoch, Name, Phase, Plan, PlanId, Profile, Span, Stage, Timestamp};
@@ -539,6 +540,7 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         Act::Waive(number) => Command::Waive {
             rule: format!("rule-{number}").parse().unwrap(),
             reason: text(),
+            targets: Targets::default(),
         },
         Act::Approve => testkit::samples::approve(),
         Act::Withdraw(authority) => Command::WithdrawApply {

@@ -1,0 +1,253 @@
+//! Rules by command: run in a clean checkout of the result, supervised and confined like an actor.
+//!
+//! What a command said of a subject is kept as evidence. Of many who want to know at the same time, one
+//! runs it: the others wait for their turn, and find the evidence. The turn is a lock of the system's,
+//! which ends with whoever holds it; a result is on one host, and so are all who could run a command on it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use actors::{Actor, Assignment, LimitsTold, Outcome, Report, SandboxTold, Stop, Workplace};
+use plan::actor::{ActorKind, CommandLine, Isolation};
+use plan::invariant::{Check, Rule, RuleDraft, RuleRef};
+use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Waits};
+use plan::{ActorDefinition, Digest, Phase, Plan, Span};
+
+use super::{Case, Depth};
+use crate::{Error, ExprProblem, Lifecycle};
+
+/// How long a command may take if its rule does not say.
+const USUAL_TIME: Span = Span::seconds(600);
+
+/// How many commands run at the same time.
+const AT_ONCE: usize = 2;
+
+/// Longest command.
+const LONGEST: usize = 16 * 1024;
+
+/// Makes an actor of a definition.
+type Hire = dyn Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync;
+
+/// Reads the rules out of a repository's file.
+type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
+
+/// What judging needs of the program it is part of.
+#[derive(Clone, Default)]
+pub struct Inspectors {
+    pub(super) hire: Option<Arc<Hire>>,
+    pub(super) read_rules: Option<ReadRules>,
+}
+
+impl Inspectors {
+    /// Whoever runs commands, and whoever reads the rules of repositories.
+    pub fn new(
+        hire: impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + 'static,
+        read_rules: ReadRules,
+    ) -> Self {
+        Self {
+            hire: Some(Arc::new(hire)),
+            read_rules: Some(read_rules),
+        }
+    }
+}
+
+impl Lifecycle {
+    /// The engine with inspectors: it runs the commands of rules, and heeds the rules of repositories.
+    #[must_use]
+    pub fn with_inspectors(mut self, inspectors: Inspectors) -> Self {
+        self.inspectors = inspectors;
+        self
+    }
+}
+
+/// Is there anything to run?
+pub(super) fn readable(command: &str) -> Result<(), ExprProblem> {
+    let problem = |why: &str| Err(ExprProblem(why.to_owned()));
+    match command {
+        blank if blank.trim().is_empty() => problem("its command is empty"),
+        long if long.len() > LONGEST => problem("its command is too long"),
+        odd if odd.contains('\0') => problem("its command has a NUL character in it"),
+        _ => Ok(()),
+    }
+}
+
+impl Case<'_> {
+    /// What these rules by command say: as somebody found before, or by running them now.
+    pub(super) fn check_all(&self, rules: &[&Rule]) -> Result<Vec<RuleOutcome>, Error> {
+        let mut outcomes = Vec::new();
+        for some in rules.chunks(AT_ONCE) {
+            let said: Vec<Result<RuleOutcome, Error>> = std::thread::scope(|scope| {
+                let asked = some.iter().map(|rule| scope.spawn(|| self.checked(rule)));
+                let asked: Vec<_> = asked.collect();
+                let heard = asked.into_iter().map(std::thread::ScopedJoinHandle::join);
+                let open = |_| Ok(RuleOutcome::Open(Waits::Check));
+                heard.map(|said| said.unwrap_or_else(open)).collect()
+            });
+            for outcome in said {
+                outcomes.push(outcome?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn checked(&self, rule: &Rule) -> Result<RuleOutcome, Error> {
+        let reference = rule.reference();
+        if let Some(known) = known(&self.snapshot.evidence, &reference, self.subject) {
+            return Ok(known);
+        }
+        // What changes nothing breaks nothing.
+        if self.matter.steps().is_empty() {
+            return Ok(RuleOutcome::Held);
+        }
+        let Check::Command { command, timeout } = &rule.draft.check else {
+            return Ok(RuleOutcome::Open(Waits::Check));
+        };
+        let (Depth::Check, Some(hire)) = (self.depth, &self.lifecycle.inspectors.hire) else {
+            return Ok(RuleOutcome::Open(Waits::Check));
+        };
+        let plan = &self.snapshot.row.plan;
+        let workshop = &self.lifecycle.hands()?.workshop;
+        let what = format!("{reference:?} {}", self.subject);
+        let trial = workshop.begin_trial(plan.id, Digest::of(what.as_bytes()))?;
+        // Somebody else may have had their turn before.
+        if let Some(snapshot) = self.lifecycle.store.snapshot(plan.id)?
+            && let Some(known) = known(&snapshot.evidence, &reference, self.subject)
+        {
+            return Ok(known);
+        }
+        let laid_out = self.look_at_each(|room, from, to| {
+            let sandbox = workshop.lay_out_trial(&trial, room, from, to)?;
+            let wanted = plan.ways.furnishings.iter();
+            let mut wanted = wanted.filter(|one| one.resource == room.site.name);
+            let wanted = wanted.next();
+            let include = wanted.map(|one| one.include.as_slice()).unwrap_or_default();
+            workshop.furnish(room, &sandbox, include)?;
+            let told = SandboxTold {
+                resource: room.site.name.clone(),
+                path: sandbox.path,
+            };
+            let setup = wanted.and_then(|one| one.setup.clone());
+            Ok((told, setup, workshop.borrowed(room)?))
+        })?;
+        let mut bench = Bench {
+            plan,
+            rule,
+            hire: hire.as_ref(),
+            run: trial.path.join("run"),
+            readable: Vec::new(),
+            sandboxes: Vec::new(),
+        };
+        let mut setups = Vec::new();
+        for (sandbox, setup, readable) in laid_out {
+            setups.extend(setup.map(|setup| (setup, sandbox.clone())));
+            bench.sandboxes.push(sandbox);
+            bench.readable.extend(readable);
+        }
+        let time = timeout.unwrap_or(USUAL_TIME);
+        let outcome = bench.judge(command, &setups, time);
+        let verdict = RuleVerdict {
+            rule: reference,
+            outcome: outcome.clone(),
+        };
+        self.lifecycle.keep_evidence(plan, self.subject, verdict)?;
+        Ok(outcome)
+    }
+}
+
+/// What is known of a rule and a subject.
+fn known(evidence: &[Evidence], rule: &RuleRef, subject: Digest) -> Option<RuleOutcome> {
+    let mut evidence = evidence.iter();
+    let found = evidence.find(|one| one.verdict.rule == *rule && one.subject == Some(subject))?;
+    match &found.verdict.outcome {
+        RuleOutcome::Open(_) => None,
+        RuleOutcome::Held | RuleOutcome::Failed(_) => Some(found.verdict.outcome.clone()),
+    }
+}
+
+/// Where commands of one rule are run.
+struct Bench<'a> {
+    plan: &'a Plan,
+    rule: &'a Rule,
+    hire: &'a Hire,
+    run: PathBuf,
+    readable: Vec<PathBuf>,
+    sandboxes: Vec<SandboxTold>,
+}
+
+impl Bench<'_> {
+    /// What the command says, once the checkouts are set up. That too is done in here: what an agent wrote
+    /// into a set-up script gets no further than the agent did.
+    fn judge(&self, command: &str, setups: &[(String, SandboxTold)], time: Span) -> RuleOutcome {
+        for (setup, sandbox) in setups {
+            let report = self.start(setup, std::slice::from_ref(sandbox), time);
+            if let RuleOutcome::Failed(why) = said_by(report) {
+                return RuleOutcome::Failed(format!("its checkout could not be set up: {why}"));
+            }
+        }
+        said_by(self.start(command, &self.sandboxes, time))
+    }
+
+    fn start(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
+        let words = ["/bin/sh", "-c", command].map(str::to_owned);
+        let line = CommandLine {
+            command: words.to_vec(),
+            timeout: Some(time),
+            isolation: Isolation::WherePossible,
+            ..CommandLine::default()
+        };
+        let definition = ActorDefinition {
+            name: self.plan.actors.execution.clone(),
+            kind: ActorKind::Command(Box::new(line)),
+            description: None,
+        };
+        if let Err(error) = std::fs::create_dir_all(&self.run) {
+            return Report::failed(plan::stage::Category::Resource, error.to_string());
+        }
+        let workplace = Workplace {
+            run: self.run.clone(),
+            readable: self.readable.clone(),
+            locks: Vec::new(),
+            time: None,
+            strategy_wanted: false,
+            stop: Stop::default(),
+            progress: &|_| {},
+        };
+        (self.hire)(&definition).work(&self.assignment(sandboxes), &workplace)
+    }
+
+    fn assignment(&self, sandboxes: &[SandboxTold]) -> Assignment {
+        Assignment {
+            plan: self.plan.id,
+            phase: Phase::Execute,
+            attempt: self.plan.attempt,
+            run_key: format!("{}-rule-{}", self.plan.id, self.rule.draft.name),
+            goal: format!("Does rule {} hold?", self.rule.draft.name),
+            description: None,
+            arguments: self.plan.arguments.clone(),
+            read_only: true,
+            sandboxes: sandboxes.to_vec(),
+            rules: Vec::new(),
+            strategy: Vec::new(),
+            feedback: Vec::new(),
+            revises: false,
+            dropped: Vec::new(),
+            conflicts: Vec::new(),
+            answers: Vec::new(),
+            findings: Vec::new(),
+            limits: LimitsTold::default(),
+            earlier: None,
+        }
+    }
+}
+
+/// Only an end without an error is a pass, whatever else was reported.
+fn said_by(report: Report) -> RuleOutcome {
+    match report.outcome {
+        Outcome::Done => RuleOutcome::Held,
+        Outcome::Failed { message, .. } => RuleOutcome::Failed(message),
+        Outcome::Asks { question, .. } => {
+            RuleOutcome::Failed(format!("it asks instead of judging: {question}"))
+        }
+        Outcome::Stopped => RuleOutcome::Failed("it was stopped".to_owned()),
+    }
+}
