@@ -273,7 +273,7 @@ pub fn command_for(verb: Verb, id: &str) -> String {
             format!("planwright plumbing {verb} {id} --epoch E --path PATH --operation modify")
         }
         Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
-        Verb::RuleOn => format!("planwright approve {id} --rule NAME"),
+        Verb::RuleOn => format!("planwright approve {id} --rule RULE"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
         Verb::Undo => format!("planwright undo {id}"),
         Verb::Use | Verb::RecordBases | Verb::ExpireQuestion => format!("planwright status {id}"),

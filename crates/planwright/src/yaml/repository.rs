@@ -102,9 +102,7 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
     }
     file.profile = fields.optional("profile", parsed)?;
     file.limits = fields.optional("limits", limits)?;
-    file.invariants = fields
-        .optional("invariants", rule::rules)?
-        .unwrap_or_default();
+    file.invariants = rule::rules_at(&fields, "invariants")?;
     fields.optional("sandbox", |node| {
         let fields = Fields::of(node, &SANDBOX)?;
         file.setup = fields.optional("setup", prose)?;

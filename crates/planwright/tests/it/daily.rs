@@ -16,13 +16,13 @@ echo \"$PLANWRIGHT_GOAL\" >> src/a.txt
 ";
 
 /// A yard with an actor of its own: a script.
-struct Loop {
-    yard: Yard,
+pub struct Loop {
+    pub yard: Yard,
     tools: tempfile::TempDir,
 }
 
 impl Loop {
-    fn with(script: &str) -> Self {
+    pub fn with(script: &str) -> Self {
         let made = Self {
             yard: Yard::new(),
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
@@ -36,11 +36,11 @@ impl Loop {
         made
     }
 
-    fn write_tool(&self, name: &str, script: &str) {
+    pub fn write_tool(&self, name: &str, script: &str) {
         testkit::write_program(&self.tools.path().join(name), script);
     }
 
-    fn define(&self, name: &str, extra: &str) {
+    pub fn define(&self, name: &str, extra: &str) {
         let tool = self.tools.path().join(name);
         let file = self.tools.path().join(format!("{name}.yaml"));
         let text = format!(
@@ -52,7 +52,7 @@ impl Loop {
     }
 
     /// Runs the program in the repository.
-    fn here(&self, words: &[&str]) -> Said {
+    pub fn here(&self, words: &[&str]) -> Said {
         let words = [&["--format", "json"], words].concat();
         self.yard
             .program
@@ -72,19 +72,19 @@ impl Loop {
 
     /// Runs it; it must end like this.
     #[track_caller]
-    fn ends(&self, code: i32, words: &[&str]) -> Value {
+    pub fn ends(&self, code: i32, words: &[&str]) -> Value {
         let said = self.here(words);
         assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
         last_line(&said)["data"].clone()
     }
 
     #[track_caller]
-    fn begun(&self, code: i32) -> (String, Value) {
+    pub fn begun(&self, code: i32) -> (String, Value) {
         let data = self.ends(code, &["run", "--actor", "scribe", "Write a line"]);
         (data["plan_id"].as_str().unwrap().to_owned(), data)
     }
 
-    fn starts(&self) -> Vec<String> {
+    pub fn starts(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.tools.path().join("starts")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -93,7 +93,7 @@ impl Loop {
         self.ends(0, &["log", plan, "--transcript"]).to_string()
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.tools.path().join(name)
     }
 }
@@ -103,7 +103,7 @@ fn last_line(said: &Said) -> Value {
     said.envelope()
 }
 
-fn state(data: &Value) -> String {
+pub fn state(data: &Value) -> String {
     let word = |key: &str| data[key].as_str().unwrap().to_owned();
     format!("{}/{}", word("phase"), word("state"))
 }
