@@ -46,6 +46,9 @@ pub enum Error {
         /// Which.
         branch: String,
     },
+    /// It was asked to stop before it had begun to work; the phase was given back.
+    #[error("stopped; the plan waits as it did before")]
+    Stopped,
     /// An expression is no rule.
     #[error(transparent)]
     Expr(#[from] ExprProblem),

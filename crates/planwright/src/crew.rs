@@ -18,15 +18,23 @@ use crate::{home, reading, settings, yaml};
 /// The words after the program's own name that make it a supervisor.
 pub const SUPERVISE: &str = "supervise";
 
+/// This program, started anew to supervise what it runs.
+pub fn supervisor() -> std::io::Result<Supervisor> {
+    let program = std::env::current_exe()?;
+    Ok(Supervisor::new(vec![
+        OsString::from(program),
+        SUPERVISE.into(),
+    ]))
+}
+
 /// Everybody that a plan's definitions describe.
 pub fn crew(app: &App) -> Result<Crew, CommandError> {
-    let program = std::env::current_exe().map_err(|error| {
+    let supervisor = supervisor().map_err(|error| {
         CommandError::new(
             Exit::Error,
             format!("This program cannot find itself to start actors: {error}"),
         )
     })?;
-    let supervisor = Supervisor::new(vec![OsString::from(program), SUPERVISE.into()]);
     let ambient = ambient(app);
     Ok(Crew::default().hiring(move |definition| actors::actor(definition, &ambient, &supervisor)))
 }

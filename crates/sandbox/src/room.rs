@@ -6,7 +6,7 @@
 //! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
 //! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
 //! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
-//! sandboxes/<plan>/<epoch>/<room>.busy   locked while a supervised program works there
+//! sandboxes/<plan>/<epoch>/<room>.busy   locked while somebody works there
 //! ```
 //!
 //! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
@@ -23,10 +23,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
+use crate::supervise::{self, Supervisor};
 use crate::vault::Vault;
-use crate::{
-    ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot, supervise,
-};
+use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
 
 /// How long programs of a holder that is gone may take to be ended.
 const ENDING: Duration = Duration::from_secs(2);
@@ -36,6 +35,7 @@ const ENDING: Duration = Duration::from_secs(2);
 pub struct Workshop {
     home: PathBuf,
     surroundings: Surroundings,
+    supervisor: Option<Supervisor>,
     faults: Faults,
 }
 
@@ -166,8 +166,16 @@ impl Workshop {
         Self {
             home: home.into(),
             surroundings,
+            supervisor: None,
             faults: Faults::default(),
         }
+    }
+
+    /// With somebody who supervises the user's set-up commands; without one, none is run.
+    #[must_use]
+    pub fn with_supervisor(mut self, supervisor: Supervisor) -> Self {
+        self.supervisor = Some(supervisor);
+        self
     }
 
     /// With faults, for tests.
@@ -180,6 +188,10 @@ impl Workshop {
     /// What child processes get of the environment.
     pub fn surroundings(&self) -> &Surroundings {
         &self.surroundings
+    }
+
+    pub(crate) fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.as_ref()
     }
 
     pub(crate) fn faults(&self) -> &Faults {

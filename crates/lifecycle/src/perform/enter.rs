@@ -3,18 +3,23 @@
 //! May be repeated: a holder that has its sandbox gets the same one, and what has to be done in it
 //! first (`Plan::entrance`) is taken back only by the commit that says it was done.
 
+use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use actors::Stop;
 use plan::base::Start;
 use plan::stage::Category;
-use plan::{Base, Command, Epoch, Phase, Plan, Refusal};
+use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
 use sandbox::{ObjectId, Room, SandboxError, Site};
 
 use crate::{Call, Claim, Error, Lifecycle};
 
 /// How long making a sandbox ready may take.
 const SET_UP_LIMIT: Duration = Duration::from_secs(600);
+
+/// How often it is looked meanwhile whether the claim still holds.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A sandbox of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +47,11 @@ impl Lifecycle {
                 claim.done.plan = plan;
                 claim.sandboxes = sandboxes;
                 Ok(claim)
+            }
+            Err(Error::Stopped) => {
+                // Whoever took the plan away meanwhile is told of here, too.
+                self.release(plan.id, epoch, &call.follow_up())?;
+                Err(Error::Stopped)
             }
             Err(error) => {
                 let category = category_of(&error);
@@ -88,7 +98,7 @@ impl Lifecycle {
                 plan: plan.id,
                 site: &site,
             };
-            let (base, path) = self.enter_one(plan, epoch, &room)?;
+            let (base, path) = self.enter_one(plan, epoch, &room, call)?;
             bases.push(Base {
                 resource: site.name.clone(),
                 commit: base.to_string(),
@@ -110,6 +120,7 @@ impl Lifecycle {
         plan: &Plan,
         epoch: Epoch,
         room: &Room<'_>,
+        call: &Call,
     ) -> Result<(ObjectId, PathBuf), Error> {
         let workshop = &self.hands()?.workshop;
         let base = match plan.base(&room.site.name) {
@@ -135,7 +146,8 @@ impl Lifecycle {
             workshop.furnish(room, &sandbox, include)?;
         }
         if let Some(command) = wanted.and_then(|one| one.setup.as_deref()) {
-            workshop.set_up(&sandbox, command, SET_UP_LIMIT)?;
+            let is_wanted = self.is_wanted(plan.id, epoch, call);
+            workshop.set_up(&sandbox, command, SET_UP_LIMIT, &is_wanted)?;
         }
         if plan.entrance.catch_up {
             let tip = workshop.tip(room.site)?;
@@ -145,6 +157,31 @@ impl Lifecycle {
             workshop.drop_paths(room, &plan.entrance.dropped)?;
         }
         Ok((sandbox.base, sandbox.path))
+    }
+
+    /// Asks whether work that takes its time is still wanted: nobody asked to stop, nobody took the plan
+    /// away.
+    fn is_wanted<'a>(
+        &'a self,
+        plan: PlanId,
+        epoch: Epoch,
+        call: &'a Call,
+    ) -> impl Fn() -> bool + 'a {
+        let looked = Cell::new(Instant::now());
+        move || {
+            if call.stop.as_ref().is_some_and(Stop::is_asked) {
+                return false;
+            }
+            if looked.get().elapsed() < LOOK {
+                return true;
+            }
+            looked.set(Instant::now());
+            match self.store.plan(plan) {
+                Ok(row) => row.is_some_and(|row| row.plan.is_held_by(epoch)),
+                // A store that cannot be read says neither.
+                Err(_) => true,
+            }
+        }
     }
 
     /// What a person has not committed in the resources of these projects, as bases of a new plan.
@@ -190,6 +227,7 @@ fn category_of(error: &Error) -> Category {
         | Error::NoHands
         | Error::WaitingForHost { .. }
         | Error::LandedOnBranch { .. }
+        | Error::Stopped
         | Error::Refused(_)
         | Error::Blocked(_)
         | Error::KeyReused { .. }
@@ -224,6 +262,7 @@ impl From<SandboxError> for Error {
                 given: Epoch(given),
                 current: Epoch(current),
             }),
+            SandboxError::SetUpStopped { .. } => Self::Stopped,
             other => Self::Sandbox(other),
         }
     }

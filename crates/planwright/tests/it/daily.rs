@@ -51,6 +51,13 @@ impl Loop {
         self.yard.ok(&["actor", "add", file.to_str().unwrap()]);
     }
 
+    /// Commits a set-up command of the repository.
+    fn set_up_with(&self, command: &str) {
+        let text = format!("sandbox:\n  setup: |-\n    {command}\n");
+        self.yard.write("planwright.yaml", &text);
+        self.yard.commit("with a set-up");
+    }
+
     /// Runs the program in the repository.
     fn here(&self, words: &[&str]) -> Said {
         let words = [&["--format", "json"], words].concat();
@@ -678,9 +685,7 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
         "#!/bin/sh\necho \"touch $STARTS.escaped\" > setup.sh\necho more >> src/a.txt\n",
     );
     day.yard.write("setup.sh", "exit 0\n");
-    day.yard
-        .write("planwright.yaml", "sandbox:\n  setup: sh setup.sh\n");
-    day.yard.commit("with a set-up");
+    day.set_up_with("sh setup.sh");
     let (plan, _) = day.begun(6);
     let path = day.ends(0, &["path", &plan])["sandboxes"][0]["path"]
         .as_str()
@@ -696,6 +701,116 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
     inside.wait().unwrap();
     assert_eq!(said.code(), Some(6), "{said:?}");
     assert!(!day.file("starts.escaped").exists());
+}
+
+#[test]
+fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
+    let day = Loop::with(SCRIBE);
+    let ready = day.file("ready");
+    day.set_up_with(&format!(
+        "test -e {} || {{ echo no such package; exit 3; }}",
+        ready.display()
+    ));
+    let said = day.here(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    let data = last_line(&said)["data"].clone();
+    assert_eq!(state(&data), "execute/errored");
+    assert_eq!(data["error"]["category"], "resource", "{data}");
+    let message = data["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("ended with exit code 3\nno such package"),
+        "{message}"
+    );
+    let plan = data["plan_id"].as_str().unwrap();
+    let handle = plan[plan.len() - 4..].to_lowercase();
+    let messages = said.messages();
+    assert!(
+        messages.contains(&format!("planwright retry {handle}")),
+        "{messages}"
+    );
+    assert!(
+        !messages.contains("--transcript"),
+        "nobody said anything: {messages}"
+    );
+    assert!(day.starts().is_empty());
+    std::fs::write(&ready, "").unwrap();
+    let said = day.seen(&["retry", plan]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(day.starts().len(), 1);
+}
+
+/// A set-up that goes on for ever, and what it started that left its group and its session.
+struct LongSetUp {
+    day: Loop,
+    running: testkit::Running,
+}
+
+impl LongSetUp {
+    fn begun() -> Self {
+        let day = Loop::with(SCRIBE);
+        let tools = day.tools.path().display().to_string();
+        day.set_up_with(&format!(
+            "setsid sh -c 'echo $$ > {tools}/escaped; exec sleep 1000' & \
+             echo $$ > {tools}/setup; sleep 1000"
+        ));
+        let run = day
+            .yard
+            .program
+            .run(["run", "--actor", "scribe", "Write a line"]);
+        let running = run.within(day.yard.shop()).start();
+        let is_written = |name| std::fs::read(day.file(name)).is_ok_and(|text| !text.is_empty());
+        wait_for("it is being set up", || {
+            is_written("escaped") && is_written("setup")
+        });
+        Self { day, running }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let number = i32::try_from(self.running.number()).unwrap();
+        let number = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(number, signal).unwrap();
+    }
+
+    /// How it ended, once nothing of the set-up is left.
+    fn ended(self) -> (Loop, Said) {
+        let began = Instant::now();
+        let said = self.running.finish();
+        assert!(began.elapsed() < Duration::from_secs(20), "{said:?}");
+        for name in ["escaped", "setup"] {
+            let process = std::fs::read_to_string(self.day.file(name)).unwrap();
+            let stat = format!("/proc/{}/stat", process.trim());
+            wait_for(&format!("{name} ends"), || {
+                std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+            });
+        }
+        (self.day, said)
+    }
+}
+
+#[test]
+fn what_a_set_up_started_ends_with_a_run_that_is_killed() {
+    let set_up = LongSetUp::begun();
+    set_up.signal(rustix::process::Signal::KILL);
+    let (_, said) = set_up.ended();
+    assert!(said.was_killed());
+}
+
+#[test]
+fn a_set_up_ends_when_its_run_is_interrupted_and_the_plan_waits() {
+    let set_up = LongSetUp::begun();
+    set_up.signal(rustix::process::Signal::INT);
+    let (day, said) = set_up.ended();
+    assert_eq!(said.code(), Some(130), "{said:?}");
+    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/queued");
+}
+
+#[test]
+fn a_set_up_ends_when_its_plan_is_cancelled() {
+    let set_up = LongSetUp::begun();
+    set_up.day.ends(0, &["cancel", "@"]);
+    let (day, said) = set_up.ended();
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/cancelled");
 }
 
 /// What a person changes while an agent works would be handed in as the agent's.
