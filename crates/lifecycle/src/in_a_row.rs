@@ -122,7 +122,7 @@ impl Lifecycle {
 impl Claim {
     /// Hands in the strategy and, if nobody has to be asked, claims execute.
     pub fn complete_strategize_and_go_on(
-        self,
+        mut self,
         decisions: Vec<ReportedDecision>,
         lease: Span,
     ) -> Result<WentOn, Error> {
@@ -140,7 +140,11 @@ impl Claim {
         ];
         let action = self.done.plan.action.as_ref();
         match lifecycle.submit_in_a_row(plan, action, commands, &call) {
-            Ok(committed) => return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?)),
+            Ok(committed) => {
+                // The next claim takes the sandboxes over, which nobody may be in.
+                self.holds.clear();
+                return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?));
+            }
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
         }

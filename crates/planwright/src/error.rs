@@ -143,6 +143,9 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             lock.display()
         )),
         SandboxError::Occupied { .. } => new(Exit::Conflict, "occupied").hint("End it first."),
+        SandboxError::WorkedIn { .. } => {
+            new(Exit::Conflict, "occupied").hint("Repeat the command once it is done.")
+        }
         SandboxError::BadBranchName { .. } => new(Exit::Usage, "bad_branch_name"),
         SandboxError::BranchExists { .. } => {
             new(Exit::Conflict, "branch_exists").hint("Choose another name: --as branch NAME")

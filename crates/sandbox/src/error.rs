@@ -172,6 +172,12 @@ pub enum SandboxError {
         /// Which.
         process: u32,
     },
+    /// Somebody works where something is to be removed, though no process is in it at this moment.
+    #[error("somebody works in {path}")]
+    WorkedIn {
+        /// Where.
+        path: PathBuf,
+    },
     /// A name that no branch can have.
     #[error("`{name}` is not a name for a branch")]
     BadBranchName {

@@ -12,6 +12,10 @@
 //! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
 //! holder takes it over if nobody is in it any more; otherwise it gets one of its own, made from
 //! the last checkpoint, and the old one is left for rescue.
+//!
+//! Who enters holds the lock from then on, beside the programs it starts, and takes over only with the
+//! lock to itself. So whoever was stopped and comes back late still has its own files, or is told that
+//! they are another's: it looks once it has the lock.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
-use crate::supervise::{self, Supervisor};
+use crate::supervise::{self, Alone, Hold, Supervisor};
 use crate::vault::Vault;
 use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
 
@@ -151,6 +155,15 @@ impl Sandbox {
     }
 }
 
+/// A sandbox that this process is in.
+#[derive(Debug)]
+pub struct Entered {
+    /// The sandbox.
+    pub sandbox: Sandbox,
+    /// Keeps others from taking it over.
+    pub hold: Hold,
+}
+
 /// What is written beside a sandbox once it is whole.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
@@ -243,18 +256,42 @@ impl Workshop {
         }
     }
 
-    /// The newest whole sandbox of a resource, if there is one.
+    /// The whole sandbox of a resource that the newest holder has, if there is one.
     pub fn current(&self, room: &Room<'_>) -> Result<Option<Sandbox>, SandboxError> {
         Ok(self.all(room)?.pop())
     }
 
-    /// Every whole sandbox of a resource, oldest first.
+    /// Every whole sandbox of a resource, that of the oldest holder first.
     pub(crate) fn all(&self, room: &Room<'_>) -> Result<Vec<Sandbox>, SandboxError> {
         let mut found = Vec::new();
         for made_by in files::names_in(&self.plan_directory(room.plan))? {
             found.extend(self.whole(room, Epoch(made_by))?);
         }
+        found.sort_by_key(|sandbox| sandbox.held_by);
         Ok(found)
+    }
+
+    /// The sandbox of this holder, entered anew. A holder that was replaced is told so.
+    pub fn occupy(&self, room: &Room<'_>, epoch: Epoch) -> Result<Entered, SandboxError> {
+        let found = self.held_by(room, epoch)?;
+        let hold = supervise::take(&found.lock())?;
+        // Looked at again: nobody takes it over from now on, but somebody may just have.
+        let sandbox = self.held_by(room, epoch)?;
+        Ok(Entered { sandbox, hold })
+    }
+
+    /// The newest sandbox, if this holder has it.
+    fn held_by(&self, room: &Room<'_>, epoch: Epoch) -> Result<Sandbox, SandboxError> {
+        match self.current(room)? {
+            Some(sandbox) if sandbox.held_by == epoch => Ok(sandbox),
+            Some(sandbox) if sandbox.held_by > epoch => Err(SandboxError::Fenced {
+                given: epoch.0,
+                current: sandbox.held_by.0,
+            }),
+            Some(_) | None => Err(SandboxError::SandboxGone {
+                path: self.plan_directory(room.plan),
+            }),
+        }
     }
 
     /// A sandbox for this holder. Repeating it gives the same one.
@@ -264,7 +301,7 @@ impl Workshop {
         epoch: Epoch,
         base: &ObjectId,
         start: Start,
-    ) -> Result<Sandbox, SandboxError> {
+    ) -> Result<Entered, SandboxError> {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
         let is_first = !vault.path().exists();
@@ -274,13 +311,12 @@ impl Workshop {
         }
         self.after(Step::BasePinned, repository.path())?;
         if let Some(current) = self.current(room)? {
-            let ours = current.held_by == epoch;
-            if ours && current.is_there() {
-                return Ok(current);
+            if current.held_by >= epoch && current.is_there() {
+                return self.occupy(room, epoch);
             }
             let wanted = start != Start::Afresh && current.is_there();
-            if wanted && is_left(&current)? {
-                return self.take_over(room, current, epoch, base, start);
+            if wanted && let Some(alone) = left_by_all(&current)? {
+                return self.take_over(room, alone, epoch, base, start);
             }
         }
         let from_checkpoint = match start {
@@ -292,7 +328,8 @@ impl Workshop {
             // git takes the commit for its tree.
             Some(_) | None => base.clone(),
         };
-        self.make(room, &repository, epoch, base, &tree)
+        self.make(room, &repository, epoch, base, &tree)?;
+        self.occupy(room, epoch)
     }
 
     /// Remembers a result as the state of the work, for a plan that began with one. What was
@@ -309,17 +346,35 @@ impl Workshop {
         if vault.checkpoint_commit()?.is_some() {
             return Ok(());
         }
-        vault.remember(&vault.checkpoint(room.plan, epoch, base, tree)?)
+        let checkpoint = vault.checkpoint(room.plan, epoch, base, tree)?;
+        self.remember(room, epoch, &checkpoint, None)
     }
 
-    /// Puts paths of a sandbox back to what they are in its base.
-    pub fn drop_paths(&self, room: &Room<'_>, paths: &[TreePath]) -> Result<(), SandboxError> {
-        let Some(sandbox) = self.current(room)? else {
-            return Err(SandboxError::SandboxGone {
-                path: self.plan_directory(room.plan),
-            });
-        };
-        checkout::put_back(&self.vault(room), &sandbox, paths)
+    /// Remembers a checkpoint as the newest, unless another was remembered since `before`.
+    pub(crate) fn remember(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        checkpoint: &ObjectId,
+        before: Option<&ObjectId>,
+    ) -> Result<(), SandboxError> {
+        let remembered = self.vault(room).remember(checkpoint, before);
+        if remembered.is_err() {
+            // Only a newer holder remembers something else meanwhile, and has its own sandbox then.
+            self.held_by(room, epoch)?;
+        }
+        remembered
+    }
+
+    /// Puts paths of a holder's sandbox back to what they are in its base.
+    pub fn drop_paths(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        paths: &[TreePath],
+    ) -> Result<(), SandboxError> {
+        let entered = self.occupy(room, epoch)?;
+        checkout::put_back(&self.vault(room), &entered.sandbox, paths)
     }
 
     /// Merges where the target is now into a sandbox, conflicts marked, and makes that its base.
@@ -333,7 +388,10 @@ impl Workshop {
             path: self.plan_directory(room.plan),
         };
         let vault = self.vault(room);
-        let mut sandbox = self.current(room)?.ok_or_else(gone)?;
+        let Entered {
+            mut sandbox,
+            hold: _hold,
+        } = self.occupy(room, epoch)?;
         if sandbox.base == *tip {
             return Ok(sandbox);
         }
@@ -353,7 +411,7 @@ impl Workshop {
                 sandbox.conflicts = merged.conflicts;
                 self.declare(room, &sandbox)?;
                 let checkpoint = vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
-                vault.remember(&checkpoint)?;
+                self.remember(room, epoch, &checkpoint, Some(&work))?;
                 merged.tree
             }
         };
@@ -407,15 +465,21 @@ impl Workshop {
         }))
     }
 
+    /// Goes on in the newest sandbox, which nobody else is in.
     fn take_over(
         &self,
         room: &Room<'_>,
-        mut sandbox: Sandbox,
+        alone: Alone,
         epoch: Epoch,
         base: &ObjectId,
         start: Start,
-    ) -> Result<Sandbox, SandboxError> {
+    ) -> Result<Entered, SandboxError> {
         let vault = self.vault(room);
+        // Looked at again: whoever is newer may have been here before the lock was ours.
+        let mut sandbox = match self.current(room)? {
+            Some(sandbox) if sandbox.held_by < epoch => sandbox,
+            Some(_) | None => self.held_by(room, epoch)?,
+        };
         if start == Start::Base || sandbox.base != *base {
             checkout::lay_out(&vault, &sandbox, base)?;
             checkout::sweep(&vault, &sandbox)?;
@@ -423,7 +487,9 @@ impl Workshop {
         }
         sandbox.held_by = epoch;
         self.declare(room, &sandbox)?;
-        Ok(sandbox)
+        let hold = alone.share()?;
+        let sandbox = self.held_by(room, epoch)?;
+        Ok(Entered { sandbox, hold })
     }
 
     fn make(
@@ -433,7 +499,7 @@ impl Workshop {
         epoch: Epoch,
         base: &ObjectId,
         tree: &ObjectId,
-    ) -> Result<Sandbox, SandboxError> {
+    ) -> Result<(), SandboxError> {
         let directory = self.plan_directory(room.plan).join(epoch.to_string());
         std::fs::create_dir_all(&directory).doing("made", &directory)?;
         let name = room.name();
@@ -464,8 +530,7 @@ impl Workshop {
         checkout::give_repository(&vault, repository, &sandbox, branch)?;
         self.after(Step::RepositoryMade, &sandbox.path)?;
         self.declare(room, &sandbox)?;
-        self.after(Step::SandboxReady, &sandbox.path)?;
-        Ok(sandbox)
+        self.after(Step::SandboxReady, &sandbox.path)
     }
 
     fn declare(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<(), SandboxError> {
@@ -564,8 +629,8 @@ pub(crate) fn inside(directory: &Path) -> Inside {
     }
 }
 
-/// Is nobody in a sandbox any more? Whoever is being ended there is waited for.
-fn is_left(sandbox: &Sandbox) -> Result<bool, SandboxError> {
-    let busy = supervise::is_held(&sandbox.lock(), ENDING)?;
-    Ok(!busy && matches!(inside(&sandbox.path), Inside::Nobody))
+/// A sandbox's lock, if nobody is in it any more. Whoever is being ended there is waited for.
+fn left_by_all(sandbox: &Sandbox) -> Result<Option<Alone>, SandboxError> {
+    let alone = supervise::take_alone(&sandbox.lock(), ENDING)?;
+    Ok(alone.filter(|_| matches!(inside(&sandbox.path), Inside::Nobody)))
 }

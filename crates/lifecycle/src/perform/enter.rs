@@ -11,7 +11,7 @@ use actors::Stop;
 use plan::base::Start;
 use plan::stage::Category;
 use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
-use sandbox::{ObjectId, Room, SandboxError, Site};
+use sandbox::{Entered, Hold, ObjectId, Room, SandboxError, Site};
 
 use crate::{Call, Claim, Error, Lifecycle};
 
@@ -43,9 +43,10 @@ impl Lifecycle {
             self.enter(plan, epoch, &call.follow_up())
         });
         match entered {
-            Ok((plan, sandboxes)) => {
+            Ok((plan, sandboxes, holds)) => {
                 claim.done.plan = plan;
                 claim.sandboxes = sandboxes;
+                claim.holds = holds;
                 Ok(claim)
             }
             Err(Error::Stopped) => {
@@ -90,29 +91,30 @@ impl Lifecycle {
         plan: &Plan,
         epoch: Epoch,
         call: &Call,
-    ) -> Result<(Plan, Vec<EnteredSandbox>), Error> {
-        let mut sandboxes = Vec::new();
+    ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<Hold>), Error> {
+        let (mut sandboxes, mut holds) = (Vec::new(), Vec::new());
         let mut bases = Vec::new();
         for site in self.sites(plan)? {
             let room = Room {
                 plan: plan.id,
                 site: &site,
             };
-            let (base, path) = self.enter_one(plan, epoch, &room, call)?;
+            let Entered { sandbox, hold } = self.enter_one(plan, epoch, &room, call)?;
             bases.push(Base {
                 resource: site.name.clone(),
-                commit: base.to_string(),
+                commit: sandbox.base.to_string(),
             });
             sandboxes.push(EnteredSandbox {
                 resource: site.name,
-                path,
+                path: sandbox.path,
             });
+            holds.push(hold);
         }
         if plan.bases == bases && plan.entrance.is_plain() {
-            return Ok((plan.clone(), sandboxes));
+            return Ok((plan.clone(), sandboxes, holds));
         }
         let done = self.run(plan.id, Command::RecordBases { epoch, bases }, call)?;
-        Ok((done.plan, sandboxes))
+        Ok((done.plan, sandboxes, holds))
     }
 
     fn enter_one(
@@ -121,7 +123,7 @@ impl Lifecycle {
         epoch: Epoch,
         room: &Room<'_>,
         call: &Call,
-    ) -> Result<(ObjectId, PathBuf), Error> {
+    ) -> Result<Entered, Error> {
         let workshop = &self.hands()?.workshop;
         let base = match plan.base(&room.site.name) {
             Some(commit) => object(commit)?,
@@ -138,7 +140,7 @@ impl Lifecycle {
                 workshop.seed(room, epoch, &base, &object(tree)?)?;
             }
         }
-        let mut sandbox = workshop.enter(room, epoch, &base, start)?;
+        let Entered { mut sandbox, hold } = workshop.enter(room, epoch, &base, start)?;
         let mut wanted = plan.ways.furnishings.iter();
         let wanted = wanted.find(|one| one.resource == room.site.name);
         if sandbox.made_by == epoch {
@@ -154,9 +156,9 @@ impl Lifecycle {
             sandbox = workshop.catch_up(room, epoch, &tip)?;
         }
         if !plan.entrance.dropped.is_empty() {
-            workshop.drop_paths(room, &plan.entrance.dropped)?;
+            workshop.drop_paths(room, epoch, &plan.entrance.dropped)?;
         }
-        Ok((sandbox.base, sandbox.path))
+        Ok(Entered { sandbox, hold })
     }
 
     /// Asks whether work that takes its time is still wanted: nobody asked to stop, nobody took the plan

@@ -380,7 +380,8 @@ fn child_process() {
             let base = workshop.tip(&yard.site).unwrap();
             let sandbox = workshop
                 .enter(&room, Epoch(1), &base, Start::Continue)
-                .unwrap();
+                .unwrap()
+                .sandbox;
             yard.usual_work(&sandbox);
             workshop.capture(&room, Epoch(1), &base).unwrap();
         }

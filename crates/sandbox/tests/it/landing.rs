@@ -120,7 +120,13 @@ fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solv
     yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n8\n");
     let tip = yard.commit("same line");
     let room = yard.room(plan(1));
+    let base = &sandbox.base;
+    let entered = yard
+        .workshop
+        .enter(&room, Epoch(3), base, Start::Continue)
+        .unwrap();
     let caught_up = yard.workshop.catch_up(&room, Epoch(3), &tip).unwrap();
+    drop(entered);
     assert_eq!((&caught_up.base, &caught_up.path), (&tip, &sandbox.path));
     let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
     assert!(text.contains("EIGHT") && text.contains("\n8\n"), "{text}");

@@ -202,7 +202,7 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
         .enter(&room, plan::Epoch(2), &sandbox.base, Start::Afresh)
         .unwrap();
     assert!(matches!(
-        set_up(&yard.workshop, &fresh, command, MINUTE),
+        set_up(&yard.workshop, &fresh.sandbox, command, MINUTE),
         Ok(SetUp::Done(_))
     ));
 }

@@ -133,6 +133,7 @@ impl Yard {
         self.workshop
             .enter(&self.room(plan), Epoch(epoch), &base, Start::Continue)
             .unwrap()
+            .sandbox
     }
 
     /// The usual change: one file edited, one made, one deleted.
