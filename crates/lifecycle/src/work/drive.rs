@@ -173,7 +173,7 @@ impl Drive<'_> {
         if let Some(actor) = plan.actor_in(phase).cloned() {
             (self.tell)(claim.plan(), &Happening::Works { actor, phase });
         }
-        self.work_on(claim, actor.as_ref())
+        self.work_on(&claim, actor.as_ref())
     }
 
     /// Did what went wrong halt the plan, to wait for a person or to be tried again later?

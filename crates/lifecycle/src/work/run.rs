@@ -1,8 +1,9 @@
-//! One run: an actor works on a claim, and what it gives is handed in. What it says is a claim of its
-//! own; the result is read from the sandbox.
+//! One run: an actor works on a claim, and what it gives is handed in, however long the store is away.
+//! What it says is a claim of its own; the result is read from the sandbox.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
@@ -14,24 +15,34 @@ use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
 use crate::{Claim, Error};
 
+/// How long is waited first for a store that is away, and how long at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// From this pause on it is told that it is waited for.
+const TELLING_PAUSE: Duration = Duration::from_millis(1600);
+
 impl Drive<'_> {
     /// Has an actor work on a claim, and hands in what came of it.
-    pub(super) fn work_on(&self, claim: Claim, actor: &dyn Actor) -> Result<(), Error> {
-        let held = match self.run(&claim, actor) {
+    pub(super) fn work_on(&self, claim: &Claim, actor: &dyn Actor) -> Result<(), Error> {
+        let held = match self.run(claim, actor) {
             Ok(held) => held,
-            // A store that is away for a moment is no plan's fault; the lease will tell.
-            Err(error @ (Error::Store(_) | Error::Unknown(_))) => return Err(error),
+            // A store that is away for a moment is no plan's fault; it is given back.
+            Err(error @ (Error::Store(_) | Error::Unknown(_))) => {
+                self.hand_in(claim, &Report::of(Outcome::Stopped))?;
+                return Err(error);
+            }
             Err(error) => {
                 // The plan halts with the reason; nobody could have worked on it like this.
-                claim.fail(Category::Resource, &shortened(&error.to_string()))?;
-                return Ok(());
+                let failed = Report::failed(Category::Resource, error.to_string());
+                return self.hand_in(claim, &failed);
             }
         };
         if held.lost {
             // Whoever took it away decided what becomes of it; the sandbox is left as it is.
             return Ok(());
         }
-        self.hand_in(claim, held.given)
+        self.hand_in(claim, &held.given)
     }
 
     fn run(&self, claim: &Claim, actor: &dyn Actor) -> Result<Held<Report>, Error> {
@@ -116,22 +127,57 @@ impl Drive<'_> {
         let _ = hands.workshop.end_run(run, &record);
     }
 
-    fn hand_in(&self, claim: Claim, report: Report) -> Result<(), Error> {
+    /// Hands in what came of a run. A store that is away is waited for while the claim is held: what was
+    /// worked out must not be lost to a lease that expires. Nothing is taken twice: the store knows what
+    /// this holder handed in.
+    fn hand_in(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
+        let enough = Stop::default();
+        let held = holding(claim, self.lease, self.stop, &enough, || {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                match self.hand_in_once(claim, report) {
+                    Err(error) if is_of_a_store_that_is_away(&error) => {
+                        if pause == TELLING_PAUSE {
+                            let text = format!("what it made cannot be handed in yet: {error}");
+                            (self.tell)(claim.plan(), &Happening::Trouble(text));
+                        }
+                        if enough.wait(pause) {
+                            return Err(error);
+                        }
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                    handed_in => return handed_in,
+                }
+            }
+        });
+        if held.lost {
+            // Handed in, or taken away: either way it is decided what becomes of it.
+            return Ok(());
+        }
+        held.given
+    }
+
+    fn hand_in_once(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
         let (lifecycle, plan, epoch) = (self.lifecycle, claim.plan().id, claim.epoch());
-        let (phase, call) = (claim.phase(), claim.call());
-        let handed_in = match report.outcome {
-            Outcome::Stopped => claim.release(),
-            Outcome::Failed { category, message } => claim.fail(category, &shortened(&message)),
-            Outcome::Asks { question, patience } => claim.ask(&shortened(&question), patience),
+        let (phase, call) = (claim.phase(), &claim.call());
+        let handed_in = match &report.outcome {
+            Outcome::Stopped => lifecycle.release(plan, epoch, call),
+            Outcome::Failed { category, message } => {
+                lifecycle.fail(plan, epoch, *category, &shortened(message), call)
+            }
+            Outcome::Asks { question, patience } => {
+                lifecycle.ask(plan, epoch, &shortened(question), *patience, call)
+            }
             Outcome::Done if phase == Phase::Strategize => {
-                claim.complete_strategize(strategy(report.decisions, report.summary))
+                lifecycle.complete_strategize(plan, epoch, strategy(report), call)
             }
             Outcome::Done => {
-                let summary = report.summary.map(|text| Text::Known(shortened(&text)));
-                claim.complete_execute(&ResultContent {
-                    report: summary,
+                let summary = report.summary.as_ref();
+                let result = ResultContent {
+                    report: summary.map(|text| Text::Known(shortened(text))),
                     trees: Vec::new(),
-                })
+                };
+                lifecycle.complete_execute(plan, epoch, &result, call)
             }
         };
         let mut category = Category::Actor;
@@ -153,21 +199,28 @@ impl Drive<'_> {
             }
             Err(error) => return Err(error),
         };
-        lifecycle.fail(plan, epoch, category, &shortened(&why), &call)?;
+        lifecycle.fail(plan, epoch, category, &shortened(&why), call)?;
         Ok(())
     }
 }
 
+/// Is it only that the store does not answer at this moment?
+fn is_of_a_store_that_is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(error) | Error::Unknown(error) if error.is_passing())
+}
+
 /// What was decided; without decisions, what was said is one.
-fn strategy(decisions: Vec<ReportedDecision>, summary: Option<String>) -> Vec<ReportedDecision> {
-    let said = summary.filter(|text| decisions.is_empty() && !text.trim().is_empty());
+fn strategy(report: &Report) -> Vec<ReportedDecision> {
+    let (decisions, summary) = (&report.decisions, &report.summary);
+    let said = summary.as_ref();
+    let said = said.filter(|text| decisions.is_empty() && !text.trim().is_empty());
     let Some(said) = said else {
-        return decisions;
+        return decisions.clone();
     };
     vec![ReportedDecision {
         kind: DecisionKind::StrategyChoice,
         question: "How is it to be done?".to_owned(),
-        choice: shortened(&said),
+        choice: shortened(said),
         alternatives: Vec::new(),
         rationale: None,
         confidence: None,
@@ -191,8 +244,8 @@ fn shortened(text: &str) -> String {
     format!("{}\n[…]\n{}", &text[..head], &text[tail..])
 }
 
-fn as_duration(span: plan::Span) -> std::time::Duration {
-    std::time::Duration::from_micros(u64::try_from(span.0).unwrap_or(0))
+fn as_duration(span: plan::Span) -> Duration {
+    Duration::from_micros(u64::try_from(span.0).unwrap_or(0))
 }
 
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
