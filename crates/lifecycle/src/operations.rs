@@ -435,6 +435,7 @@ impl Lifecycle {
         limits: Option<Limits>,
         call: &Call,
     ) -> Result<Done, Error> {
+        self.check_places(&self.get_plan(plan)?.plan)?;
         self.run(plan, Command::Retry { fresh, limits }, call)
     }
 
@@ -446,6 +447,7 @@ impl Lifecycle {
         dropped: Vec<TreePath>,
         call: &Call,
     ) -> Result<Done, Error> {
+        self.check_places(&self.get_plan(plan)?.plan)?;
         self.run(
             plan,
             Command::Revise {

@@ -76,6 +76,23 @@ impl SitePlace {
             Self::Git { path, .. } | Self::Dir { path } => path,
         }
     }
+
+    /// Is something there that looks like it? Without asking git.
+    fn is_there(&self) -> bool {
+        match self {
+            // A checkout has the one, a bare repository the other.
+            Self::Git { path, .. } => path.join(".git").exists() || path.join("HEAD").is_file(),
+            Self::Dir { path } => path.is_dir(),
+        }
+    }
+
+    /// How the command line is told where it lies.
+    fn option(&self) -> &'static str {
+        match self {
+            Self::Git { .. } => "--git",
+            Self::Dir { .. } => "--dir",
+        }
+    }
 }
 
 /// One resource of one plan.
@@ -229,20 +246,28 @@ impl Workshop {
         )
     }
 
+    /// Is a resource where its project says?
+    pub fn check_place(&self, site: &Site) -> Result<(), SandboxError> {
+        if site.place.is_there() {
+            return Ok(());
+        }
+        let (project, resource) = site.name.rsplit_once('/').unwrap_or(("", &site.name));
+        let option = site.place.option();
+        Err(SandboxError::BadPlace {
+            path: site.place.path().to_owned(),
+            why: "is gone: it was moved or deleted".to_owned(),
+            hint: format!(
+                "If it was moved, say where to: planwright project relink {project} {resource} \
+                 {option} PATH"
+            ),
+        })
+    }
+
     /// The repository of a resource.
     pub fn repository(&self, site: &Site) -> Result<Repository, SandboxError> {
+        self.check_place(site)?;
         match &site.place {
-            SitePlace::Git { path, .. } => {
-                if !path.is_dir() {
-                    return Err(SandboxError::BadPlace {
-                        path: path.clone(),
-                        why: "is gone".to_owned(),
-                        hint: "If it was moved, tell its project: planwright project relink"
-                            .to_owned(),
-                    });
-                }
-                Repository::open(&self.surroundings, path)
-            }
+            SitePlace::Git { path, .. } => Repository::open(&self.surroundings, path),
             SitePlace::Dir { path } => snapshot::repository_of(self, path),
         }
     }

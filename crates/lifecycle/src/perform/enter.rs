@@ -78,6 +78,22 @@ impl Lifecycle {
         }
     }
 
+    /// Are the resources of a plan where its projects say? Asked before it is moved, so that it is not sent
+    /// to work on what is gone. Of what lies on another host nobody knows here.
+    pub fn check_places(&self, plan: &Plan) -> Result<(), Error> {
+        let Some(hands) = &self.hands else {
+            return Ok(());
+        };
+        for resource in &plan.resources {
+            match self.site(resource) {
+                Ok(site) => hands.workshop.check_place(&site)?,
+                Err(Error::WaitingForHost { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// The same of a plan that is not known yet.
     pub(crate) fn check_reach_of(&self, plan: plan::PlanId) -> Result<(), Error> {
         match self.store.plan(plan)? {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::stage::{Category, ResultContent};
-use plan::{Phase, Refusal, Text, Timestamp};
+use plan::{Phase, Plan, Refusal, Text, Timestamp};
 use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
@@ -163,7 +163,8 @@ impl Drive<'_> {
         let handed_in = match &report.outcome {
             Outcome::Stopped => lifecycle.release(plan, epoch, call),
             Outcome::Failed { category, message } => {
-                lifecycle.fail(plan, epoch, *category, &shortened(message), call)
+                let (category, message) = self.blamed(claim.plan(), *category, message.clone());
+                lifecycle.fail(plan, epoch, category, &shortened(&message), call)
             }
             Outcome::Asks { question, patience } => {
                 lifecycle.ask(plan, epoch, &shortened(question), *patience, call)
@@ -199,8 +200,18 @@ impl Drive<'_> {
             }
             Err(error) => return Err(error),
         };
+        let (category, why) = self.blamed(claim.plan(), category, why);
         lifecycle.fail(plan, epoch, category, &shortened(&why), call)?;
         Ok(())
+    }
+
+    /// What went wrong, by where it came from: whoever works on a repository that goes missing fails over
+    /// it in ways of their own, and is not to blame.
+    fn blamed(&self, plan: &Plan, category: Category, said: String) -> (Category, String) {
+        match self.lifecycle.check_places(plan) {
+            Err(Error::Sandbox(gone)) => (Category::Resource, format!("{gone}\n{said}")),
+            Ok(()) | Err(_) => (category, said),
+        }
     }
 }
 

@@ -813,6 +813,56 @@ fn a_set_up_ends_when_its_plan_is_cancelled() {
     assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/cancelled");
 }
 
+#[test]
+fn a_result_is_not_sent_back_to_a_repository_that_is_gone() {
+    let day = Loop::with(SCRIBE);
+    let (plan, _) = day.begun(6);
+    let elsewhere = day.file("elsewhere");
+    std::fs::rename(day.yard.shop(), &elsewhere).unwrap();
+    let said = day.yard.bad(4, &["revise", &plan, "again"], "is gone");
+    let messages = said.messages();
+    let relink = "planwright project relink shop shop --git PATH";
+    assert!(messages.contains(relink), "{messages}");
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    let relink = relink.replace("PATH", elsewhere.to_str().unwrap());
+    let words: Vec<&str> = relink.split(' ').skip(1).collect();
+    day.yard.ok(&words);
+    day.yard.ok(&["revise", &plan, "again"]);
+}
+
+/// Whatever an agent says when the objects it borrows are gone: it is not to blame.
+#[test]
+fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
+    for ending in ["exit 1", "echo more >> src/a.txt"] {
+        let day = Loop::with(&format!(
+            "#!/bin/sh\necho begun > \"$STARTS\"\nwhile ! [ -e \"$STARTS.go\" ]; do sleep 0.05; done\n{ending}\n"
+        ));
+        let run = [
+            "--format",
+            "json",
+            "run",
+            "--actor",
+            "scribe",
+            "Write a line",
+        ];
+        let running = day.yard.program.run(run).within(day.yard.shop()).start();
+        wait_for("the agent starts", || !day.starts().is_empty());
+        std::fs::rename(day.yard.shop(), day.file("elsewhere")).unwrap();
+        std::fs::write(day.file("starts.go"), "").unwrap();
+        let said = running.finish();
+        assert_eq!(said.code(), Some(7), "{said:?}");
+        let error = last_line(&said)["data"]["error"].clone();
+        assert_eq!(error["category"], "resource", "{error}");
+        let message = error["message"].as_str().unwrap();
+        let place = day.yard.shop();
+        assert!(message.starts_with(place.to_str().unwrap()), "{message}");
+        assert!(
+            said.messages()
+                .contains("planwright project relink shop shop")
+        );
+    }
+}
+
 /// What a person changes while an agent works would be handed in as the agent's.
 #[test]
 fn nobody_enters_a_sandbox_that_somebody_works_in() {

@@ -224,6 +224,9 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
             }
             Work::Errored(failure) => {
                 text.push_str(&format!("  {}\n", ui::clean(failure.message.as_str())));
+                if let Err(error) = lifecycle.check_places(&row.plan) {
+                    hints.extend(CommandError::from(error).hints);
+                }
                 // Whoever could not even begin said nothing.
                 if has_a_transcript(app, row)? {
                     hints.push(format!("planwright log {handle} --transcript"));
