@@ -2,7 +2,7 @@
 
 use plan::{Epoch, PlanId};
 
-use crate::git::{Git, at_once};
+use crate::git::{self, Git, at_once};
 use crate::{ObjectId, SandboxError};
 
 /// Where everything of ours is.
@@ -85,6 +85,7 @@ impl Fence {
     ) -> Result<Self, SandboxError> {
         let name = fence(plan);
         // Another holder may be raising it at the same moment; whoever loses looks again.
+        let mut complained = String::new();
         for _ in 0..8 {
             if let Some(Mark { id, said }) = &there {
                 if *said == text(plan, epoch) {
@@ -108,9 +109,13 @@ impl Fence {
             if answered.code == 0 {
                 return Ok(Self { name, mark, epoch });
             }
+            complained = answered.stderr;
             there = mark_at(git, &name)?;
         }
-        Err(SandboxError::TargetMoved { target: name })
+        Err(match git::locked(&complained) {
+            Some(lock) => SandboxError::Locked { lock },
+            None => SandboxError::TargetMoved { target: name },
+        })
     }
 
     /// Changes refs in one transaction that fails if the fence is not ours any more.
@@ -176,10 +181,7 @@ impl Fence {
                 }
             }
         }
-        Ok(SandboxError::Git {
-            command: "update-ref".to_owned(),
-            said: said.trim().chars().take(2000).collect(),
-        })
+        Ok(git::failed(&["update-ref"], said))
     }
 }
 

@@ -488,3 +488,30 @@ fn a_commit_in_the_last_moment_is_not_overwritten() {
     yard.assert_clean();
     yard.assert_tidy();
 }
+
+/// Whoever finds a lock of another git, or of one that was killed, is told which file it is.
+#[test]
+fn a_lock_that_git_left_is_named_and_nothing_is_touched() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    let before = yard.photograph_of_theirs();
+    let fence = format!("refs/planwright/fence/{}", plan(1));
+    for (epoch, name) in [(2, "refs/heads/main"), (3, fence.as_str())] {
+        let lock = yard.path().join(format!(".git/{name}.lock"));
+        std::fs::write(&lock, "").unwrap();
+        let room = yard.room(plan(1));
+        let refused = yard.workshop.land(&room, Epoch(epoch), &proposal);
+        std::fs::remove_file(&lock).unwrap();
+        let Err(error @ SandboxError::Locked { .. }) = refused else {
+            panic!("{name}: {refused:?}");
+        };
+        assert!(
+            error.to_string().contains(lock.to_str().unwrap()),
+            "{error}"
+        );
+        assert!(error.is_passing());
+        assert_eq!(yard.photograph_of_theirs(), before, "{name}");
+    }
+    let landed = yard.land(plan(1), 4, &proposal);
+    assert_eq!(landed, Landed::Yes { kept: Vec::new() });
+}
