@@ -143,6 +143,43 @@ fn a_script_works_a_person_lands_it_and_takes_it_back() {
 }
 
 #[test]
+fn several_who_take_a_plan_back_at_once_make_one_plan() {
+    let day = Loop::with(SCRIBE);
+    let before = day.yard.read("src/a.txt");
+    let (plan, _) = day.begun(6);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let undos = || {
+        let listed = day.ends(0, &["list", "--all"]);
+        let listed = listed["plans"].as_array().unwrap().clone();
+        let undoes = |one: &&Value| one["goal"] == "Undo: Write a line";
+        listed.iter().filter(undoes).cloned().collect::<Vec<_>>()
+    };
+    let undo = || day.yard.program.run(["undo", &plan, "--yes"]).start();
+    let running: Vec<_> = (0..6).map(|_| undo()).collect();
+    let said: Vec<Said> = running.into_iter().map(testkit::Running::finish).collect();
+    for one in &said {
+        let code = one.code().unwrap();
+        // Whoever is not first takes part, or is told who does it.
+        assert!(code == 0 || code == 4, "{one:?}");
+    }
+    assert!(said.iter().any(|one| one.code() == Some(0)));
+    assert_eq!(undos().len(), 1, "{said:?}");
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    // Asked again, it is taken back already.
+    day.ends(0, &["undo", &plan, "--yes"]);
+    let version = day.ends(0, &["status", &plan])["version"].to_string();
+    day.ends(0, &["undo", &plan, "--yes", "--if-version", &version]);
+    day.ends(4, &["undo", &plan, "--yes", "--if-version", "1"]);
+    let [only] = undos().try_into().unwrap();
+    // What was taken back and brought in again can be taken back again.
+    day.ends(0, &["undo", only["plan_id"].as_str().unwrap(), "--yes"]);
+    assert_ne!(day.yard.read("src/a.txt"), before);
+    day.ends(0, &["undo", &plan, "--yes"]);
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    assert_eq!(undos().len(), 2);
+}
+
+#[test]
 fn what_is_sent_back_goes_on_in_the_same_sandbox_with_the_feedback() {
     let day = Loop::with(
         "#!/bin/sh
