@@ -45,7 +45,19 @@ impl Drive<'_> {
         self.hand_in(claim, &held.given)
     }
 
+    /// Has an actor work while the claim is held, from gathering what it needs on.
     fn run(&self, claim: &Claim, actor: &dyn Actor) -> Result<Held<Report>, Error> {
+        let stop = Stop::default();
+        let held = holding(claim, self.lease, self.stop, &stop, || {
+            self.run_held(claim, actor, &stop)
+        });
+        Ok(Held {
+            given: held.given?,
+            lost: held.lost,
+        })
+    }
+
+    fn run_held(&self, claim: &Claim, actor: &dyn Actor, stop: &Stop) -> Result<Report, Error> {
         let plan = claim.plan();
         let assignment = self.lifecycle.assignment(claim)?;
         let began = self.lifecycle.store.now()?;
@@ -70,7 +82,6 @@ impl Drive<'_> {
             }
             (self.tell)(plan, &Happening::Progress(progress));
         };
-        let stop = Stop::default();
         let workplace = Workplace {
             run: run.clone(),
             readable,
@@ -80,18 +91,16 @@ impl Drive<'_> {
             stop: stop.clone(),
             progress: &progress,
         };
-        let held = holding(claim, self.lease, self.stop, &stop, || {
-            let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
-            std::panic::catch_unwind(work).unwrap_or_else(|_| {
-                Report::failed(
-                    Category::Internal,
-                    "the actor panicked; its program has a defect",
-                )
-            })
+        let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
+        let report = std::panic::catch_unwind(work).unwrap_or_else(|_| {
+            Report::failed(
+                Category::Internal,
+                "the actor panicked; its program has a defect",
+            )
         });
         let isolation = lock(&isolation).take();
-        self.record(claim, &held.given, &run, began, isolation);
-        Ok(held)
+        self.record(claim, &report, &run, began, isolation);
+        Ok(report)
     }
 
     /// Remembers the run. What cannot be remembered is missed in `log`, and nothing else.
