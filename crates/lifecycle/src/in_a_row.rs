@@ -134,7 +134,7 @@ impl Lifecycle {
 impl Claim {
     /// Hands in the strategy and, if nobody has to be asked, claims execute.
     pub fn complete_strategize_and_go_on(
-        self,
+        mut self,
         decisions: Vec<ReportedDecision>,
         lease: Span,
     ) -> Result<WentOn, Error> {
@@ -156,7 +156,11 @@ impl Claim {
             false => Err(stale()),
         };
         match submitted {
-            Ok(committed) => return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?)),
+            Ok(committed) => {
+                // The next claim takes the sandboxes over, which nobody may be in.
+                self.holds.clear();
+                return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?));
+            }
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
         }

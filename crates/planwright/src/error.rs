@@ -78,6 +78,9 @@ impl From<Error> for CommandError {
                     .kind("landed_on_branch")
                     .hint(format!("In the repository: git branch -D {branch}"))
             }
+            Error::Stopped => {
+                Self::new(Exit::Interrupted, sentence(&error.to_string())).kind("stopped")
+            }
             Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
                 .kind("bad_rule")
                 .hint("How rules are written: docs/invariants.md"),
@@ -142,13 +145,19 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             lock.display()
         )),
         SandboxError::Occupied { .. } => new(Exit::Conflict, "occupied").hint("End it first."),
+        SandboxError::WorkedIn { .. } => {
+            new(Exit::Conflict, "occupied").hint("Repeat the command once it is done.")
+        }
         SandboxError::BadBranchName { .. } => new(Exit::Usage, "bad_branch_name"),
         SandboxError::BranchExists { .. } => {
             new(Exit::Conflict, "branch_exists").hint("Choose another name: --as branch NAME")
         }
         SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
         SandboxError::Unsupervised { .. } => new(Exit::Error, "unsupervised"),
-        SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed"),
+        SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed")
+            .hint("It is sandbox.setup in planwright.yaml; the plan waits: planwright retry ID"),
+        SandboxError::SetUpStopped { .. } => new(Exit::Interrupted, "stopped"),
+        SandboxError::NoSupervisor { .. } => new(Exit::Error, "no_supervisor"),
         SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),
     }
 }

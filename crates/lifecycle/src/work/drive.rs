@@ -93,7 +93,8 @@ impl Drive<'_> {
             if asks.is_none() && self.is_still_blocked(&row)? {
                 return Ok(Rested::Blocked);
             }
-            match self.step(&row.plan, step, &Call::by(by.clone())) {
+            let call = Call::by(by.clone()).until(self.stop);
+            match self.step(&row.plan, step, &call) {
                 Ok(None) => asks = None,
                 Ok(Some(rested)) => return Ok(rested),
                 Err(Error::Blocked(_)) if asks.is_none() => {
@@ -109,6 +110,10 @@ impl Drive<'_> {
                 ) => return Ok(Rested::Unreachable(error)),
                 // Somebody was faster; what is to be done now is asked anew.
                 Err(Error::Refused(refusal)) if is_overtaken(&refusal) => {}
+                // It was given back; that it shall stop is seen above.
+                Err(Error::Stopped) => {}
+                // The plan itself says what went wrong.
+                Err(Error::Sandbox(_)) if self.has_halted(plan)? => asks = None,
                 Err(error) => {
                     (self.tell)(&row.plan, &Happening::Trouble(error.to_string()));
                     return Err(error);
@@ -186,7 +191,22 @@ impl Drive<'_> {
         if let Some(actor) = plan.actor_in(phase).cloned() {
             (self.tell)(claim.plan(), &Happening::Works { actor, phase });
         }
-        self.work_on(claim, actor.as_ref())
+        self.work_on(&claim, actor.as_ref())
+    }
+
+    /// Did what went wrong halt the plan, to wait for a person or to be tried again later?
+    fn has_halted(&self, plan: PlanId) -> Result<bool, Error> {
+        let row = self.lifecycle.get_plan(plan)?;
+        let now = self.lifecycle.store.now()?;
+        let worker = Caller::Worker(self.owner.to_owned());
+        Ok(match next(&row.plan, &worker, now) {
+            Next::Rest(Rest::Person | Rest::NotDue(_) | Rest::Over) => true,
+            Next::Rest(Rest::Held)
+            | Next::Claim(_)
+            | Next::Enter(_)
+            | Next::Mend(_)
+            | Next::ExpireQuestion => false,
+        })
     }
 
     /// A gate held it as it stands, by the rules as they stand.

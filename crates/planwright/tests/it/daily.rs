@@ -51,6 +51,13 @@ impl Loop {
         self.yard.ok(&["actor", "add", file.to_str().unwrap()]);
     }
 
+    /// Commits a set-up command of the repository.
+    fn set_up_with(&self, command: &str) {
+        let text = format!("sandbox:\n  setup: |-\n    {command}\n");
+        self.yard.write("planwright.yaml", &text);
+        self.yard.commit("with a set-up");
+    }
+
     /// Runs the program in the repository.
     pub fn here(&self, words: &[&str]) -> Said {
         let words = [&["--format", "json"], words].concat();
@@ -133,6 +140,43 @@ fn a_script_works_a_person_lands_it_and_takes_it_back() {
     day.ends(0, &["undo", &plan, "--yes"]);
     assert_eq!(day.yard.read("src/a.txt"), before);
     day.yard.assert_tidy();
+}
+
+#[test]
+fn several_who_take_a_plan_back_at_once_make_one_plan() {
+    let day = Loop::with(SCRIBE);
+    let before = day.yard.read("src/a.txt");
+    let (plan, _) = day.begun(6);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let undos = || {
+        let listed = day.ends(0, &["list", "--all"]);
+        let listed = listed["plans"].as_array().unwrap().clone();
+        let undoes = |one: &&Value| one["goal"] == "Undo: Write a line";
+        listed.iter().filter(undoes).cloned().collect::<Vec<_>>()
+    };
+    let undo = || day.yard.program.run(["undo", &plan, "--yes"]).start();
+    let running: Vec<_> = (0..6).map(|_| undo()).collect();
+    let said: Vec<Said> = running.into_iter().map(testkit::Running::finish).collect();
+    for one in &said {
+        let code = one.code().unwrap();
+        // Whoever is not first takes part, or is told who does it.
+        assert!(code == 0 || code == 4, "{one:?}");
+    }
+    assert!(said.iter().any(|one| one.code() == Some(0)));
+    assert_eq!(undos().len(), 1, "{said:?}");
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    // Asked again, it is taken back already.
+    day.ends(0, &["undo", &plan, "--yes"]);
+    let version = day.ends(0, &["status", &plan])["version"].to_string();
+    day.ends(0, &["undo", &plan, "--yes", "--if-version", &version]);
+    day.ends(4, &["undo", &plan, "--yes", "--if-version", "1"]);
+    let [only] = undos().try_into().unwrap();
+    // What was taken back and brought in again can be taken back again.
+    day.ends(0, &["undo", only["plan_id"].as_str().unwrap(), "--yes"]);
+    assert_ne!(day.yard.read("src/a.txt"), before);
+    day.ends(0, &["undo", &plan, "--yes"]);
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    assert_eq!(undos().len(), 2);
 }
 
 #[test]
@@ -678,9 +722,7 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
         "#!/bin/sh\necho \"touch $STARTS.escaped\" > setup.sh\necho more >> src/a.txt\n",
     );
     day.yard.write("setup.sh", "exit 0\n");
-    day.yard
-        .write("planwright.yaml", "sandbox:\n  setup: sh setup.sh\n");
-    day.yard.commit("with a set-up");
+    day.set_up_with("sh setup.sh");
     let (plan, _) = day.begun(6);
     let path = day.ends(0, &["path", &plan])["sandboxes"][0]["path"]
         .as_str()
@@ -696,6 +738,166 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
     inside.wait().unwrap();
     assert_eq!(said.code(), Some(6), "{said:?}");
     assert!(!day.file("starts.escaped").exists());
+}
+
+#[test]
+fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
+    let day = Loop::with(SCRIBE);
+    let ready = day.file("ready");
+    day.set_up_with(&format!(
+        "test -e {} || {{ echo no such package; exit 3; }}",
+        ready.display()
+    ));
+    let said = day.here(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    let data = last_line(&said)["data"].clone();
+    assert_eq!(state(&data), "execute/errored");
+    assert_eq!(data["error"]["category"], "resource", "{data}");
+    let message = data["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("ended with exit code 3\nno such package"),
+        "{message}"
+    );
+    let plan = data["plan_id"].as_str().unwrap();
+    let handle = plan[plan.len() - 4..].to_lowercase();
+    let messages = said.messages();
+    assert!(
+        messages.contains(&format!("planwright retry {handle}")),
+        "{messages}"
+    );
+    assert!(
+        !messages.contains("--transcript"),
+        "nobody said anything: {messages}"
+    );
+    assert!(day.starts().is_empty());
+    std::fs::write(&ready, "").unwrap();
+    let said = day.seen(&["retry", plan]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(day.starts().len(), 1);
+}
+
+/// A set-up that goes on for ever, and what it started that left its group and its session.
+struct LongSetUp {
+    day: Loop,
+    running: testkit::Running,
+}
+
+impl LongSetUp {
+    fn begun() -> Self {
+        let day = Loop::with(SCRIBE);
+        let tools = day.tools.path().display().to_string();
+        day.set_up_with(&format!(
+            "setsid sh -c 'echo $$ > {tools}/escaped; exec sleep 1000' & \
+             echo $$ > {tools}/setup; sleep 1000"
+        ));
+        let run = day
+            .yard
+            .program
+            .run(["run", "--actor", "scribe", "Write a line"]);
+        let running = run.within(day.yard.shop()).start();
+        let is_written = |name| std::fs::read(day.file(name)).is_ok_and(|text| !text.is_empty());
+        wait_for("it is being set up", || {
+            is_written("escaped") && is_written("setup")
+        });
+        Self { day, running }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let number = i32::try_from(self.running.number()).unwrap();
+        let number = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(number, signal).unwrap();
+    }
+
+    /// How it ended, once nothing of the set-up is left.
+    fn ended(self) -> (Loop, Said) {
+        let began = Instant::now();
+        let said = self.running.finish();
+        assert!(began.elapsed() < Duration::from_secs(20), "{said:?}");
+        for name in ["escaped", "setup"] {
+            let process = std::fs::read_to_string(self.day.file(name)).unwrap();
+            let stat = format!("/proc/{}/stat", process.trim());
+            wait_for(&format!("{name} ends"), || {
+                std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+            });
+        }
+        (self.day, said)
+    }
+}
+
+#[test]
+fn what_a_set_up_started_ends_with_a_run_that_is_killed() {
+    let set_up = LongSetUp::begun();
+    set_up.signal(rustix::process::Signal::KILL);
+    let (_, said) = set_up.ended();
+    assert!(said.was_killed());
+}
+
+#[test]
+fn a_set_up_ends_when_its_run_is_interrupted_and_the_plan_waits() {
+    let set_up = LongSetUp::begun();
+    set_up.signal(rustix::process::Signal::INT);
+    let (day, said) = set_up.ended();
+    assert_eq!(said.code(), Some(130), "{said:?}");
+    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/queued");
+}
+
+#[test]
+fn a_set_up_ends_when_its_plan_is_cancelled() {
+    let set_up = LongSetUp::begun();
+    set_up.day.ends(0, &["cancel", "@"]);
+    let (day, said) = set_up.ended();
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/cancelled");
+}
+
+#[test]
+fn a_result_is_not_sent_back_to_a_repository_that_is_gone() {
+    let day = Loop::with(SCRIBE);
+    let (plan, _) = day.begun(6);
+    let elsewhere = day.file("elsewhere");
+    std::fs::rename(day.yard.shop(), &elsewhere).unwrap();
+    let said = day.yard.bad(4, &["revise", &plan, "again"], "is gone");
+    let messages = said.messages();
+    let relink = "planwright project relink shop shop --git PATH";
+    assert!(messages.contains(relink), "{messages}");
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    let relink = relink.replace("PATH", elsewhere.to_str().unwrap());
+    let words: Vec<&str> = relink.split(' ').skip(1).collect();
+    day.yard.ok(&words);
+    day.yard.ok(&["revise", &plan, "again"]);
+}
+
+/// Whatever an agent says when the objects it borrows are gone: it is not to blame.
+#[test]
+fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
+    for ending in ["exit 1", "echo more >> src/a.txt"] {
+        let day = Loop::with(&format!(
+            "#!/bin/sh\necho begun > \"$STARTS\"\nwhile ! [ -e \"$STARTS.go\" ]; do sleep 0.05; done\n{ending}\n"
+        ));
+        let run = [
+            "--format",
+            "json",
+            "run",
+            "--actor",
+            "scribe",
+            "Write a line",
+        ];
+        let running = day.yard.program.run(run).within(day.yard.shop()).start();
+        wait_for("the agent starts", || !day.starts().is_empty());
+        std::fs::rename(day.yard.shop(), day.file("elsewhere")).unwrap();
+        std::fs::write(day.file("starts.go"), "").unwrap();
+        let said = running.finish();
+        assert_eq!(said.code(), Some(7), "{said:?}");
+        let error = last_line(&said)["data"]["error"].clone();
+        assert_eq!(error["category"], "resource", "{error}");
+        let message = error["message"].as_str().unwrap();
+        let place = day.yard.shop();
+        assert!(message.starts_with(place.to_str().unwrap()), "{message}");
+        assert!(
+            said.messages()
+                .contains("planwright project relink shop shop")
+        );
+    }
 }
 
 /// What a person changes while an agent works would be handed in as the agent's.

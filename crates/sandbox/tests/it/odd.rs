@@ -359,7 +359,8 @@ fn what_is_not_committed_becomes_the_base_when_asked_for() {
     let sandbox = yard
         .workshop
         .enter(&room, Epoch(1), &base, Start::Continue)
-        .unwrap();
+        .unwrap()
+        .sandbox;
     assert_eq!(
         std::fs::read_to_string(sandbox.path.join("untracked.txt")).unwrap(),
         "neither\n"

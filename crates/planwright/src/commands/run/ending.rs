@@ -224,7 +224,13 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
             }
             Work::Errored(failure) => {
                 text.push_str(&format!("  {}\n", ui::clean(failure.message.as_str())));
-                hints.push(format!("planwright log {handle} --transcript"));
+                if let Err(error) = lifecycle.check_places(&row.plan) {
+                    hints.extend(CommandError::from(error).hints);
+                }
+                // Whoever could not even begin said nothing.
+                if has_a_transcript(app, row)? {
+                    hints.push(format!("planwright log {handle} --transcript"));
+                }
                 Exit::NotLanded
             }
             Work::Cancelled(_) => Exit::NotLanded,
@@ -265,6 +271,13 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
         answer = answer.hint(hint);
     }
     Ok(answer)
+}
+
+/// Did an actor get as far as to say something?
+fn has_a_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
+    let runs = app.lifecycle()?.hands()?.workshop.runs(row.plan.id);
+    let runs = runs.map_err(lifecycle::Error::Sandbox)?;
+    Ok(runs.iter().any(|run| run.transcript().exists()))
 }
 
 impl From<Answer> for Wish {
