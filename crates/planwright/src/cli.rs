@@ -15,11 +15,11 @@ use store::{Clock, PlanFilter, PlanRow};
 use crate::commands::{self, Answer};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::home;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
 use crate::ui;
 use crate::wire::{Envelope, Message, PlanView, Status, Timing};
+use crate::{here, home};
 
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
 /// checked in code, and what you approve lands exactly once or not at all.
@@ -102,7 +102,7 @@ impl App {
         match newest {
             Some(plan) => Ok(plan),
             // Never the plan of another repository, for that is not what was meant.
-            None if handle == "@" && (!projects.is_empty() || is_in_a_repository()) => Err(
+            None if handle == "@" && (!projects.is_empty() || here::checkout().is_some()) => Err(
                 CommandError::new(Exit::NotFound, "There is no plan of this repository.")
                     .hint("planwright list --all"),
             ),
@@ -178,13 +178,6 @@ impl App {
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
     }
-}
-
-/// Is the current directory in a repository, as far as can be seen without asking git?
-fn is_in_a_repository() -> bool {
-    let here = std::env::current_dir().unwrap_or_default();
-    here.ancestors()
-        .any(|directory| directory.join(".git").exists())
 }
 
 /// The engine on a store, without touching it yet.

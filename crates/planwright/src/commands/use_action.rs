@@ -4,11 +4,13 @@ use lifecycle::{Done, UseRequest};
 use plan::plan::ProfileSource;
 use plan::{Actors, Name, Profile};
 
+use crate::actions::Found;
 use crate::cli::App;
 use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
 use crate::wire::Message;
-use crate::{crew, ui, wishes};
+use crate::wishes::{self, RepositoryAction, Wishes};
+use crate::{actions, crew, here, ui};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -36,29 +38,33 @@ pub struct Args {
 
 /// Makes a plan.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let wishes = wishes::of_projects(app, &args.projects)?;
+    let scene = scene(args, app)?;
+    let wishes = scene.wishes;
     let fallback_actors = wishes
         .actor
         .clone()
         .map(Actors::both)
         .or(app.settings.actors());
-    let action = app.lifecycle()?.get_action(&args.action)?.definition;
-    let works = action.actors.or_else(|| fallback_actors.clone());
-    let definitions = match &works {
-        Some(actors) => crew::definitions(app, actors, &wishes)?,
+    let actors = scene.action.definition().actors.clone();
+    let definitions = match actors.or_else(|| fallback_actors.clone()) {
+        Some(actors) => crew::definitions(app, &actors, &wishes)?,
         None => Vec::new(),
+    };
+    let action = match &scene.action {
+        Found::Kept(action) => action.name().clone(),
+        Found::Defined(action) => actions::freeze(app, action)?,
     };
     let request = UseRequest {
         definitions,
         limits: wishes.limits,
         ways: wishes.ways,
-        action: Some(args.action.clone()),
+        action: Some(action),
         goal: args.goal.clone(),
         arguments: args.arguments.clone(),
         fallback_actors,
         profile: args.profile,
         fallback_profile: fallback_profile(app, wishes.profile),
-        projects: args.projects.clone(),
+        projects: scene.projects.clone(),
         with_changes: args.with_changes,
         ..UseRequest::default()
     };
@@ -71,18 +77,96 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let described = described(&done, describe(app, &done));
     let unknown = undefined(&done.plan);
     described.map(|answer| {
-        let unseen = what_is_not_committed(app, &args.projects, args.with_changes);
+        let unseen = what_is_not_committed(app, &scene.projects, args.with_changes);
         Answer {
             messages: answer
                 .messages
                 .into_iter()
+                .chain(passed_over(&scene.action, &wishes.actions))
                 .chain(unseen)
                 .chain(unknown)
-                .chain(paused(app, &args.projects))
+                .chain(paused(app, &scene.projects))
                 .collect(),
             ..answer
         }
     })
+}
+
+/// What is used, on what, and what the repositories say about it.
+struct Scene {
+    action: Found,
+    projects: Vec<Name>,
+    wishes: Wishes,
+}
+
+/// A kept action works on the projects that are named; one of the repository one is in, on that one
+/// unless others are named.
+fn scene(args: &Args, app: &App) -> Result<Scene, CommandError> {
+    let wishes = wishes::of_projects(app, &args.projects)?;
+    if !args.projects.is_empty() {
+        return Ok(Scene {
+            action: actions::find(app, &args.action, &wishes.actions)?,
+            projects: args.projects.clone(),
+            wishes,
+        });
+    }
+    let kept = actions::kept(app, &args.action)?;
+    if let Some(action) = kept.filter(actions::is_available) {
+        return Ok(Scene {
+            action: Found::Kept(Box::new(action)),
+            projects: Vec::new(),
+            wishes,
+        });
+    }
+    let action = actions::find(app, &args.action, &actions::defined_here()?)?;
+    let Found::Defined(_) = &action else {
+        return Ok(Scene {
+            action,
+            projects: Vec::new(),
+            wishes,
+        });
+    };
+    // Before the engine is opened, which looks what this host is called.
+    let place = here::repository()?;
+    let project = match here::project_of(app, &place)? {
+        Some(project) => project,
+        None => here::register(app, &place)?,
+    };
+    let projects = vec![project];
+    Ok(Scene {
+        action,
+        wishes: wishes::of_projects(app, &projects)?,
+        projects,
+    })
+}
+
+/// Says that a repository means something else by the name.
+fn passed_over(action: &Found, defined: &[RepositoryAction]) -> Vec<Message> {
+    let Found::Kept(kept) = action else {
+        return Vec::new();
+    };
+    let other = defined
+        .iter()
+        .find(|one| one.definition.name == *kept.name() && one.definition != kept.definition);
+    let Some(other) = other else {
+        return Vec::new();
+    };
+    let told = Message {
+        level: "info",
+        text: format!(
+            "The action `{}` of your store was used, not the one of {}.",
+            kept.name(),
+            other.file.display()
+        ),
+    };
+    let hint = Message {
+        level: "hint",
+        text: format!(
+            "To use the repository's from now on: planwright action archive {}",
+            kept.name()
+        ),
+    };
+    vec![told, hint]
 }
 
 /// Says that nobody here knows how an actor of the plan is started.

@@ -1,19 +1,20 @@
 //! A repository's `planwright.yaml`, out of its tree.
 
+use plan::action::ActionDefinition;
 use plan::actor::{ActorKind, Isolation};
 use plan::how::Shape as Arrival;
 use plan::plan::Limits;
 use plan::ways::Clean;
 use plan::{ActorDefinition, How, Name, Profile};
 
-use super::actor;
 use super::fields::{Fields, Shape};
 use super::problem::Flaw;
 use super::tree::Node;
 use super::value::{boolean, is_nothing, list, parsed, prose, text, written};
+use super::{action, actor};
 
 /// What a repository says about work on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RepositoryFile {
     /// A command that makes a new sandbox ready.
     pub setup: Option<String>,
@@ -27,6 +28,8 @@ pub struct RepositoryFile {
     pub actor: Option<Name>,
     /// How actors are started.
     pub actors: Vec<ActorDefinition>,
+    /// What can be used there.
+    pub actions: Vec<ActionDefinition>,
     /// Where plans stop and ask.
     pub profile: Option<Profile>,
     /// What plans may use.
@@ -38,19 +41,14 @@ const LATER: &str = "is not yet supported";
 static FILE: Shape<'_> = Shape {
     what: "planwright.yaml",
     place: "at the top level",
-    keys: &["actor", "actors", "profile", "sandbox", "apply", "limits"],
-    refused: &[
-        (
-            "actions",
-            LATER,
-            "store them with: planwright action create",
-        ),
-        (
-            "invariants",
-            LATER,
-            "add rules with: planwright invariant add",
-        ),
+    keys: &[
+        "actor", "actors", "actions", "profile", "sandbox", "apply", "limits",
     ],
+    refused: &[(
+        "invariants",
+        LATER,
+        "add rules with: planwright invariant add",
+    )],
     others: &[&SANDBOX, &APPLY, &LIMITS],
 };
 
@@ -94,6 +92,14 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
             return Err(Flaw::new(node.at, message).under("actors"));
         }
         file.actors.push(actor);
+    }
+    for node in fields.optional("actions", list)?.unwrap_or_default() {
+        let action = action::read(node).map_err(|flaw| flaw.under("actions"))?;
+        if file.actions.iter().any(|other| other.name == action.name) {
+            let message = format!("action `{}` is defined twice", action.name);
+            return Err(Flaw::new(node.at, message).under("actions"));
+        }
+        file.actions.push(action);
     }
     file.profile = fields.optional("profile", parsed)?;
     file.limits = fields.optional("limits", limits)?;

@@ -714,3 +714,92 @@ fn nobody_enters_a_sandbox_that_somebody_works_in() {
     day.ends(0, &["cancel", "@"]);
     running.finish();
 }
+
+/// The repository's own action, as it stands now, on the repository one is in.
+#[test]
+fn a_repository_defines_actions_that_plans_freeze() {
+    let day = Loop::with(SCRIBE);
+    let define = |line: &str| {
+        let text = format!(
+            "actions:\n  - name: greet\n    description: {line}\n    actor: scribe\n    \
+             arguments:\n      - name: whom\n        type: string\n        required: true\n    \
+             invariants:\n      - name: calm\n        expr: plan.attempt <= 3\n"
+        );
+        day.yard.write("planwright.yaml", &text);
+    };
+    define("Greet somebody");
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"][0]["name"], "greet");
+    let file = listed["actions"][0]["file"].as_str().unwrap().to_owned();
+    assert!(file.ends_with("shop/planwright.yaml"), "{file}");
+    assert_eq!(listed["actions"][1]["file"], Value::Null);
+    let shown = day.seen(&["action", "show", "greet"]);
+    assert!(shown.stdout.contains("defined in"), "{shown:?}");
+
+    let first = day.ends(0, &["use", "greet", "--arg", "whom=Ada"]);
+    assert_eq!(first["goal"], "Greet somebody");
+    assert_eq!(first["resources"][0]["project"], "shop", "{first}");
+    let again = day.ends(0, &["use", "greet", "shop", "--arg", "whom=Bob"]);
+    assert_eq!(again["action"], first["action"]);
+    define("Greet everybody");
+    let second = day.ends(0, &["use", "greet", "--arg", "whom=Bob"]);
+    assert_ne!(second["action"], first["action"]);
+    // The first plan still has what it was made of.
+    let kept = day.ends(0, &["action", "show", first["action"].as_str().unwrap()]);
+    assert_eq!(kept["description"], "Greet somebody");
+    let rules = [
+        "invariant",
+        "list",
+        "--effective",
+        first["plan_id"].as_str().unwrap(),
+    ];
+    assert_eq!(day.ends(0, &rules)["rules"][0]["name"], "calm");
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"].as_array().unwrap().len(), 2, "{listed}");
+    let said = day.here(&["use", "geret", "--arg", "whom=Bob"]);
+    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert!(said.messages().contains("did you mean `greet`"), "{said:?}");
+}
+
+/// What a person calls by a name stays theirs, until they give it up.
+#[test]
+fn a_kept_action_goes_before_a_repositorys() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actions:\n  - name: tidy\n    description: Tidy it my way\n    actor: scribe\n",
+    );
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"][0]["state"], "shadowed");
+    let said = day.here(&["use", "tidy", "shop"]);
+    assert_eq!(said.data()["goal"], "Tidy the shop", "{said:?}");
+    assert!(
+        said.messages().contains("planwright action archive tidy"),
+        "{said:?}"
+    );
+    day.ends(0, &["action", "archive", "tidy"]);
+    let made = day.ends(0, &["use", "tidy", "shop"]);
+    assert_eq!(made["goal"], "Tidy it my way");
+}
+
+#[test]
+fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
+    let day = Loop::with(SCRIBE);
+    for (text, says) in [
+        ("  - name: one\n", "needs the key `description`"),
+        (
+            "  - name: one\n    description: A\n  - name: one\n    description: B\n",
+            "defined twice",
+        ),
+        (
+            "  - name: one\n    description: A\n    invariants: [{name: bad, expr: 1 +}]\n",
+            "planwright.yaml: ",
+        ),
+    ] {
+        day.yard
+            .write("planwright.yaml", &format!("actions:\n{text}"));
+        let said = day.here(&["use", "one", "shop"]);
+        assert_eq!(said.code(), Some(1), "{text}: {said:?}");
+        assert!(said.messages().contains(says), "{text}: {said:?}");
+    }
+}
