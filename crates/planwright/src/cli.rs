@@ -1,6 +1,6 @@
 //! The command line: reads it, runs one command, prints what it answered.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -65,6 +65,8 @@ pub struct App {
     /// How to write commands so that they can be typed from here.
     pub typed: Typed,
     lifecycle: OnceCell<Lifecycle>,
+    /// The plan that was asked about, for what is said when it does not work.
+    asked_about: Cell<Option<PlanId>>,
 }
 
 impl App {
@@ -85,6 +87,12 @@ impl App {
 
     /// The plan a handle names; `@` is the newest of the project one is in.
     pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
+        let plan = self.resolved(handle)?;
+        self.asked_about.set(Some(plan));
+        Ok(plan)
+    }
+
+    fn resolved(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
         let projects = match handle {
             "@" => self.projects_here()?,
@@ -108,6 +116,19 @@ impl App {
             ),
             None => Ok(lifecycle.resolve(handle)?),
         }
+    }
+
+    /// An error as it is said to people who typed this command.
+    fn for_people(&self, error: CommandError, typed: &str) -> CommandError {
+        let Some(id) = self.asked_about.get() else {
+            return error.for_people(typed, None);
+        };
+        let known = self.lifecycle().ok().and_then(|lifecycle| {
+            let row = lifecycle.get_plan(id).ok()?;
+            Some((row.plan, lifecycle.short_name(id).ok()?))
+        });
+        let known = known.as_ref();
+        error.for_people(typed, known.map(|(plan, handle)| (plan, handle.as_str())))
     }
 
     /// The project that the current directory belongs to, if it is exactly one.
@@ -215,10 +236,9 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse_usage(&error, &arguments, started),
     };
     let name = command_name(&matches);
-    let plumbing = name.starts_with("plumbing");
-    let format = if plumbing { Format::Json } else { cli.format };
+    let format = format_of(&cli, &name);
     let typed = Typed::new(&program_as_called(&arguments), cli.store.as_deref());
-    let result = run(cli, format, clock, &typed);
+    let result = run(cli, &name, clock, &typed);
     let timing = Timing {
         started,
         duration_ms: milliseconds(stopwatch.elapsed()),
@@ -240,18 +260,35 @@ struct Outcome {
     text: String,
 }
 
-fn run(cli: Cli, format: Format, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
+fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
     let app = App {
         settings: Settings::gather(cli.store.as_deref())?,
-        format,
+        format: format_of(&cli, name),
         clock,
         typed: typed.clone(),
         lifecycle: OnceCell::new(),
+        asked_about: Cell::new(None),
     };
-    match cli.command {
+    let result = match cli.command {
         Some(command) => command.run(&app),
         None => commands::overview::run(&app),
+    };
+    result.map_err(|error| match is_plumbing(name) {
+        true => error.for_scripts(),
+        false => app.for_people(error, name),
+    })
+}
+
+/// Plumbing always answers programs.
+fn format_of(cli: &Cli, name: &str) -> Format {
+    match is_plumbing(name) {
+        true => Format::Json,
+        false => cli.format,
     }
+}
+
+fn is_plumbing(name: &str) -> bool {
+    name.starts_with("plumbing")
 }
 
 fn parse(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Error> {

@@ -803,3 +803,47 @@ fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
         assert!(said.messages().contains(says), "{text}: {said:?}");
     }
 }
+
+/// People are pointed to what they type every day, scripts to plumbing.
+#[test]
+fn who_asks_decides_what_can_be_done_instead() {
+    let day = Loop::with(SCRIBE);
+    let waiting = day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let plan = waiting["plan_id"].as_str().unwrap();
+    let said = day.seen(&["apply", plan]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    let told = &said.stderr;
+    assert!(told.contains("Apply is not possible"), "{told}");
+    assert!(told.contains("try: planwright run "), "{told}");
+    assert!(told.contains("try: planwright cancel "), "{told}");
+    assert!(
+        !told.contains("plumbing") && !told.contains("pprove"),
+        "{told}"
+    );
+    let said = day.seen(&["plumbing", "apply-plan", plan]);
+    assert!(
+        said.stdout.contains("apply-plan is not possible"),
+        "{said:?}"
+    );
+    assert!(
+        said.stdout.contains("now: start-strategize, cancel"),
+        "{said:?}"
+    );
+    // `why` speaks to people, too.
+    let said = day.seen(&["why", plan]);
+    assert!(said.stderr.contains("planwright run "), "{said:?}");
+    assert!(!said.stderr.contains("plumbing"), "{said:?}");
+}
+
+#[test]
+fn a_detached_head_is_told_what_helps() {
+    let day = Loop::with(SCRIBE);
+    day.yard.git(&["switch", "-q", "--detach"]);
+    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("switch BRANCH"), "{said:?}");
+    assert!(
+        said.stderr.contains("project create NAME --git"),
+        "{said:?}"
+    );
+}
