@@ -375,7 +375,8 @@ fn print(outcome: &Outcome, format: Format, typed: &Typed) -> ExitCode {
         }
         Format::Human => {
             // What was answered comes before what can be done next.
-            let answered = write!(stdout, "{}", outcome.text).and_then(|()| stdout.flush());
+            let answered =
+                write!(stdout, "{}", ui::only_colours(&outcome.text)).and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
             let told = envelope
                 .messages

@@ -36,7 +36,12 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         for failed in &verdict.failed {
             lines.push((
                 "blocked by",
-                format!("{} at {}: {}", failed.rule, verdict.gate, failed.evidence),
+                format!(
+                    "{} at {}: {}",
+                    failed.rule,
+                    verdict.gate,
+                    ui::clean(&failed.evidence)
+                ),
             ));
         }
     }
@@ -60,7 +65,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             format!("{kind}: {}", ui::clean(constraint.message.as_str())),
         ));
         for path in constraint.paths.iter().take(10) {
-            lines.push(("", path.to_string()));
+            lines.push(("", ui::clean(&path.to_string())));
         }
     }
     if let Some(lease) = &row.lease {
@@ -107,7 +112,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         && let Ok(sandboxes) = lifecycle.sandboxes_of(plan.id)
     {
         for sandbox in sandboxes {
-            lines.push(("sandbox", sandbox.path.display().to_string()));
+            lines.push(("sandbox", ui::clean(&sandbox.path.display().to_string())));
         }
     }
     match plan.origin {
