@@ -33,6 +33,7 @@ mod sandbox;
 mod shell;
 mod status;
 mod store;
+mod story;
 mod transcript;
 mod undo;
 mod use_action;

@@ -9,20 +9,20 @@ use testkit::Said;
 use crate::yard::Yard;
 
 /// Writes a line into a file of the repository, and remembers every start outside of it.
-const SCRIBE: &str = "#!/bin/sh
+pub const SCRIBE: &str = "#!/bin/sh
 echo \"$PLANWRIGHT_PHASE $PLANWRIGHT_PLAN $PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 echo \"looking around\"
 echo \"$PLANWRIGHT_GOAL\" >> src/a.txt
 ";
 
 /// A yard with an actor of its own: a script.
-struct Loop {
-    yard: Yard,
+pub struct Loop {
+    pub yard: Yard,
     tools: tempfile::TempDir,
 }
 
 impl Loop {
-    fn with(script: &str) -> Self {
+    pub fn with(script: &str) -> Self {
         let made = Self {
             yard: Yard::new(),
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
@@ -40,7 +40,7 @@ impl Loop {
         testkit::write_program(&self.tools.path().join(name), script);
     }
 
-    fn define(&self, name: &str, extra: &str) {
+    pub fn define(&self, name: &str, extra: &str) {
         let tool = self.tools.path().join(name);
         let file = self.tools.path().join(format!("{name}.yaml"));
         let text = format!(
@@ -52,7 +52,7 @@ impl Loop {
     }
 
     /// Runs the program in the repository.
-    fn here(&self, words: &[&str]) -> Said {
+    pub fn here(&self, words: &[&str]) -> Said {
         let words = [&["--format", "json"], words].concat();
         self.yard
             .program
@@ -62,7 +62,7 @@ impl Loop {
     }
 
     /// The same as a person sees it.
-    fn seen(&self, words: &[&str]) -> Said {
+    pub fn seen(&self, words: &[&str]) -> Said {
         self.yard
             .program
             .run(words.to_vec())
@@ -72,14 +72,14 @@ impl Loop {
 
     /// Runs it; it must end like this.
     #[track_caller]
-    fn ends(&self, code: i32, words: &[&str]) -> Value {
+    pub fn ends(&self, code: i32, words: &[&str]) -> Value {
         let said = self.here(words);
         assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
         last_line(&said)["data"].clone()
     }
 
     #[track_caller]
-    fn begun(&self, code: i32) -> (String, Value) {
+    pub fn begun(&self, code: i32) -> (String, Value) {
         let data = self.ends(code, &["run", "--actor", "scribe", "Write a line"]);
         (data["plan_id"].as_str().unwrap().to_owned(), data)
     }
