@@ -36,6 +36,7 @@ mod store;
 mod story;
 mod transcript;
 mod undo;
+mod undone;
 mod use_action;
 mod wait;
 mod waive;

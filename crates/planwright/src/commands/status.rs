@@ -2,10 +2,12 @@
 
 use plan::plan::Origin;
 use plan::stage::Landing;
-use plan::{Phase, Stage};
+use plan::{Phase, PlanId, Stage};
+use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::undone::{self, Undone};
+use crate::commands::{Answer, list};
 use crate::error::CommandError;
 use crate::ui;
 use crate::wire::PlanView;
@@ -24,7 +26,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let changesets = lifecycle.changesets(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
-    let (standing, style) = ui::standing(&row);
+    let (mut standing, mut style) = ui::standing(&row);
+    let undone_by = undone_by(app, &row)?;
+    if undone_by.is_some() {
+        (standing, style) = (list::UNDONE, ui::DIM);
+    }
     let mut lines: Vec<(&str, String)> = vec![
         ("plan", plan.id.to_string()),
         (
@@ -115,6 +121,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             lines.push(("sandbox", ui::clean(&sandbox.path.display().to_string())));
         }
     }
+    if let Some(by) = undone_by {
+        lines.push(("undone by", by.to_string()));
+    }
     match plan.origin {
         Origin::Use => {}
         Origin::UndoOf(id) => lines.push(("undo of", id.to_string())),
@@ -168,6 +177,19 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint(next);
     }
     Ok(answer)
+}
+
+/// The plan that took this one back.
+fn undone_by(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
+    let project = row.plan.resources.first().map(|one| one.project.clone());
+    if project.is_none() || !undone::is_landed(row) {
+        return Ok(None);
+    }
+    let of_the_project = PlanFilter {
+        project,
+        ..PlanFilter::default()
+    };
+    Ok(Undone::by_the_newest(app, &of_the_project)?.by(row.plan.id))
 }
 
 /// The newest run of an actor on this host: who, how it ended, how it was confined, what it used.

@@ -3,6 +3,52 @@
 use crate::daily::{Loop, SCRIBE};
 
 #[test]
+fn what_was_taken_back_is_listed_so() {
+    let day = Loop::with(SCRIBE);
+    let plan = day.yard.usual();
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let undo = day.ends(0, &["undo", &plan, "--yes"]);
+    let undo = undo["plan_id"].as_str().unwrap();
+    let listed = day.ends(0, &["list"]);
+    let [first, second] = listed["plans"].as_array().unwrap().as_slice() else {
+        panic!("{listed}");
+    };
+    assert_eq!(first["undo_of"], plan.as_str());
+    assert_eq!(second["standing"], "undone");
+    assert_eq!(second["undone_by"], undo);
+    // On a page of its own, too.
+    let page = day.ends(0, &["list", "--after", undo]);
+    assert_eq!(page["plans"][0]["standing"], "undone");
+    let seen = day.seen(&["list"]).stdout;
+    assert!(seen.contains("Undo of "), "{seen}");
+    let seen = day.seen(&["status", &plan]).stdout;
+    assert!(seen.contains("undone by"), "{seen}");
+    // Taking back what took it back lands it again.
+    day.ends(0, &["undo", undo, "--yes"]);
+    let listed = day.ends(0, &["list"]);
+    let standings: Vec<&str> = (0..3)
+        .map(|row| listed["plans"][row]["standing"].as_str().unwrap())
+        .collect();
+    assert_eq!(standings, ["landed", "undone", "landed"]);
+}
+
+#[test]
+fn what_waits_for_a_worker_is_not_forgotten() {
+    let day = Loop::with(SCRIBE);
+    day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    day.ends(
+        0,
+        &["run", "--actor", "scribe", "--detach", "Write another"],
+    );
+    let seen = day.seen(&[]).stdout;
+    assert_eq!(seen.matches("waits for a worker").count(), 2, "{seen}");
+    assert_eq!(seen.matches("planwright work").count(), 1, "{seen}");
+    day.yard.ok(&["use", "tidy"]);
+    let seen = day.seen(&[]).stdout;
+    assert!(seen.contains("planwright why "), "{seen}");
+}
+
+#[test]
 fn the_log_is_a_story_and_events_are_events() {
     let day = Loop::with(SCRIBE);
     let (plan, _) = day.begun(6);
