@@ -426,8 +426,15 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
             .windows(2)
             .any(|pair| pair[0] == "--format" && pair[1] == "json")
         || command.starts_with("plumbing");
+    let which = which_plan(error, &command);
+    let typed = Typed::new(&program_as_called(arguments), None);
     if !json {
         let _ = error.print();
+        if let Some(hint) = which {
+            let text = typed.hint(&hint);
+            let level = "hint";
+            let _ = tell(&mut anstream::stderr(), &Message { level, text }, &typed);
+        }
         return ExitCode::from(Exit::Usage.code());
     }
     let text = match error.kind() {
@@ -436,18 +443,28 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         }
         _ => error.to_string(),
     };
-    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+    let mut refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
         .hint(format!("planwright help {command}").trim_end());
+    refused.hints.extend(which);
     let timing = Timing {
         started,
         duration_ms: 0,
     };
-    let typed = Typed::new(&program_as_called(arguments), None);
     print(
         &envelope(command, Err(refused), timing),
         Format::Json,
         &typed,
     )
+}
+
+/// Whoever looks at a plan without saying which probably means the newest; it is never guessed.
+fn which_plan(error: &clap::Error, command: &str) -> Option<String> {
+    const LOOKING: [&str; 5] = ["status", "diff", "log", "why", "path"];
+    let verb = command.strip_prefix("plan ").unwrap_or(command);
+    let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+    (missing && LOOKING.contains(&verb)).then(|| {
+        format!("Say which plan; @ is the newest of this repository: planwright {command} @")
+    })
 }
 
 /// The command in words that do not parse, as far as it can be made out.

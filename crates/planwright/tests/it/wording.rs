@@ -100,3 +100,21 @@ echo done >> README.md
     let raw = day.seen(&["log", &plan, "--transcript", "--raw"]).stdout;
     assert!(raw.contains("\"type\":\"assistant\""), "{raw}");
 }
+
+#[test]
+fn whoever_looks_is_told_how_to_say_which_plan() {
+    let day = Loop::with(SCRIBE);
+    for verb in ["status", "diff", "log", "why", "path"] {
+        let said = day.seen(&[verb]);
+        assert_eq!(said.code(), Some(2), "{said:?}");
+        assert!(
+            said.stderr.contains(&format!("planwright {verb} @")),
+            "{said:?}"
+        );
+        let said = day.here(&[verb]);
+        assert!(
+            said.messages().contains(&format!("planwright {verb} @")),
+            "{said:?}"
+        );
+    }
+}
