@@ -4,10 +4,9 @@ use plan::action::{ActionDefinition, ActionState};
 use plan::{Action, Digest, Name, Refusal};
 
 use crate::cli::App;
-use crate::error::CommandError;
+use crate::error::{CommandError, did_you_mean};
 use crate::exit::Exit;
 use crate::here;
-use crate::nearest::nearest;
 use crate::wishes::{self, RepositoryAction};
 
 /// The namespace under which definitions of repositories are kept once they were used.
@@ -170,16 +169,6 @@ fn unknown(app: &App, name: &Name, defined: &[RepositoryAction]) -> CommandError
         .map(ToString::to_string)
         .collect();
     did_you_mean(error, &name.to_string(), &known)
-}
-
-/// Names the word that was probably meant.
-pub fn did_you_mean(mut error: CommandError, given: &str, known: &[String]) -> CommandError {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    if let Some(near) = nearest(given, &known) {
-        let said = error.message.trim_end_matches('.');
-        error.message = format!("{said}; did you mean `{near}`?");
-    }
-    error
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use store::StoreError;
 
 use crate::commands::is_workable;
 use crate::exit::Exit;
+use crate::nearest::nearest;
 use crate::ui;
 use crate::yaml;
 
@@ -591,6 +592,16 @@ fn removal(scope: &Scope, name: &RuleName) -> String {
         Scope::Plan(plan) => format!(" --plan {plan}"),
     };
     format!("planwright invariant remove {name}{scope}")
+}
+
+/// Names the word that was probably meant.
+pub fn did_you_mean(mut error: CommandError, given: &str, known: &[String]) -> CommandError {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    if let Some(near) = nearest(given, &known) {
+        let said = error.message.trim_end_matches('.');
+        error.message = format!("{said}; did you mean `{near}`?");
+    }
+    error
 }
 
 /// With a capital letter, as a person reads it. What is typed in lower case stays so.

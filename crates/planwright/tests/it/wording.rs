@@ -118,3 +118,30 @@ fn whoever_looks_is_told_how_to_say_which_plan() {
         );
     }
 }
+
+#[test]
+fn names_of_actors_are_found_and_offered() {
+    let day = Loop::with(SCRIBE);
+    for words in [
+        &["run", "--actor", "scirbe", "Write a line"][..],
+        &["actor", "show", "scirbe"],
+    ] {
+        let said = day.here(words);
+        assert_eq!(said.code(), Some(3), "{said:?}");
+        assert!(
+            said.messages().contains("did you mean `scribe`?"),
+            "{said:?}"
+        );
+    }
+    // The repository's own is one of those to choose from.
+    day.yard.write(
+        "planwright.yaml",
+        "actors:\n  - name: inhouse\n    kind: command\n    command: [sh, ./tool]\n",
+    );
+    let said = day.here(&["run", "Write a line"]);
+    assert_eq!(said.code(), Some(2), "{said:?}");
+    assert!(said.messages().contains("inhouse, scribe"), "{said:?}");
+    let listed = day.seen(&["actor", "list"]).stdout;
+    assert!(listed.contains("sh ./tool"), "{listed}");
+    assert!(listed.contains("repository"), "{listed}");
+}

@@ -129,13 +129,10 @@ fn who(args: &Args, app: &App, wishes: &Wishes) -> Result<(Name, ActorDefinition
     let said = said.or_else(|| app.settings.actors().map(|actors| actors.execution));
     let name = match said {
         Some(name) => name,
-        None => the_only_one(app)?,
+        None => the_only_one(app, wishes)?,
     };
-    let definition = crew::definition(app, &name, wishes)?.ok_or_else(|| {
-        CommandError::new(Exit::NotFound, format!("There is no actor `{name}`."))
-            .hint("planwright actor list")
-            .hint("planwright actor add FILE")
-    })?;
+    let definition =
+        crew::definition(app, &name, wishes)?.ok_or_else(|| crew::unknown(app, &name, wishes))?;
     let path = settings::surroundings().path.unwrap_or_default();
     let definition = match preset(&name.to_string()) {
         Some(known) if known == definition && !args.strategy => without_strategy(definition),
@@ -167,9 +164,11 @@ fn without_strategy(mut definition: ActorDefinition) -> ActorDefinition {
     definition
 }
 
-/// The agent that is installed, if it is one; on a terminal, the one that is chosen.
-fn the_only_one(app: &App) -> Result<Name, CommandError> {
-    let mut names: Vec<Name> = crew::own(app)?.into_iter().map(|one| one.name).collect();
+/// The agent that is defined or installed, if it is one; on a terminal, the one that is chosen.
+fn the_only_one(app: &App, wishes: &Wishes) -> Result<Name, CommandError> {
+    let own = crew::own(app)?;
+    let defined = own.iter().chain(&wishes.actors);
+    let mut names: Vec<Name> = defined.map(|one| one.name.clone()).collect();
     names.extend(
         crew::installed_presets()
             .into_iter()
