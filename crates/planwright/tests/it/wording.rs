@@ -1,5 +1,7 @@
 //! What people read: lists, stories, and what is said when something does not work.
 
+use serde_json::Value;
+
 use crate::daily::{Loop, SCRIBE};
 
 #[test]
@@ -70,6 +72,7 @@ fn the_log_is_a_story_and_events_are_events() {
     );
 }
 
+/// `log --follow | head` ends, though nothing more happens.
 #[test]
 fn whoever_stops_listening_is_not_followed() {
     let day = Loop::with(SCRIBE);
@@ -144,4 +147,22 @@ fn names_of_actors_are_found_and_offered() {
     let listed = day.seen(&["actor", "list"]).stdout;
     assert!(listed.contains("sh ./tool"), "{listed}");
     assert!(listed.contains("repository"), "{listed}");
+}
+
+#[test]
+fn a_setting_can_be_taken_back() {
+    let day = Loop::with(SCRIBE);
+    day.ends(0, &["config", "set", "actor", "scribe"]);
+    day.ends(0, &["config", "set", "profile", "manual"]);
+    day.ends(0, &["config", "unset", "actor"]);
+    day.ends(0, &["config", "unset", "actor"]);
+    assert_eq!(
+        day.ends(0, &["config", "get", "actor"])["value"],
+        Value::Null
+    );
+    assert_eq!(
+        day.ends(0, &["config", "get", "profile"])["value"],
+        "manual"
+    );
+    assert_eq!(day.here(&["config", "unset", "colour"]).code(), Some(2));
 }
