@@ -3,7 +3,7 @@
 
 use lifecycle::{Error, HandleError};
 use plan::invariant::{RuleName, Scope};
-use plan::{Plan, ReconciliationBlocked, Refusal, Verb};
+use plan::{Name, Plan, PlanResource, ReconciliationBlocked, Refusal, Verb};
 use sandbox::SandboxError;
 use store::StoreError;
 
@@ -40,6 +40,8 @@ pub enum WayOut {
     },
     /// Somebody else works on it.
     Wait,
+    /// This project is unknown, or known no more.
+    Project(Name),
 }
 
 impl CommandError {
@@ -275,6 +277,7 @@ impl CommandError {
             Some(WayOut::Wait) => self.hint(
                 "Wait for it, or take the lease once it has expired: planwright plumbing reclaim",
             ),
+            Some(WayOut::Project(_)) => self.hint("planwright project list"),
             Some(WayOut::Instead { .. }) | None => self,
         }
     }
@@ -288,6 +291,9 @@ impl CommandError {
             self.message = about_what_was_typed(&self.message, *verb, word);
         }
         let Some((plan, handle)) = plan else {
+            if let Some(WayOut::Project(_)) = way_out {
+                return self.hint("planwright project list");
+            }
             return self;
         };
         match way_out {
@@ -298,6 +304,7 @@ impl CommandError {
                 self.hints.extend(others);
             }
             Some(WayOut::Wait) => self.hints.push("planwright wait ID".to_owned()),
+            Some(WayOut::Project(name)) => self = without_its_project(self, plan, &name),
             None => {}
         }
         for hint in &mut self.hints {
@@ -305,6 +312,30 @@ impl CommandError {
         }
         self
     }
+}
+
+/// What helps a plan whose project was deleted under it: the same one again.
+fn without_its_project(error: CommandError, plan: &Plan, project: &Name) -> CommandError {
+    let of_it = |resource: &&PlanResource| resource.project == *project;
+    let Some(resource) = plan.resources.iter().find(of_it) else {
+        return error.hint("planwright project list");
+    };
+    let place = match resource.target.as_deref() {
+        Some(target) => {
+            let branch = target.strip_prefix("refs/heads/").unwrap_or(target);
+            format!("--git PATH --branch {branch}")
+        }
+        None => "--dir PATH".to_owned(),
+    };
+    CommandError {
+        message: format!("Project `{project}`, which the plan works on, was deleted."),
+        ..error
+    }
+    .hint(format!(
+        "To let the plan go on, say where it lies: planwright project create {project} {place} --as {}",
+        resource.resource
+    ))
+    .hint("planwright cancel ID")
 }
 
 /// What is said of a step of the engine, said of the command that took it.
@@ -470,7 +501,10 @@ fn refused(refusal: &Refusal) -> CommandError {
     match refusal {
         Refusal::NoSuchPlan(_) => new(Exit::NotFound, "no_such_plan").hint("planwright list"),
         Refusal::NoSuchAction(_) => new(Exit::NotFound, "no_such_action").hint("planwright action list"),
-        Refusal::NoSuchProject(_) => new(Exit::NotFound, "no_such_project").hint("planwright project list"),
+        Refusal::NoSuchProject(name) => CommandError {
+            way_out: Some(WayOut::Project(name.clone())),
+            ..new(Exit::NotFound, "no_such_project")
+        },
         Refusal::NoSuchResource { project, .. } => new(Exit::NotFound, "no_such_resource")
             .hint(format!("planwright project show {project}")),
         Refusal::NoSuchRule { .. } => new(Exit::NotFound, "no_such_rule").hint("planwright invariant list"),

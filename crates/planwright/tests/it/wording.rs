@@ -72,7 +72,6 @@ fn the_log_is_a_story_and_events_are_events() {
     );
 }
 
-/// `log --follow | head` ends, though nothing more happens.
 #[test]
 fn whoever_stops_listening_is_not_followed() {
     let day = Loop::with(SCRIBE);
@@ -165,4 +164,34 @@ fn a_setting_can_be_taken_back() {
         "manual"
     );
     assert_eq!(day.here(&["config", "unset", "colour"]).code(), Some(2));
+}
+
+#[test]
+fn plans_of_a_deleted_project_are_told_what_helps() {
+    let day = Loop::with(SCRIBE);
+    let plan = day.yard.usual();
+    let said = day.here(&["project", "delete", "shop", "--force"]);
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.data()["stranded_plans"][0], plan.as_str());
+    let told = said.messages();
+    assert!(told.contains("cannot go on without it"), "{told}");
+    let again = told.lines().find_map(|line| line.split_once("go on: "));
+    let again = again.unwrap().1.to_owned();
+    for words in [&["apply", &plan, "--yes"][..], &["diff", &plan]] {
+        let said = day.here(words);
+        assert_eq!(said.code(), Some(3), "{said:?}");
+        let told = said.messages();
+        assert!(
+            told.contains("which the plan works on, was deleted"),
+            "{told}"
+        );
+        assert!(
+            told.contains("project create shop --git PATH --branch main --as shop"),
+            "{told}"
+        );
+        assert!(told.contains("planwright cancel "), "{told}");
+    }
+    let words: Vec<&str> = again.split(' ').skip(1).collect();
+    day.ends(0, &words);
+    day.ends(0, &["apply", &plan, "--yes"]);
 }
