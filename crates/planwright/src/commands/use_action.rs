@@ -6,7 +6,7 @@ use plan::{Actors, Name, Profile};
 
 use crate::actions::Found;
 use crate::cli::App;
-use crate::commands::{Answer, conditions, described, view_with_receipt};
+use crate::commands::{Answer, conditions, described, is_workable, view_with_receipt};
 use crate::error::CommandError;
 use crate::wire::Message;
 use crate::wishes::{self, RepositoryAction, Wishes};
@@ -77,15 +77,15 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let described = described(&done, describe(app, &done));
     let unknown = undefined(&done.plan);
     described.map(|answer| {
-        let unseen = what_is_not_committed(app, &scene.projects, args.with_changes);
+        let start = Start::of(args.with_changes);
+        let unseen = what_is_not_committed(app, &scene.projects, start);
         Answer {
-            messages: answer
-                .messages
+            messages: unseen
                 .into_iter()
-                .chain(passed_over(&scene.action, &wishes.actions))
-                .chain(unseen)
                 .chain(unknown)
+                .chain(passed_over(&scene.action, &wishes.actions))
                 .chain(paused(app, &scene.projects))
+                .chain(answer.messages)
                 .collect(),
             ..answer
         }
@@ -212,7 +212,11 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
             text: "It had been made before; there is no second plan.".to_owned(),
         });
     }
-    Ok(answer.hint(format!("planwright status {handle}")))
+    let next = match is_workable(&done.plan) {
+        true => "run",
+        false => "status",
+    };
+    Ok(answer.hint(format!("planwright {next} {handle}")))
 }
 
 /// Says at once that nothing will start.
@@ -237,14 +241,37 @@ fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
     messages
 }
 
+/// What work starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// What is committed.
+    Committed,
+    /// What is not committed yet, too.
+    WithChanges,
+}
+
+impl Start {
+    /// As the flag `--with-changes` says.
+    pub fn of(with_changes: bool) -> Self {
+        if with_changes {
+            Self::WithChanges
+        } else {
+            Self::Committed
+        }
+    }
+}
+
 /// Says at once what the work will not see.
-pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Message> {
+pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<Message> {
+    if start == Start::WithChanges {
+        return Vec::new();
+    }
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
     };
     let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
     let mut messages = Vec::new();
-    for site in sites.iter().filter(|_| !seen) {
+    for site in &sites {
         let mut uncommitted = lifecycle
             .hands()
             .ok()

@@ -72,6 +72,7 @@ fn the_log_is_a_story_and_events_are_events() {
     );
 }
 
+/// `log --follow | head` ends, though nothing more happens.
 #[test]
 fn whoever_stops_listening_is_not_followed() {
     let day = Loop::with(SCRIBE);
@@ -166,6 +167,7 @@ fn a_setting_can_be_taken_back() {
     assert_eq!(day.here(&["config", "unset", "colour"]).code(), Some(2));
 }
 
+/// Whoever deletes a project under its plans is told what becomes of them, and what brings them back.
 #[test]
 fn plans_of_a_deleted_project_are_told_what_helps() {
     let day = Loop::with(SCRIBE);
@@ -194,4 +196,26 @@ fn plans_of_a_deleted_project_are_told_what_helps() {
     let words: Vec<&str> = again.split(' ').skip(1).collect();
     day.ends(0, &words);
     day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// A plan that is used from here can be started from here.
+#[test]
+fn the_next_command_after_use_starts_the_work() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actions:\n  - name: greet\n    description: Greet them\n    actor: scribe\n",
+    );
+    let said = day.seen(&["use", "greet"]);
+    assert!(
+        said.stderr
+            .trim_end()
+            .lines()
+            .last()
+            .unwrap()
+            .contains("try: planwright run "),
+        "{said:?}"
+    );
+    let said = day.seen(&["use", "tidy"]);
+    assert!(said.stderr.contains("try: planwright status "), "{said:?}");
 }

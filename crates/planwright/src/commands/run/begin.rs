@@ -11,7 +11,8 @@ use serde_json::json;
 
 use super::Args;
 use crate::cli::{App, Format};
-use crate::commands::{Answer, use_action};
+use crate::commands::Answer;
+use crate::commands::use_action::{self, Start};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::wishes::{self, Wishes};
@@ -59,7 +60,7 @@ pub fn begin(args: &Args, app: &App, goal: String) -> Result<PlanId, CommandErro
     };
     let done = app.lifecycle()?.use_action(request, &app.call())?;
     if app.format == Format::Human {
-        announce(app, &done.plan, &projects, args.with_changes)?;
+        announce(app, &done.plan, &projects, Start::of(args.with_changes))?;
     }
     Ok(done.plan.id)
 }
@@ -81,12 +82,7 @@ pub fn leave_to_a_worker(app: &App, plan: PlanId) -> Result<Answer, CommandError
 }
 
 /// The first lines: what, by whom, within which limits, confined how.
-fn announce(
-    app: &App,
-    plan: &Plan,
-    projects: &[Name],
-    with_changes: bool,
-) -> Result<(), CommandError> {
+fn announce(app: &App, plan: &Plan, projects: &[Name], start: Start) -> Result<(), CommandError> {
     let handle = app.lifecycle()?.short_name(plan.id)?;
     let mut parts = vec![
         plan.actors.execution.to_string(),
@@ -105,7 +101,7 @@ fn announce(
         ui::one_line(plan.goal.as_str(), 70),
         ui::styled(ui::DIM, parts.join(" · "))
     );
-    for message in use_action::what_is_not_committed(app, projects, with_changes) {
+    for message in use_action::what_is_not_committed(app, projects, start) {
         let _ = writeln!(stderr, "  {}", ui::clean(&message.text));
     }
     Ok(())
