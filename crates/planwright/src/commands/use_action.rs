@@ -10,7 +10,7 @@ use crate::commands::{Answer, conditions, described, is_workable, view_with_rece
 use crate::error::CommandError;
 use crate::wire::Message;
 use crate::wishes::{self, RepositoryAction, Wishes};
-use crate::{actions, crew, here, ui};
+use crate::{actions, crew, here, host, ui};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -38,6 +38,11 @@ pub struct Args {
 
 /// Makes a plan.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+    if args.projects.is_empty() && here::checkout().is_some() {
+        // Before the engine is opened, which looks what this host is called: an action of the repository
+        // may make it a project.
+        host::register(&app.settings.home)?;
+    }
     let scene = scene(args, app)?;
     let wishes = scene.wishes;
     let fallback_actors = wishes
@@ -126,7 +131,6 @@ fn scene(args: &Args, app: &App) -> Result<Scene, CommandError> {
             wishes,
         });
     };
-    // Before the engine is opened, which looks what this host is called.
     let place = here::repository()?;
     let project = match here::project_of(app, &place)? {
         Some(project) => project,

@@ -847,3 +847,24 @@ fn a_detached_head_is_told_what_helps() {
         "{said:?}"
     );
 }
+
+/// The very first command in a repository already works as the repository wants it.
+#[test]
+fn a_repositorys_action_is_used_from_a_home_that_knows_nothing() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actor: inhouse\nlimits: {attempts: 7}\nactors:\n  - name: inhouse\n    kind: command\n    \
+         command: [sh, ./tool]\nactions:\n  - name: greet\n    description: Greet them\n",
+    );
+    let fresh = testkit::Program::new(env!("CARGO_BIN_EXE_planwright"));
+    let here = |words: &[&str]| fresh.run(words.to_vec()).within(day.yard.shop()).finish();
+    let used = here(&["use", "greet"]);
+    assert_eq!(used.code(), Some(0), "{used:?}");
+    assert!(used.stderr.contains("planwright run "), "{used:?}");
+    let shown = here(&["status", "@"]).stdout;
+    assert!(
+        shown.contains("7 attempts") && shown.contains("inhouse"),
+        "{shown}"
+    );
+}
