@@ -42,6 +42,8 @@ pub enum WayOut {
     Wait,
     /// This project is unknown, or known no more.
     Project(Name),
+    /// The plan ended; what landed can be taken back.
+    Ended,
 }
 
 impl CommandError {
@@ -278,7 +280,7 @@ impl CommandError {
                 "Wait for it, or take the lease once it has expired: planwright plumbing reclaim",
             ),
             Some(WayOut::Project(_)) => self.hint("planwright project list"),
-            Some(WayOut::Instead { .. }) | None => self,
+            Some(WayOut::Instead { .. } | WayOut::Ended) | None => self,
         }
     }
 
@@ -305,6 +307,10 @@ impl CommandError {
             }
             Some(WayOut::Wait) => self.hints.push("planwright wait ID".to_owned()),
             Some(WayOut::Project(name)) => self = without_its_project(self, plan, &name),
+            Some(WayOut::Ended) => {
+                let left = plan::decide::options(plan);
+                self.hints.extend(daily_commands(plan, &left, handle));
+            }
             None => {}
         }
         for hint in &mut self.hints {
@@ -521,8 +527,11 @@ fn refused(refusal: &Refusal) -> CommandError {
             }),
             ..new(Exit::Conflict, "wrong_state")
         },
-        Refusal::Final { .. } => new(Exit::Conflict, "final")
-            .hint("What has ended stays as it is; start a new plan to go on."),
+        Refusal::Final { .. } => CommandError {
+            way_out: Some(WayOut::Ended),
+            ..new(Exit::Conflict, "final")
+        }
+        .hint("What has ended stays as it is; start a new plan to go on."),
         Refusal::Held { holder, expires_at } => {
             let mut error = new(Exit::Conflict, "held");
             error.message = format!(

@@ -219,3 +219,17 @@ fn the_next_command_after_use_starts_the_work() {
     let said = day.seen(&["use", "tidy"]);
     assert!(said.stderr.contains("try: planwright status "), "{said:?}");
 }
+
+#[test]
+fn what_landed_can_be_taken_back_and_is_said_so() {
+    let day = Loop::with(SCRIBE);
+    let plan = day.yard.usual();
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let said = day.here(&["revise", &plan, "Once more"]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.messages().contains("planwright undo "), "{said:?}");
+    let (cancelled, _) = day.yard.working();
+    day.ends(0, &["cancel", &cancelled]);
+    let said = day.here(&["revise", &cancelled, "Once more"]);
+    assert!(!said.messages().contains("planwright undo "), "{said:?}");
+}
