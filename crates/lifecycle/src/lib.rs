@@ -36,9 +36,10 @@ pub use in_a_row::WentOn;
 pub use judge::{Inspectors, check_rule, default_gates};
 pub use operations::{Done, UseRequest};
 pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
+pub use projects::Force;
 pub use submit::{Subject, reads_for};
 pub use why::Why;
-pub use work::{Crew, Drive, Happening, Rested, Tally, Worker};
+pub use work::{Crew, Drive, Happening, LEASE, Rested, Tally, Worker};
 
 use std::sync::Arc;
 

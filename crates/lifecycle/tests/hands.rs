@@ -17,7 +17,7 @@ use plan::stage::{Category, ResultContent};
 use plan::ways::{Clean, Ways};
 use plan::{Actors, Caller, How, Phase, PlanId, Refusal, Span};
 use planwright_lifecycle::{
-    Call, Claim, Driven, Error, Hands, Lifecycle, Mendable, Stepped, UseRequest, WentOn,
+    Call, Claim, Driven, Error, Force, Hands, Lifecycle, Mendable, Stepped, UseRequest, WentOn,
 };
 use sandbox::{Surroundings, Workshop};
 use store::MemoryStore;
@@ -337,7 +337,7 @@ fn a_plan_whose_resource_is_gone_is_not_claimed_and_says_why() {
         .unlink_resource(
             &samples::name("shop"),
             &"code".parse().unwrap(),
-            true,
+            Force::Yes,
             &ada(),
         )
         .unwrap();

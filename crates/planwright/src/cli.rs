@@ -1,6 +1,6 @@
 //! The command line: reads it, runs one command, prints what it answered.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use store::{Clock, PlanFilter, PlanRow};
 use crate::commands::{self, Answer};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::home;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
 use crate::ui;
 use crate::wire::{Envelope, Message, PlanView, Status, Timing};
+use crate::{here, home};
 
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
 /// checked in code, and what you approve lands exactly once or not at all.
@@ -65,6 +65,8 @@ pub struct App {
     /// How to write commands so that they can be typed from here.
     pub typed: Typed,
     lifecycle: OnceCell<Lifecycle>,
+    /// The plan that was asked about, for what is said when it does not work.
+    asked_about: Cell<Option<PlanId>>,
 }
 
 impl App {
@@ -87,6 +89,12 @@ impl App {
 
     /// The plan a handle names; `@` is the newest of the project one is in.
     pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
+        let plan = self.resolved(handle)?;
+        self.asked_about.set(Some(plan));
+        Ok(plan)
+    }
+
+    fn resolved(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
         let projects = match handle {
             "@" => self.projects_here()?,
@@ -104,12 +112,25 @@ impl App {
         match newest {
             Some(plan) => Ok(plan),
             // Never the plan of another repository, for that is not what was meant.
-            None if handle == "@" && (!projects.is_empty() || is_in_a_repository()) => Err(
+            None if handle == "@" && (!projects.is_empty() || here::checkout().is_some()) => Err(
                 CommandError::new(Exit::NotFound, "There is no plan of this repository.")
                     .hint("planwright list --all"),
             ),
             None => Ok(lifecycle.resolve(handle)?),
         }
+    }
+
+    /// An error as it is said to people who typed this command.
+    fn for_people(&self, error: CommandError, typed: &str) -> CommandError {
+        let Some(id) = self.asked_about.get() else {
+            return error.for_people(typed, None);
+        };
+        let known = self.lifecycle().ok().and_then(|lifecycle| {
+            let row = lifecycle.get_plan(id).ok()?;
+            Some((row.plan, lifecycle.short_name(id).ok()?))
+        });
+        let known = known.as_ref();
+        error.for_people(typed, known.map(|(plan, handle)| (plan, handle.as_str())))
     }
 
     /// The project that the current directory belongs to, if it is exactly one.
@@ -182,13 +203,6 @@ impl App {
     }
 }
 
-/// Is the current directory in a repository, as far as can be seen without asking git?
-fn is_in_a_repository() -> bool {
-    let here = std::env::current_dir().unwrap_or_default();
-    here.ancestors()
-        .any(|directory| directory.join(".git").exists())
-}
-
 /// The engine on a store, without touching it yet.
 pub fn open(place: &StorePlace) -> Result<Lifecycle, CommandError> {
     let faults = crate::faults::from_environment()?;
@@ -224,10 +238,9 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse_usage(&error, &arguments, started),
     };
     let name = command_name(&matches);
-    let plumbing = name.starts_with("plumbing");
-    let format = if plumbing { Format::Json } else { cli.format };
+    let format = format_of(&cli, &name);
     let typed = Typed::new(&program_as_called(&arguments), cli.store.as_deref());
-    let result = run(cli, format, clock, &typed);
+    let result = run(cli, &name, clock, &typed);
     let timing = Timing {
         started,
         duration_ms: milliseconds(stopwatch.elapsed()),
@@ -249,18 +262,35 @@ struct Outcome {
     text: String,
 }
 
-fn run(cli: Cli, format: Format, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
+fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
     let app = App {
         settings: Settings::gather(cli.store.as_deref())?,
-        format,
+        format: format_of(&cli, name),
         clock,
         typed: typed.clone(),
         lifecycle: OnceCell::new(),
+        asked_about: Cell::new(None),
     };
-    match cli.command {
+    let result = match cli.command {
         Some(command) => command.run(&app),
         None => commands::overview::run(&app),
+    };
+    result.map_err(|error| match is_plumbing(name) {
+        true => error.for_scripts(),
+        false => app.for_people(error, name),
+    })
+}
+
+/// Plumbing always answers programs.
+fn format_of(cli: &Cli, name: &str) -> Format {
+    match is_plumbing(name) {
+        true => Format::Json,
+        false => cli.format,
     }
+}
+
+fn is_plumbing(name: &str) -> bool {
+    name.starts_with("plumbing")
 }
 
 fn parse(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Error> {
@@ -347,7 +377,8 @@ fn print(outcome: &Outcome, format: Format, typed: &Typed) -> ExitCode {
         }
         Format::Human => {
             // What was answered comes before what can be done next.
-            let answered = write!(stdout, "{}", outcome.text).and_then(|()| stdout.flush());
+            let answered =
+                write!(stdout, "{}", ui::only_colours(&outcome.text)).and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
             let told = envelope
                 .messages
@@ -397,8 +428,15 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
             .windows(2)
             .any(|pair| pair[0] == "--format" && pair[1] == "json")
         || command.starts_with("plumbing");
+    let which = which_plan(error, &command);
+    let typed = Typed::new(&program_as_called(arguments), None);
     if !json {
         let _ = error.print();
+        if let Some(hint) = which {
+            let text = typed.hint(&hint);
+            let level = "hint";
+            let _ = tell(&mut anstream::stderr(), &Message { level, text }, &typed);
+        }
         return ExitCode::from(Exit::Usage.code());
     }
     let text = match error.kind() {
@@ -407,18 +445,28 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         }
         _ => error.to_string(),
     };
-    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+    let mut refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
         .hint(format!("planwright help {command}").trim_end());
+    refused.hints.extend(which);
     let timing = Timing {
         started,
         duration_ms: 0,
     };
-    let typed = Typed::new(&program_as_called(arguments), None);
     print(
         &envelope(command, Err(refused), timing),
         Format::Json,
         &typed,
     )
+}
+
+/// Whoever looks at a plan without saying which probably means the newest; it is never guessed.
+fn which_plan(error: &clap::Error, command: &str) -> Option<String> {
+    const LOOKING: [&str; 5] = ["status", "diff", "log", "why", "path"];
+    let verb = command.strip_prefix("plan ").unwrap_or(command);
+    let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+    (missing && LOOKING.contains(&verb)).then(|| {
+        format!("Say which plan; @ is the newest of this repository: planwright {command} @")
+    })
 }
 
 /// The command in words that do not parse, as far as it can be made out.

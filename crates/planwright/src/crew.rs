@@ -11,7 +11,7 @@ use plan::{ActorDefinition, Actors, Name};
 use sandbox::Supervisor;
 
 use crate::cli::App;
-use crate::error::CommandError;
+use crate::error::{CommandError, did_you_mean};
 use crate::exit::Exit;
 use crate::wishes::Wishes;
 use crate::{home, reading, settings, yaml};
@@ -136,6 +136,21 @@ pub fn definition(
         return Ok(Some(found.clone()));
     }
     Ok(preset(&name.to_string()))
+}
+
+/// There is nobody of that name; perhaps of one like it.
+pub fn unknown(app: &App, name: &Name, wishes: &Wishes) -> CommandError {
+    let error = CommandError::new(Exit::NotFound, format!("There is no actor `{name}`."))
+        .hint("planwright actor list")
+        .hint("planwright actor add FILE");
+    let own = own(app).unwrap_or_default();
+    let known: Vec<String> = own
+        .iter()
+        .chain(&wishes.actors)
+        .chain(presets())
+        .map(|one| one.name.to_string())
+        .collect();
+    did_you_mean(error, &name.to_string(), &known)
 }
 
 /// How those are started who would work on a plan, as far as anybody says so.

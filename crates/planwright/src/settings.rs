@@ -118,6 +118,15 @@ pub struct Setting {
     pub origin: Origin,
 }
 
+/// What became of a setting that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone.
+    Removed,
+    /// The file did not have it.
+    WasNotThere,
+}
+
 /// All settings of one call.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -206,10 +215,26 @@ impl Settings {
     /// Writes one setting into the user's file, which is replaced whole.
     pub fn write(&self, key: Key, value: &str) -> Result<(), CommandError> {
         key.check(value)?;
-        let path = self.file();
-        let mut written = read_file(&path)?;
+        let mut written = read_file(&self.file())?;
         written.retain(|(name, _)| name != key.as_str());
         written.push((key.as_str().to_owned(), value.to_owned()));
+        self.write_file(written)
+    }
+
+    /// Takes one setting out of the user's file.
+    pub fn remove(&self, key: Key) -> Result<Removal, CommandError> {
+        let mut written = read_file(&self.file())?;
+        let before = written.len();
+        written.retain(|(name, _)| name != key.as_str());
+        if written.len() == before {
+            return Ok(Removal::WasNotThere);
+        }
+        self.write_file(written)?;
+        Ok(Removal::Removed)
+    }
+
+    fn write_file(&self, mut written: Vec<(String, String)>) -> Result<(), CommandError> {
+        let path = self.file();
         written.sort();
         let text: String = written
             .iter()

@@ -65,6 +65,12 @@ pub enum SandboxError {
         /// What to do.
         hint: String,
     },
+    /// There is no branch that changes could land on.
+    #[error("{path} has no branch checked out (HEAD is detached)")]
+    Detached {
+        /// Which repository.
+        path: PathBuf,
+    },
     /// Git does not trust the repository's owner.
     #[error("git refuses to work in {path}, which belongs to another user")]
     NotTrusted {

@@ -203,10 +203,7 @@ impl CommandActor {
 
     /// The shorter of what the definition allows and what this run has.
     fn limit(&self, workplace: &Workplace<'_>) -> Option<Duration> {
-        let own = self.line.timeout.map(|timeout| {
-            let micros = u64::try_from(timeout.0).unwrap_or(0);
-            Duration::from_micros(micros)
-        });
+        let own = self.line.timeout.map(plan::Span::as_duration);
         own.into_iter().chain(workplace.time).min()
     }
 }

@@ -145,7 +145,7 @@ fn tool_call(event: &Object, said: &mut Vec<Said>) {
 }
 
 /// What a tool is used on: the first that is there of what tools call it.
-fn aim(input: &Object) -> Option<&str> {
+pub(super) fn aim(input: &Object) -> Option<&str> {
     const KEYS: [&str; 11] = [
         "command",
         "cmd",

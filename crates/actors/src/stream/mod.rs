@@ -5,12 +5,14 @@
 //! is not of the format at all is text. Nothing here is believed; it is shown, and it is one part of how a
 //! run is judged to have ended.
 
+mod aloud;
 mod claude;
 mod codex;
 mod json;
 
 use plan::actor::Output;
 
+pub use aloud::{Aloud, aloud};
 pub(crate) use json::micros;
 
 use crate::Usage;

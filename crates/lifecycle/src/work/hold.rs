@@ -31,7 +31,7 @@ pub(super) fn holding<T>(
     work: impl FnOnce() -> T,
 ) -> Held<T> {
     let lost = AtomicBool::new(false);
-    let renew_every = Duration::from_micros(u64::try_from(lease.0 / 3).unwrap_or(0));
+    let renew_every = lease.as_duration() / 3;
     let given = std::thread::scope(|scope| {
         let (done, ended) = channel::<()>();
         let lost = &lost;

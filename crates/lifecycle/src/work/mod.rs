@@ -11,4 +11,4 @@ mod worker;
 
 pub use crew::Crew;
 pub use drive::{Drive, Happening, Rested};
-pub use worker::{Tally, Worker};
+pub use worker::{LEASE, Tally, Worker};

@@ -86,7 +86,7 @@ impl Drive<'_> {
             run: run.clone(),
             readable,
             locks,
-            time: plan.limits.timeout.map(as_duration),
+            time: plan.limits.timeout.map(plan::Span::as_duration),
             strategy_wanted: plan.strategy_wanted,
             stop: stop.clone(),
             progress: &progress,
@@ -262,10 +262,6 @@ pub(super) fn shortened(text: &str) -> String {
     let head = text.floor_char_boundary(MOST / 2);
     let tail = text.ceil_char_boundary(text.len() - MOST / 2);
     format!("{}\n[…]\n{}", &text[..head], &text[tail..])
-}
-
-fn as_duration(span: plan::Span) -> Duration {
-    Duration::from_micros(u64::try_from(span.0).unwrap_or(0))
 }
 
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -19,7 +19,7 @@ use super::{Crew, Drive, Happening, Rested};
 use crate::{Call, Error, Lifecycle};
 
 /// For how long a claim holds without a renewal.
-const LEASE: Span = Span::seconds(30);
+pub const LEASE: Span = Span::seconds(30);
 
 /// How often it is looked for holders that are gone.
 const LOOK_FOR_THE_GONE: Duration = Duration::from_secs(1);

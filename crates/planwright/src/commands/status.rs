@@ -2,10 +2,12 @@
 
 use plan::plan::Origin;
 use plan::stage::Landing;
-use plan::{Phase, Stage};
+use plan::{Phase, PlanId, Stage};
+use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::undone::{self, Undone};
+use crate::commands::{Answer, list};
 use crate::error::CommandError;
 use crate::ui;
 use crate::wire::PlanView;
@@ -24,7 +26,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let changesets = lifecycle.changesets(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
-    let (standing, style) = ui::standing(&row);
+    let (mut standing, mut style) = ui::standing(&row);
+    let undone_by = undone_by(app, &row)?;
+    if undone_by.is_some() {
+        (standing, style) = (list::UNDONE, ui::DIM);
+    }
     let mut lines: Vec<(&str, String)> = vec![
         ("plan", plan.id.to_string()),
         (
@@ -36,7 +42,12 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         for failed in &verdict.failed {
             lines.push((
                 "blocked by",
-                format!("{} at {}: {}", failed.rule, verdict.gate, failed.evidence),
+                format!(
+                    "{} at {}: {}",
+                    failed.rule,
+                    verdict.gate,
+                    ui::clean(&failed.evidence)
+                ),
             ));
         }
     }
@@ -60,7 +71,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             format!("{kind}: {}", ui::clean(constraint.message.as_str())),
         ));
         for path in constraint.paths.iter().take(10) {
-            lines.push(("", path.to_string()));
+            lines.push(("", ui::clean(&path.to_string())));
         }
     }
     if let Some(lease) = &row.lease {
@@ -107,8 +118,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         && let Ok(sandboxes) = lifecycle.sandboxes_of(plan.id)
     {
         for sandbox in sandboxes {
-            lines.push(("sandbox", sandbox.path.display().to_string()));
+            lines.push(("sandbox", ui::clean(&sandbox.path.display().to_string())));
         }
+    }
+    if let Some(by) = undone_by {
+        lines.push(("undone by", by.to_string()));
     }
     match plan.origin {
         Origin::Use => {}
@@ -163,6 +177,19 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint(next);
     }
     Ok(answer)
+}
+
+/// The plan that took this one back.
+fn undone_by(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
+    let project = row.plan.resources.first().map(|one| one.project.clone());
+    if project.is_none() || !undone::is_landed(row) {
+        return Ok(None);
+    }
+    let of_the_project = PlanFilter {
+        project,
+        ..PlanFilter::default()
+    };
+    Ok(Undone::by_the_newest(app, &of_the_project)?.by(row.plan.id))
 }
 
 /// The newest run of an actor on this host: who, how it ended, how it was confined, what it used.

@@ -3,13 +3,17 @@
 
 mod age;
 mod ask;
+mod patch;
 mod progress;
 mod table;
+mod visible;
 
 pub use age::age;
 pub use ask::{ask, can_be_asked};
+pub use patch::patch;
 pub use progress::{Audience, Progress};
 pub use table::Table;
+pub use visible::{clean, clean_line, only_colours};
 
 use anstyle::{AnsiColor, Style};
 use plan::plan::Limits;
@@ -34,19 +38,6 @@ pub const CODE: Style = AnsiColor::Cyan.on_default();
 /// Text in a style.
 pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
-}
-
-/// Text from outside, made harmless for a terminal: control characters are shown, not obeyed.
-pub fn clean(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            _ if character.is_control() => shown.extend(character.escape_default()),
-            _ => shown.push(character),
-        }
-    }
-    shown
 }
 
 /// One line of at most so many characters.

@@ -155,6 +155,10 @@ pub struct PlanSummary {
     pub updated_at: Timestamp,
     /// The command to go on with.
     pub next: Option<String>,
+    /// The plan that it takes back.
+    pub undo_of: Option<PlanId>,
+    /// The plan that took it back.
+    pub undone_by: Option<PlanId>,
 }
 
 impl PlanView {

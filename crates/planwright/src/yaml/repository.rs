@@ -1,5 +1,6 @@
 //! A repository's `planwright.yaml`, out of its tree.
 
+use plan::action::ActionDefinition;
 use plan::actor::{ActorKind, Isolation};
 use plan::how::Shape as Arrival;
 use plan::invariant::RuleDraft;
@@ -7,15 +8,15 @@ use plan::plan::Limits;
 use plan::ways::Clean;
 use plan::{ActorDefinition, How, Name, Profile};
 
-use super::actor;
 use super::fields::{Fields, Shape};
 use super::problem::Flaw;
 use super::rule::{self, RULE};
 use super::tree::Node;
 use super::value::{boolean, is_nothing, list, parsed, prose, text, written};
+use super::{action, actor};
 
 /// What a repository says about work on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RepositoryFile {
     /// A command that makes a new sandbox ready.
     pub setup: Option<String>,
@@ -29,6 +30,8 @@ pub struct RepositoryFile {
     pub actor: Option<Name>,
     /// How actors are started.
     pub actors: Vec<ActorDefinition>,
+    /// What can be used there.
+    pub actions: Vec<ActionDefinition>,
     /// Where plans stop and ask.
     pub profile: Option<Profile>,
     /// What plans may use.
@@ -45,17 +48,14 @@ static FILE: Shape<'_> = Shape {
     keys: &[
         "actor",
         "actors",
+        "actions",
         "profile",
         "sandbox",
         "apply",
         "limits",
         "invariants",
     ],
-    refused: &[(
-        "actions",
-        LATER,
-        "store them with: planwright action create",
-    )],
+    refused: &[],
     others: &[&SANDBOX, &APPLY, &LIMITS, &RULE],
 };
 
@@ -99,6 +99,14 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
             return Err(Flaw::new(node.at, message).under("actors"));
         }
         file.actors.push(actor);
+    }
+    for node in fields.optional("actions", list)?.unwrap_or_default() {
+        let action = action::read(node).map_err(|flaw| flaw.under("actions"))?;
+        if file.actions.iter().any(|other| other.name == action.name) {
+            let message = format!("action `{}` is defined twice", action.name);
+            return Err(Flaw::new(node.at, message).under("actions"));
+        }
+        file.actions.push(action);
     }
     file.profile = fields.optional("profile", parsed)?;
     file.limits = fields.optional("limits", limits)?;

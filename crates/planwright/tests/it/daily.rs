@@ -9,7 +9,7 @@ use testkit::Said;
 use crate::yard::Yard;
 
 /// Writes a line into a file of the repository, and remembers every start outside of it.
-const SCRIBE: &str = "#!/bin/sh
+pub const SCRIBE: &str = "#!/bin/sh
 echo \"$PLANWRIGHT_PHASE $PLANWRIGHT_PLAN $PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 echo \"looking around\"
 echo \"$PLANWRIGHT_GOAL\" >> src/a.txt
@@ -69,7 +69,7 @@ impl Loop {
     }
 
     /// The same as a person sees it.
-    fn seen(&self, words: &[&str]) -> Said {
+    pub fn seen(&self, words: &[&str]) -> Said {
         self.yard
             .program
             .run(words.to_vec())
@@ -915,4 +915,158 @@ fn nobody_enters_a_sandbox_that_somebody_works_in() {
     assert!(said.stderr.contains("works in the sandbox"), "{said:?}");
     day.ends(0, &["cancel", "@"]);
     running.finish();
+}
+
+/// The repository's own action, as it stands now, on the repository one is in.
+#[test]
+fn a_repository_defines_actions_that_plans_freeze() {
+    let day = Loop::with(SCRIBE);
+    let define = |line: &str| {
+        let text = format!(
+            "actions:\n  - name: greet\n    description: {line}\n    actor: scribe\n    \
+             arguments:\n      - name: whom\n        type: string\n        required: true\n    \
+             invariants:\n      - name: calm\n        expr: plan.attempt <= 3\n"
+        );
+        day.yard.write("planwright.yaml", &text);
+    };
+    define("Greet somebody");
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"][0]["name"], "greet");
+    let file = listed["actions"][0]["file"].as_str().unwrap().to_owned();
+    assert!(file.ends_with("shop/planwright.yaml"), "{file}");
+    assert_eq!(listed["actions"][1]["file"], Value::Null);
+    let shown = day.seen(&["action", "show", "greet"]);
+    assert!(shown.stdout.contains("defined in"), "{shown:?}");
+
+    let first = day.ends(0, &["use", "greet", "--arg", "whom=Ada"]);
+    assert_eq!(first["goal"], "Greet somebody");
+    assert_eq!(first["resources"][0]["project"], "shop", "{first}");
+    let again = day.ends(0, &["use", "greet", "shop", "--arg", "whom=Bob"]);
+    assert_eq!(again["action"], first["action"]);
+    define("Greet everybody");
+    let second = day.ends(0, &["use", "greet", "--arg", "whom=Bob"]);
+    assert_ne!(second["action"], first["action"]);
+    // The first plan still has what it was made of.
+    let kept = day.ends(0, &["action", "show", first["action"].as_str().unwrap()]);
+    assert_eq!(kept["description"], "Greet somebody");
+    let rules = [
+        "invariant",
+        "list",
+        "--effective",
+        first["plan_id"].as_str().unwrap(),
+    ];
+    assert_eq!(day.ends(0, &rules)["rules"][0]["name"], "calm");
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"].as_array().unwrap().len(), 2, "{listed}");
+    let said = day.here(&["use", "geret", "--arg", "whom=Bob"]);
+    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert!(said.messages().contains("did you mean `greet`"), "{said:?}");
+}
+
+/// What a person calls by a name stays theirs, until they give it up.
+#[test]
+fn a_kept_action_goes_before_a_repositorys() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actions:\n  - name: tidy\n    description: Tidy it my way\n    actor: scribe\n",
+    );
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"][0]["state"], "shadowed");
+    let said = day.here(&["use", "tidy", "shop"]);
+    assert_eq!(said.data()["goal"], "Tidy the shop", "{said:?}");
+    assert!(
+        said.messages().contains("planwright action archive tidy"),
+        "{said:?}"
+    );
+    day.ends(0, &["action", "archive", "tidy"]);
+    let made = day.ends(0, &["use", "tidy", "shop"]);
+    assert_eq!(made["goal"], "Tidy it my way");
+}
+
+#[test]
+fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
+    let day = Loop::with(SCRIBE);
+    for (text, says) in [
+        ("  - name: one\n", "needs the key `description`"),
+        (
+            "  - name: one\n    description: A\n  - name: one\n    description: B\n",
+            "defined twice",
+        ),
+        (
+            "  - name: one\n    description: A\n    invariants: [{name: bad, expr: 1 +}]\n",
+            "planwright.yaml: ",
+        ),
+    ] {
+        day.yard
+            .write("planwright.yaml", &format!("actions:\n{text}"));
+        let said = day.here(&["use", "one", "shop"]);
+        assert_eq!(said.code(), Some(1), "{text}: {said:?}");
+        assert!(said.messages().contains(says), "{text}: {said:?}");
+    }
+}
+
+/// People are pointed to what they type every day, scripts to plumbing.
+#[test]
+fn who_asks_decides_what_can_be_done_instead() {
+    let day = Loop::with(SCRIBE);
+    let waiting = day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let plan = waiting["plan_id"].as_str().unwrap();
+    let said = day.seen(&["apply", plan]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    let told = &said.stderr;
+    assert!(told.contains("Apply is not possible"), "{told}");
+    assert!(told.contains("try: planwright run "), "{told}");
+    assert!(told.contains("try: planwright cancel "), "{told}");
+    assert!(
+        !told.contains("plumbing") && !told.contains("pprove"),
+        "{told}"
+    );
+    let said = day.seen(&["plumbing", "apply-plan", plan]);
+    assert!(
+        said.stdout.contains("apply-plan is not possible"),
+        "{said:?}"
+    );
+    assert!(
+        said.stdout.contains("now: start-strategize, cancel"),
+        "{said:?}"
+    );
+    // `why` speaks to people, too.
+    let said = day.seen(&["why", plan]);
+    assert!(said.stderr.contains("planwright run "), "{said:?}");
+    assert!(!said.stderr.contains("plumbing"), "{said:?}");
+}
+
+#[test]
+fn a_detached_head_is_told_what_helps() {
+    let day = Loop::with(SCRIBE);
+    day.yard.git(&["switch", "-q", "--detach"]);
+    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("switch BRANCH"), "{said:?}");
+    assert!(
+        said.stderr.contains("project create NAME --git"),
+        "{said:?}"
+    );
+}
+
+/// The very first command in a repository already works as the repository wants it.
+#[test]
+fn a_repositorys_action_is_used_from_a_home_that_knows_nothing() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actor: inhouse\nlimits: {attempts: 7}\nactors:\n  - name: inhouse\n    kind: command\n    \
+         command: [sh, ./tool]\nactions:\n  - name: greet\n    description: Greet them\n",
+    );
+    let fresh = testkit::Program::new(env!("CARGO_BIN_EXE_planwright"));
+    let here = |words: &[&str]| fresh.run(words.to_vec()).within(day.yard.shop()).finish();
+    let used = here(&["use", "greet"]);
+    assert_eq!(used.code(), Some(0), "{used:?}");
+    assert!(used.stderr.contains("planwright run "), "{used:?}");
+    let shown = here(&["status", "@"]).stdout;
+    assert!(
+        shown.contains("7 attempts") && shown.contains("inhouse"),
+        "{shown}"
+    );
 }

@@ -24,4 +24,5 @@ mod sessions;
 mod shell;
 mod supervise;
 mod tour;
+mod wording;
 mod yard;

@@ -59,6 +59,15 @@ pub struct Args {
     yes: bool,
 }
 
+/// Whether a result may land.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// Whoever began it said so.
+    Given,
+    /// A person is asked once it is there.
+    Asked,
+}
+
 /// How often it is looked whether somebody else who works on a plan is done.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -66,10 +75,11 @@ const LOOK: Duration = Duration::from_millis(200);
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if let Some(handle) = args.plan_to_go_on_with() {
         args.refuse_what_is_for_new_plans()?;
-        let plan = app
-            .plan(handle)
-            .map_err(|error| error.hint(format!("As a goal: planwright run --goal {handle}")))?;
-        return go_on(app, plan, args.yes);
+        let plan = app.plan(handle).map_err(|error| match handle {
+            "@" => error,
+            word => error.hint(format!("As a goal: planwright run --goal {word}")),
+        })?;
+        return go_on(app, plan, args.consent());
     }
     // Before the engine is opened, which looks what this host is called.
     host::register(&app.settings.home)?;
@@ -78,7 +88,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if args.detach {
         return begin::leave_to_a_worker(app, plan);
     }
-    go_on(app, plan, args.yes)
+    go_on(app, plan, args.consent())
 }
 
 impl Args {
@@ -108,6 +118,14 @@ impl Args {
                 "{flag} is for a new goal; a plan keeps what it was begun with."
             ))
             .hint("A goal of one word is given with --goal.")),
+        }
+    }
+
+    fn consent(&self) -> Consent {
+        if self.yes {
+            Consent::Given
+        } else {
+            Consent::Asked
         }
     }
 
