@@ -379,6 +379,12 @@ impl Plan {
         })
     }
 
+    /// Its result does not meet its rules, and nothing more is done about that by itself.
+    pub fn is_stuck(&self) -> bool {
+        let complete = matches!(self.stage, Stage::Execute(Work::Complete));
+        complete && self.unmet().next().is_some() && self.remedy().is_none()
+    }
+
     /// What the engine does by itself about a result that does not meet its rules.
     pub fn remedy(&self) -> Option<Remedy> {
         let Stage::Execute(Work::Complete) = self.stage else {

@@ -82,12 +82,17 @@ pub struct PlanRow {
 }
 
 impl PlanRow {
-    /// A gate holds the plan as it stands.
-    pub fn is_blocked(&self) -> bool {
+    /// The verdict that holds the plan as it stands.
+    pub fn verdict_now(&self) -> Option<&Verdict> {
         let version = self.plan.version;
         self.verdict
             .as_ref()
-            .is_some_and(|verdict| verdict.version == version)
+            .filter(|verdict| verdict.version == version)
+    }
+
+    /// A gate holds the plan as it stands, or would.
+    pub fn is_blocked(&self) -> bool {
+        self.verdict_now().is_some() || self.plan.is_stuck()
     }
 
     /// A person has to do something before it goes on.

@@ -84,7 +84,13 @@ impl Lifecycle {
         let plan = &snapshot.row.plan;
         let targets = match matter {
             Matter::Merged(moves, _) => self.targets_at(plan, moves)?,
-            Matter::Plan | Matter::Stored | Matter::Result(_) => self.targets_of(plan, gate)?,
+            Matter::Plan | Matter::Stored | Matter::Result(_) => {
+                match self.targets_of(plan, gate) {
+                    // Whoever only looks sees what there is to see from here.
+                    Err(Error::WaitingForHost { .. }) if depth == Depth::Look => Targets::default(),
+                    looked => looked?,
+                }
+            }
         };
         let rules = snapshot.rules.clone().with(&targets.rules);
         let rules = rules.effective_at(gate.judged_with());

@@ -211,7 +211,7 @@ impl Drive<'_> {
 
     /// A gate held it as it stands, by the rules as they stand.
     fn is_still_blocked(&self, row: &PlanRow) -> Result<bool, Error> {
-        let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) else {
+        let Some(verdict) = row.verdict_now() else {
             return Ok(false);
         };
         let tips = self.lifecycle.targets_of(&row.plan, verdict.gate)?.tips;

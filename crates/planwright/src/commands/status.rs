@@ -38,7 +38,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             format!("{} ({})", ui::styled(style, standing), plan.stage),
         ),
     ];
-    if let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) {
+    if row.verdict_now().is_none() && plan.is_stuck() {
+        for unmet in plan.unmet() {
+            let found = ui::clean(unmet.evidence.as_str());
+            lines.push(("blocked by", format!("{}: {found}", unmet.rule)));
+        }
+    }
+    if let Some(verdict) = row.verdict_now() {
         for failed in &verdict.failed {
             lines.push((
                 "blocked by",

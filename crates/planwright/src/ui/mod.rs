@@ -17,7 +17,7 @@ pub use visible::{clean, clean_line, only_colours};
 
 use anstyle::{AnsiColor, Style};
 use plan::plan::Limits;
-use plan::stage::{Landing, Work};
+use plan::stage::{ConstraintKind, Landing, Work};
 use plan::{Plan, Stage};
 use sandbox::RunRecord;
 use store::PlanRow;
@@ -106,6 +106,7 @@ pub fn standing(row: &PlanRow) -> (&'static str, Style) {
             Landing::Processing(..) => ("landing", Style::new()),
             Landing::AwaitingInput(..) => ("needs answer", WARN),
             Landing::Errored(_) => ("failed", BAD),
+            Landing::Constrained(one) if one.kind == ConstraintKind::Gate => ("blocked", BAD),
             Landing::Constrained(_) => ("conflict", BAD),
             Landing::Applied(_) if row.plan.has_targets() => ("landed", GOOD),
             Landing::Applied(_) => ("done", GOOD),

@@ -165,7 +165,7 @@ impl PlanView {
     /// The view of a plan and its changesets.
     pub fn new(row: &PlanRow, changesets: &[(Changeset, Vec<Entry>)]) -> Self {
         let plan = &row.plan;
-        let verdict = row.verdict.as_ref().filter(|_| row.is_blocked());
+        let verdict = row.verdict_now();
         Self {
             plan_id: plan.id,
             goal: plan.goal.to_string(),

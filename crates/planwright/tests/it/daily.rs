@@ -707,7 +707,8 @@ fn a_landing_that_cannot_be_is_shown_with_its_reason() {
     day.yard.git(&["branch", "-q", "-D", "feature"]);
     let said = day.here(&["apply", &plan, "--yes"]);
     assert_eq!(said.code(), Some(3), "{said:?}");
-    assert_eq!(day.yard.state_of(&plan), "apply/errored");
+    // Nobody can say what the rules there are, so that nothing moved.
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
     let needs = day.ends(0, &[]);
     assert_eq!(needs["needs_me"][0]["plan_id"], plan.as_str());
     day.yard.git(&["branch", "feature"]);

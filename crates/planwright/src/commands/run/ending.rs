@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use plan::invariant::RuleName;
 use plan::stage::{Landing, Work};
 use plan::{Plan, PlanId, Stage};
 use serde_json::json;
@@ -225,7 +226,7 @@ fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
     let (standing, style) = ui::standing(row);
     let told = match &row.plan.stage {
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) if row.is_blocked() => {
-            Told::new(Exit::Blocked)
+            Told::new(Exit::Blocked).saying(blocked_by(row))
         }
         Stage::Strategize(Work::Complete) => {
             Told::new(Exit::NeedsPerson).saying(strategy_of(app, row)?)
@@ -254,6 +255,25 @@ fn has_a_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
     let runs = app.lifecycle()?.hands()?.workshop.runs(row.plan.id);
     let runs = runs.map_err(lifecycle::Error::Sandbox)?;
     Ok(runs.iter().any(|run| run.transcript().exists()))
+}
+
+/// The rules that hold a plan, and what was found.
+fn blocked_by(row: &PlanRow) -> String {
+    let said = |rule: &RuleName, found: &str| format!("  {rule}: {}\n", ui::clean(found));
+    match row.verdict_now() {
+        Some(verdict) => {
+            let failed = verdict.failed.iter();
+            failed
+                .map(|one| said(&one.rule.name, &one.evidence))
+                .collect()
+        }
+        None => {
+            let unmet = row.plan.unmet();
+            unmet
+                .map(|one| said(&one.rule.name, one.evidence.as_str()))
+                .collect()
+        }
+    }
 }
 
 fn to_review(app: &App, row: &PlanRow, handle: &str) -> Result<Told, CommandError> {
