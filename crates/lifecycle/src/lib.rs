@@ -17,6 +17,7 @@ mod hands;
 mod ids;
 mod in_a_row;
 mod judge;
+mod means;
 mod operations;
 mod perform;
 mod projects;
@@ -43,6 +44,7 @@ pub use work::{Crew, Drive, Happening, Rested, Tally, Worker};
 use std::sync::Arc;
 
 use ids::Ids;
+use plan::ledger::Budget;
 use store::{Clock, Store};
 
 /// The operations of a plan's life, on one store. Cheap to clone; share it between threads.
@@ -51,6 +53,7 @@ pub struct Lifecycle {
     store: Arc<dyn Store>,
     ids: Ids,
     hands: Option<Arc<Hands>>,
+    budget: Budget,
 }
 
 impl Lifecycle {
@@ -65,6 +68,7 @@ impl Lifecycle {
             store,
             ids: Ids::system(),
             hands: None,
+            budget: Budget::default(),
         }
     }
 

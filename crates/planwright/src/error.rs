@@ -3,11 +3,13 @@
 
 use lifecycle::{Error, HandleError};
 use plan::invariant::{RuleName, Scope};
+use plan::ledger::AccountName;
 use plan::{ReconciliationBlocked, Refusal, Verb};
 use sandbox::SandboxError;
 use store::StoreError;
 
 use crate::exit::Exit;
+use crate::limits;
 use crate::ui;
 use crate::yaml;
 
@@ -273,7 +275,9 @@ pub fn command_for(verb: Verb, id: &str) -> String {
         Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
         Verb::Undo => format!("planwright undo {id}"),
-        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion => format!("planwright status {id}"),
+        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion | Verb::Reserve | Verb::Settle => {
+            format!("planwright status {id}")
+        }
         Verb::CreateAction
         | Verb::ArchiveAction
         | Verb::AddRule
@@ -368,6 +372,12 @@ fn refused(refusal: &Refusal) -> CommandError {
         Refusal::Fenced { .. } => new(Exit::Conflict, "fenced")
             .hint("Somebody else took over or the work is finished; do not go on with it."),
         Refusal::NotDue { .. } => new(Exit::Conflict, "not_due"),
+        Refusal::OverBudget(over) if over.account == AccountName::Global => new(Exit::Conflict, "over_budget")
+            .hint(limits::setting(over.means, over.spent, over.limit)),
+        Refusal::OverBudget(over) => new(Exit::Conflict, "over_budget")
+            .hint(format!("planwright retry ID {}", limits::flag(over.means, over.spent, over.limit))),
+        Refusal::LimitTooLow { means, limit, spent } => new(Exit::Conflict, "limit_too_low")
+            .hint(format!("planwright retry ID {}", limits::flag(*means, *spent, *limit))),
         Refusal::LeaseRuns { .. } => {
             new(Exit::Conflict, "lease_runs").hint("It can be reclaimed once it has expired.")
         }

@@ -71,6 +71,7 @@ mod exit;
 mod faults;
 mod home;
 mod host;
+mod limits;
 mod notify;
 mod reading;
 mod settings;

@@ -6,35 +6,69 @@ use std::path::PathBuf;
 
 use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
+use plan::ledger::{Amount, Grant};
 use plan::stage::{Category, ResultContent};
 use plan::{Phase, Refusal, Text, Timestamp};
 use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
+use super::meter::Meter;
 use crate::{Claim, Error};
 
 impl Drive<'_> {
-    /// Has an actor work on a claim, and hands in what came of it.
-    pub(super) fn work_on(&self, claim: Claim, actor: &dyn Actor) -> Result<(), Error> {
-        let held = match self.run(&claim, actor) {
+    /// Has an actor work on a claim with what it may use, and hands in what came of it.
+    ///
+    /// What was used is charged before that: between the two nothing can be lost, for what is charged is
+    /// charged once, and a result that was not handed in is worked on again.
+    pub(super) fn work_on(
+        &self,
+        claim: Claim,
+        actor: &dyn Actor,
+        grant: Grant,
+    ) -> Result<(), Error> {
+        let (lifecycle, plan, epoch, call) =
+            (self.lifecycle, claim.plan().id, claim.epoch(), claim.call());
+        let stop = Stop::default();
+        let meter = Meter::new(grant, stop.clone());
+        let held = match self.run(&claim, actor, &meter, &stop) {
             Ok(held) => held,
             // A store that is away for a moment is no plan's fault; the lease will tell.
             Err(error @ (Error::Store(_) | Error::Unknown(_))) => return Err(error),
             Err(error) => {
                 // The plan halts with the reason; nobody could have worked on it like this.
+                lifecycle.settle(plan, epoch, Amount::default(), &call)?;
                 claim.fail(Category::Resource, &shortened(&error.to_string()))?;
                 return Ok(());
             }
         };
+        lifecycle.settle(plan, epoch, meter.used(held.given.usage), &call)?;
         if held.lost {
             // Whoever took it away decided what becomes of it; the sandbox is left as it is.
             return Ok(());
         }
-        self.hand_in(claim, held.given)
+        let mut report = held.given;
+        let halted = match report.outcome {
+            Outcome::Stopped | Outcome::Failed { .. } => meter.over(),
+            // What was finished in spite of it is not thrown away.
+            Outcome::Done | Outcome::Asks { .. } => None,
+        };
+        if let Some(message) = halted {
+            report.outcome = Outcome::Failed {
+                category: Category::Budget,
+                message,
+            };
+        }
+        self.hand_in(claim, report)
     }
 
-    fn run(&self, claim: &Claim, actor: &dyn Actor) -> Result<Held<Report>, Error> {
+    fn run(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        meter: &Meter,
+        stop: &Stop,
+    ) -> Result<Held<Report>, Error> {
         let plan = claim.plan();
         let assignment = self.lifecycle.assignment(claim)?;
         let began = self.lifecycle.store.now()?;
@@ -53,13 +87,20 @@ impl Drive<'_> {
             }
         }
         let isolation = std::sync::Mutex::new(None);
+        let warn = |warnings: Vec<String>| {
+            for warning in warnings {
+                (self.tell)(plan, &Happening::NearLimit(warning));
+            }
+        };
         let progress = |progress: actors::Progress| {
             if let actors::Progress::Began { isolation: how } = &progress {
                 *lock(&isolation) = Some(how.clone());
             }
+            if let actors::Progress::Used(usage) = &progress {
+                warn(meter.tell(*usage));
+            }
             (self.tell)(plan, &Happening::Progress(progress));
         };
-        let stop = Stop::default();
         let workplace = Workplace {
             run: run.clone(),
             readable,
@@ -69,7 +110,8 @@ impl Drive<'_> {
             stop: stop.clone(),
             progress: &progress,
         };
-        let held = holding(claim, self.lease, self.stop, &stop, || {
+        let look = || warn(meter.look());
+        let held = holding(claim, self.lease, self.stop, stop, &look, || {
             let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
             std::panic::catch_unwind(work).unwrap_or_else(|_| {
                 Report::failed(

@@ -100,6 +100,7 @@ pub(super) fn receipt(request: &Request, now: Timestamp) -> Receipt {
         version: None,
         epoch: None,
         changeset: None,
+        grant: None,
         at: now,
     }
 }

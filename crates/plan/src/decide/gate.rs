@@ -8,6 +8,10 @@ use crate::judgement::{Counts, FailedRule, Judgement, RuleOutcome, Verdict};
 use crate::{Decision, Event, Outcome, Plan, ReconciliationBlocked, Refusal, Row};
 
 /// What came of a gate.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "looked at once and taken apart; a box would be an allocation for each"
+)]
 pub(super) enum Passage<'a> {
     /// It opened; the draft has its event.
     Open(Box<Draft<'a>>),

@@ -5,11 +5,18 @@ use planwright_plan as plan;
 use plan::changeset::{Entry, Node, Operation, TreePath};
 use plan::command::{Grounds, Into, LinkedPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
+use plan::ledger::{Amount, Budget, Metering};
 use plan::plan::Limits;
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, ResultTree};
-use plan::{Base, ChangesetId, Command, Phase, PlanId, Verb};
+use plan::{Base, ChangesetId, Command, Money, Phase, PlanId, Verb};
 
 use crate::world::{How, PATIENCE, World};
+
+/// What all plans together may use.
+const GLOBAL: Budget = Budget {
+    cost: Some(Money(1_000_000)),
+    tokens: Some(1_000_000),
+};
 
 impl World {
     /// A command; `None` for a verb that is not about a plan that exists.
@@ -121,6 +128,25 @@ impl World {
                 epoch,
                 lease: how.lease,
             },
+            Verb::Reserve => Command::Reserve {
+                epoch,
+                metering: pick(how, [Metering::Cost, Metering::Tokens, Metering::Time]),
+                budget: pick(how, [Budget::default(), GLOBAL]),
+            },
+            Verb::Settle => Command::Settle {
+                epoch,
+                used: pick(
+                    how,
+                    [
+                        Amount::default(),
+                        Amount {
+                            cost: 1,
+                            tokens: 2,
+                            time: 3,
+                        },
+                    ],
+                ),
+            },
             Verb::Release => Command::Release { epoch },
             Verb::Reclaim => Command::Reclaim {
                 grounds: pick(how, [Grounds::OwnerDead(how.epoch), Grounds::Expired]),
@@ -150,7 +176,7 @@ impl World {
                         None,
                         Some(Limits {
                             attempts: 2,
-                            timeout: None,
+                            ..Limits::default()
                         }),
                     ],
                 ),

@@ -1,5 +1,6 @@
 //! `planwright list`.
 
+use plan::ledger::Means;
 use plan::stage::StateName;
 use plan::{Name, Phase, PlanId};
 use serde_json::json;
@@ -9,7 +10,7 @@ use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::PlanSummary;
+use crate::wire::{PlanSummary, UsedView};
 
 /// List plans, newest first.
 #[derive(Debug, clap::Args)]
@@ -32,6 +33,9 @@ pub struct Args {
     /// Only plans that wait for a person.
     #[arg(long)]
     needs_me: bool,
+    /// Also show what each cost.
+    #[arg(long)]
+    cost: bool,
     /// At most so many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -62,6 +66,9 @@ impl Args {
         if self.needs_me {
             command.push_str(" --needs-me");
         }
+        if self.cost {
+            command.push_str(" --cost");
+        }
         format!("{command} --limit {} --after {after}", self.limit)
     }
 }
@@ -86,18 +93,30 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let more = rows.len() > limit;
     rows.truncate(limit);
     let now = app.clock.now();
-    let mut table = ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"]);
+    let mut table = if args.cost {
+        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
+    } else {
+        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
+    };
     let mut summaries = Vec::new();
     for row in &rows {
-        let summary = summary(app, row)?;
+        let mut summary = summary(app, row)?;
         let (standing, style) = ui::standing(row);
-        table.row([
+        let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
             (standing.to_owned(), style),
             (summary.phase.to_owned(), ui::DIM),
             (ui::age(now, row.plan.updated_at), ui::DIM),
-            (ui::one_line(&summary.goal, 60), anstyle::Style::new()),
-        ]);
+        ];
+        if args.cost {
+            let account = app.lifecycle()?.ledger(row.plan.id)?.plan;
+            let limit = row.plan.limits.of(Means::Cost);
+            let spent = ui::spent(Means::Cost, account.settled.cost, limit);
+            cells.push((spent, anstyle::Style::new()));
+            summary.used = Some(UsedView::new(&account));
+        }
+        cells.push((ui::one_line(&summary.goal, 60), anstyle::Style::new()));
+        table.row(cells);
         summaries.push(summary);
     }
     let next = rows.last().filter(|_| more).map(|row| row.plan.id);
@@ -127,5 +146,6 @@ pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
         needs_person: row.needs_person(),
         updated_at: row.plan.updated_at,
         next: app.next_command(row)?,
+        used: None,
     })
 }

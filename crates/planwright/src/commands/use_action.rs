@@ -7,6 +7,7 @@ use plan::{Actors, Name, Profile};
 use crate::cli::App;
 use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
+use crate::limits::LimitArgs;
 use crate::wire::Message;
 use crate::{crew, ui, wishes};
 
@@ -29,6 +30,8 @@ pub struct Args {
     /// What it is for, instead of the action's description.
     #[arg(long)]
     goal: Option<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Repeating it with the same key makes no second plan and gives the same answer.
     #[arg(long, value_name = "KEY", value_parser = conditions::key)]
     idempotency_key: Option<String>,
@@ -48,9 +51,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         Some(actors) => crew::definitions(app, actors, &wishes)?,
         None => Vec::new(),
     };
+    let said = args.limits.said().or(wishes.limits);
     let request = UseRequest {
         definitions,
-        limits: wishes.limits,
+        limits: said.or(app.settings.limits()).settled(),
         ways: wishes.ways,
         action: Some(args.action.clone()),
         goal: args.goal.clone(),

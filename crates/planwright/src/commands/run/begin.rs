@@ -38,7 +38,8 @@ pub fn begin(args: &Args, app: &App, goal: String) -> Result<PlanId, CommandErro
         (None, None) => Wishes::default(),
     };
     let (actor, definition) = who(args, app, &wishes)?;
-    let limits = args.limits(wishes.limits);
+    let said = args.limits.said().or(wishes.limits);
+    let limits = said.or(app.settings.limits()).settled();
     let project = match (registered, &here) {
         (Some(project), _) => Some(project),
         (None, Some(place)) => Some(register(app, place)?),
@@ -152,7 +153,7 @@ fn wishes_of(repository: &Path) -> Result<Wishes, CommandError> {
         actor: file.actor,
         actors: file.actors,
         profile: file.profile,
-        limits: wishes::with_an_end(file.limits.unwrap_or_default()),
+        limits: file.limits,
         ..Wishes::default()
     })
 }

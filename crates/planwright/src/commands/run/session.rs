@@ -21,6 +21,9 @@ use crate::{crew, home, notify, signals};
 /// For how long a claim holds without a renewal.
 const LEASE: Span = Span::seconds(30);
 
+/// How many plans are taken from holders that are gone at a time.
+const MOST_GONE: usize = 50;
+
 /// Can the engine have somebody work on this plan, or does that happen elsewhere?
 pub fn is_workable(plan: &Plan) -> bool {
     let defined = |phase| {
@@ -93,6 +96,14 @@ fn drive(
             Rested::Rests(Rest::Person | Rest::Over) | Rested::Blocked => return Ok(false),
             Rested::Rests(Rest::NotDue(_)) => {
                 progress.waits("waiting to try again");
+                if stop.wait(LOOK) {
+                    return Ok(true);
+                }
+            }
+            Rested::OverBudget(over) => {
+                progress.waits(&format!("waiting: {over}"));
+                // Those it is set aside for may be gone, and nobody else there to see it.
+                let _ = lifecycle.reclaim_expired(MOST_GONE, &app.call());
                 if stop.wait(LOOK) {
                     return Ok(true);
                 }
