@@ -6,7 +6,7 @@ use plan::judgement::{Counts, FailedRule};
 use plan::ledger::Over;
 use plan::project::HostId;
 use plan::stage::Work;
-use plan::{Plan, PlanId, Refusal, Stage, Verb};
+use plan::{Phase, Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
 
 use crate::judge::judge;
@@ -77,15 +77,20 @@ impl Lifecycle {
             Err(Error::WaitingForHost { host, .. }) if plan.stage.waiting().is_some() => Some(host),
             Err(_) | Ok(()) => None,
         };
-        let actor = plan
-            .actor_in(plan.phase())
-            .filter(|_| plan.stage.waiting().is_some());
-        let over = match actor.map(|actor| plan.definition(actor)) {
-            Some(definition) => {
+        let works = match plan.phase() {
+            Phase::Execute => true,
+            // A goal that is its own strategy takes nothing.
+            Phase::Strategize => plan.strategy_wanted,
+            Phase::Apply => false,
+        };
+        let over = match plan.stage.waiting() {
+            Some(_) if works => {
+                let actor = plan.actor_in(plan.phase());
+                let definition = actor.and_then(|actor| plan.definition(actor));
                 let metering = definition.map(actors::metering).unwrap_or_default();
                 self.over_budget(plan, metering)?
             }
-            None => None,
+            Some(_) | None => None,
         };
         let holder_gone = match (plan.stage.holder(), &self.hands) {
             (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,

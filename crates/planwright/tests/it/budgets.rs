@@ -2,6 +2,7 @@
 //! Code, halted and gone on with; one budget for several plans and several workers.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::{PostgresDatabase, Program, Running};
@@ -23,6 +24,9 @@ while [ $i -lt "$calls" ]; do
 done
 echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"done\",\"total_cost_usd\":$i,\"usage\":{\"input_tokens\":$((90 * i)),\"output_tokens\":$((10 * i))}}"
 "#;
+
+/// How long is waited for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Tools(tempfile::TempDir);
 
@@ -72,6 +76,14 @@ fn detached(yard: &Yard, words: &[&str]) -> String {
 fn notes_of(yard: &Yard, plan: &str) -> String {
     let path = yard.program.run(["path", plan]).finish().stdout;
     std::fs::read_to_string(format!("{}/notes.txt", path.trim())).unwrap()
+}
+
+fn wait_until_paid(tools: &Tools) {
+    let began = Instant::now();
+    while tools.paid() == 0 {
+        assert!(began.elapsed() < PATIENCE, "it does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn dollars(view: &Value) -> u64 {
@@ -277,11 +289,7 @@ fn what_a_killed_worker_had_is_charged_in_full_and_said() {
     let tools = Tools::new(&yard, 1000);
     let plan = detached(&yard, &["--max-cost", "2000", "Take long"]);
     let worker = yard.program.run(["work"]).start();
-    let began = std::time::Instant::now();
-    while tools.paid() == 0 {
-        assert!(began.elapsed().as_secs() < 30, "it does not begin");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until_paid(&tools);
     worker.kill();
     yard.ok(&["work", "--drain"]);
     let view = yard.ok(&["status", &plan]);
@@ -293,4 +301,24 @@ fn what_a_killed_worker_had_is_charged_in_full_and_said() {
     );
     let status = yard.program.run(["status", &plan]).finish().stdout;
     assert!(status.contains("charged in full"), "{status}");
+}
+
+#[test]
+fn why_says_that_the_budget_is_waited_for() {
+    let yard = Yard::new();
+    let tools = Tools::new(&yard, 1000);
+    yard.ok(&["config", "set", "budget.cost", "4000"]);
+    detached(&yard, &["Take it all"]);
+    let worker = yard.program.run(["work", "--concurrency", "2"]).start();
+    wait_until_paid(&tools);
+    let waiting = detached(&yard, &["Wait for some"]);
+    let why = || yard.program.run(["why", &waiting]).finish().stdout;
+    let says = "waits for the budget: $0.00 of $4000.00 for all plans";
+    let began = Instant::now();
+    // Its strategy is its goal, and takes nothing.
+    while !why().contains(says) {
+        assert!(began.elapsed() < PATIENCE, "{}", why());
+    }
+    assert_eq!(yard.state_of(&waiting), "execute/queued");
+    worker.kill();
 }
