@@ -44,7 +44,7 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     let info = store.info().unwrap();
     assert_eq!(
         (info.kind, info.schema, info.known_schema),
-        ("postgres", None, 2)
+        ("postgres", None, 3)
     );
     let schemas = database
         .sql()
