@@ -16,7 +16,7 @@ use crate::{Call, Claim, Done, Error, Lifecycle, UseRequest};
 /// What came of going on.
 pub enum WentOn {
     /// The next phase is claimed.
-    Claimed(Claim),
+    Claimed(Box<Claim>),
     /// The result is in; what comes next waits for somebody else, or for a rule.
     Waits(Done),
     /// There was nothing left to do.
@@ -159,7 +159,9 @@ impl Claim {
             Ok(committed) => {
                 // The next claim takes the sandboxes over, which nobody may be in.
                 self.holds.clear();
-                return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?));
+                return Ok(WentOn::Claimed(Box::new(
+                    lifecycle.claimed(committed, &call)?,
+                )));
             }
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
@@ -169,7 +171,7 @@ impl Claim {
             .execute_plan(plan, &call)
             .and_then(|_| lifecycle.start_execute(plan, &owner, lease, &call));
         match next {
-            Ok(claim) => Ok(WentOn::Claimed(claim)),
+            Ok(claim) => Ok(WentOn::Claimed(Box::new(claim))),
             Err(Error::Refused(_) | Error::Blocked(_)) => Ok(WentOn::Waits(done)),
             Err(error) => Err(error),
         }

@@ -17,6 +17,7 @@ mod hands;
 mod ids;
 mod in_a_row;
 mod judge;
+mod means;
 mod operations;
 mod perform;
 mod projects;
@@ -44,6 +45,7 @@ pub use work::{Crew, Drive, Happening, LEASE, Rested, Tally, Worker};
 use std::sync::Arc;
 
 use ids::Ids;
+use plan::ledger::Budget;
 use store::{Clock, Store};
 
 /// The operations of a plan's life, on one store. Cheap to clone; share it between threads.
@@ -53,6 +55,7 @@ pub struct Lifecycle {
     ids: Ids,
     hands: Option<Arc<Hands>>,
     inspectors: Inspectors,
+    budget: Budget,
 }
 
 impl Lifecycle {
@@ -68,6 +71,7 @@ impl Lifecycle {
             ids: Ids::system(),
             hands: None,
             inspectors: Inspectors::default(),
+            budget: Budget::default(),
         }
     }
 

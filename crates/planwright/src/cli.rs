@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::stage::{ConstraintKind, Landing, Work};
-use plan::{Name, PlanId, Stage};
+use plan::ledger::Means;
+use plan::stage::{Category, ConstraintKind, Landing, Work};
+use plan::{Name, Plan, PlanId, Stage};
 use store::{Clock, PlanFilter, PlanRow};
 
 use crate::commands::{self, Answer};
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::limits;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
 use crate::ui;
@@ -78,7 +80,8 @@ impl App {
         let hands = crate::host::hands(&self.settings.home)?;
         let lifecycle = open(&self.settings.store()?)?
             .with_hands(hands)
-            .with_inspectors(crate::crew::inspectors(self)?);
+            .with_inspectors(crate::crew::inspectors(self)?)
+            .with_budget(self.settings.budget());
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 
@@ -166,6 +169,7 @@ impl App {
         Ok(PlanView::new(
             &lifecycle.get_plan(plan)?,
             &lifecycle.changesets(plan)?,
+            &lifecycle.ledger(plan)?,
         ))
     }
 
@@ -198,8 +202,38 @@ impl App {
         if starts && commands::is_workable(&row.plan) {
             return Ok(Some(format!("planwright run {handle}")));
         }
+        let failure = row.plan.stage.failure();
+        if failure.is_some_and(|failure| failure.category == Category::Budget) {
+            return self.more_means(&row.plan, &handle).map(Some);
+        }
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
+    }
+}
+
+impl App {
+    /// What gives a plan that used up what it might use something to go on with: as much again.
+    fn more_means(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
+        let lifecycle = self.lifecycle()?;
+        let (ledger, budget) = (lifecycle.ledger(plan.id)?, lifecycle.budget());
+        let mut command = format!("planwright retry {handle}");
+        for means in Means::ALL {
+            let spent = ledger.plan.settled.of(means);
+            match plan.limits.of(means) {
+                Some(limit) if spent >= limit => {
+                    command.push_str(&format!(" {}", limits::flag(means, spent, limit)));
+                }
+                Some(_) | None => {}
+            }
+            let spent = ledger.global.settled.of(means);
+            match budget.of(means) {
+                Some(limit) if spent >= limit => {
+                    return Ok(limits::setting(means, spent, limit));
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(command)
     }
 }
 

@@ -4,12 +4,14 @@
 use lifecycle::{Error, HandleError};
 use plan::invariant::{RuleName, Scope};
 use plan::judgement::Waits;
+use plan::ledger::AccountName;
 use plan::{Name, Plan, PlanResource, ReconciliationBlocked, Refusal, Verb};
 use sandbox::SandboxError;
 use store::StoreError;
 
 use crate::commands::is_workable;
 use crate::exit::Exit;
+use crate::limits;
 use crate::nearest::nearest;
 use crate::ui;
 use crate::yaml;
@@ -461,7 +463,9 @@ pub fn command_for(verb: Verb, id: &str) -> String {
         Verb::RuleOn => format!("planwright approve {id} --rule RULE"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
         Verb::Undo => format!("planwright undo {id}"),
-        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion => format!("planwright status {id}"),
+        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion | Verb::Reserve | Verb::Settle => {
+            format!("planwright status {id}")
+        }
         Verb::CreateAction
         | Verb::ArchiveAction
         | Verb::AddRule
@@ -576,6 +580,12 @@ fn refused(refusal: &Refusal) -> CommandError {
         Refusal::Fenced { .. } => new(Exit::Conflict, "fenced")
             .hint("Somebody else took over or the work is finished; do not go on with it."),
         Refusal::NotDue { .. } => new(Exit::Conflict, "not_due"),
+        Refusal::OverBudget(over) if over.account == AccountName::Global => new(Exit::Conflict, "over_budget")
+            .hint(limits::setting(over.means, over.spent, over.limit)),
+        Refusal::OverBudget(over) => new(Exit::Conflict, "over_budget")
+            .hint(format!("planwright retry ID {}", limits::flag(over.means, over.spent, over.limit))),
+        Refusal::LimitTooLow { means, limit, spent } => new(Exit::Conflict, "limit_too_low")
+            .hint(format!("planwright retry ID {}", limits::flag(*means, *spent, *limit))),
         Refusal::LeaseRuns { .. } => {
             new(Exit::Conflict, "lease_runs").hint("It can be reclaimed once it has expired.")
         }

@@ -4,18 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use plan::action::ActionDefinition;
-use plan::plan::Limits;
 use plan::ways::Furnishing;
-use plan::{ActorDefinition, Name, Profile, Span, Ways};
+use plan::{ActorDefinition, Name, Profile, Ways};
 
 use crate::cli::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::limits::LimitsSaid;
 use crate::reading;
 use crate::yaml::{self, RepositoryFile};
 
 /// What the repositories of a plan say.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Wishes {
     /// How they want to be worked on.
     pub ways: Ways,
@@ -28,7 +28,7 @@ pub struct Wishes {
     /// Where plans stop and ask.
     pub profile: Option<Profile>,
     /// What plans may use.
-    pub limits: Limits,
+    pub limits: LimitsSaid,
 }
 
 /// An action that a repository defines.
@@ -42,31 +42,6 @@ pub struct RepositoryAction {
 
 /// What a repository's file is called.
 pub const FILE: &str = "planwright.yaml";
-
-/// How long one run of an agent may take where nobody says so. Without an end, one that hangs would
-/// keep its plan for ever.
-const USUAL_TIMEOUT: Span = Span::seconds(3600);
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Self {
-            ways: Ways::default(),
-            actor: None,
-            actors: Vec::new(),
-            actions: Vec::new(),
-            profile: None,
-            limits: with_an_end(Limits::default()),
-        }
-    }
-}
-
-/// Limits under which nothing runs for ever.
-pub fn with_an_end(limits: Limits) -> Limits {
-    Limits {
-        timeout: limits.timeout.or(Some(USUAL_TIMEOUT)),
-        ..limits
-    }
-}
 
 /// What the repositories of these projects say.
 pub fn of_projects(app: &App, projects: &[Name]) -> Result<Wishes, CommandError> {
@@ -106,7 +81,7 @@ fn of_places(places: impl Iterator<Item = (String, PathBuf)>) -> Result<Wishes, 
             && wishes.ways.clean == file.clean
             && wishes.profile == file.profile
             && wishes.actor == file.actor
-            && wishes.limits == with_an_end(file.limits.unwrap_or_default());
+            && wishes.limits == file.limits;
         if let Some(other) = said_by.as_ref().filter(|_| !same) {
             return Err(CommandError::usage(format!(
                 "{other} and {} want work on them to be done differently.",
@@ -119,7 +94,7 @@ fn of_places(places: impl Iterator<Item = (String, PathBuf)>) -> Result<Wishes, 
         wishes.ways.clean = file.clean;
         wishes.profile = file.profile;
         wishes.actor = file.actor;
-        wishes.limits = with_an_end(file.limits.unwrap_or_default());
+        wishes.limits = file.limits;
         wishes.actors.extend(file.actors);
         let actions = file.actions.into_iter();
         wishes

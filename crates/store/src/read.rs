@@ -4,6 +4,7 @@ use plan::changeset::{Changeset, Entry};
 use plan::facts::Lease;
 use plan::invariant::{RuleBook, Scope};
 use plan::judgement::{Evidence, Verdict};
+use plan::ledger::Ledger;
 use plan::stage::StateName;
 use plan::{Action, Digest, Name, Phase, Plan, PlanId, Project, Timestamp};
 
@@ -54,6 +55,9 @@ pub trait Read {
 
     /// All changesets of a plan, oldest first, each with its entries by path.
     fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError>;
+
+    /// What a plan used and what is set aside for it, beside all plans together.
+    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError>;
 
     /// The store's clock.
     fn now(&self) -> Result<Timestamp, StoreError>;

@@ -21,11 +21,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use plan::actor::{CommandLine, Stdin};
+use plan::ledger::Metering;
 use plan::stage::Category;
 use sandbox::{Confinement, Ending, Errand, Isolated, Running, SandboxError, Supervisor};
 
 use crate::{
     Actor, Ambient, Assignment, Outcome, Progress, Report, Usage, Workplace, program, report_file,
+    stream,
 };
 use desk::Desk;
 use ear::{Ear, Pipe};
@@ -212,6 +214,10 @@ impl Actor for CommandActor {
     fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report {
         self.run(assignment, workplace)
             .unwrap_or_else(|report| report)
+    }
+
+    fn metering(&self) -> Metering {
+        stream::metering(self.line.output)
     }
 
     fn strategizes(&self) -> bool {

@@ -29,6 +29,11 @@ impl Claude {
         if let Some(session) = text(event, "session_id").filter(|session| !session.is_empty()) {
             heard.session = Some(session.to_owned());
         }
+        // Said at the end, and by some on the way.
+        let cost = event.get("total_cost_usd").and_then(Value::as_f64);
+        if let Some(cost) = cost.and_then(micros) {
+            heard.usage.cost_micros = cost;
+        }
         match kind {
             "assistant" => self.assistant(event, heard, said),
             "tool_call" if text(event, "subtype") == Some("started") => tool_call(event, said),
@@ -98,10 +103,6 @@ impl Claude {
             let used = usage(used);
             heard.usage.input_tokens = used.input_tokens;
             heard.usage.output_tokens = used.output_tokens;
-        }
-        let cost = event.get("total_cost_usd").and_then(Value::as_f64);
-        if let Some(cost) = cost.and_then(micros) {
-            heard.usage.cost_micros = cost;
         }
     }
 }

@@ -160,7 +160,8 @@ impl Case<'_> {
             Check::Expr(source) => Some(source.as_str()),
             Check::Allow(_) | Check::Forbid(_) | Check::Command { .. } | Check::Ask(_) => None,
         });
-        let mut of_expressions = expr::judge_all(expressions.collect(), self.snapshot, &changes);
+        let expressions: Vec<&str> = expressions.collect();
+        let mut of_expressions = expr::judge_all(&expressions, self.snapshot, &changes);
         for rule in rules {
             let said = match &rule.draft.check {
                 Check::Expr(_) => of_expressions.next(),

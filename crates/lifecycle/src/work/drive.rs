@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use actors::{Actor, Progress, Stop};
 use plan::decide::{Next, Rest, next};
+use plan::ledger::Over;
 use plan::plan::Remedy;
+use plan::stage::Category;
 use plan::{Caller, Name, Phase, Plan, PlanId, Refusal, Span};
 use store::PlanRow;
 
@@ -43,6 +45,8 @@ pub enum Happening {
     },
     /// How it goes.
     Progress(Progress),
+    /// Four fifths of what it may use are gone: how much of what, for people.
+    NearLimit(String),
     /// The result is being brought in.
     Lands,
     /// What came of that.
@@ -66,6 +70,8 @@ pub enum Rested {
     NobodyFor(Name),
     /// Its resources are elsewhere, its project is paused or gone.
     Unreachable(Error),
+    /// What it could use is set aside for others at work.
+    OverBudget(Over),
     /// It was asked to stop.
     Stopped,
 }
@@ -148,7 +154,7 @@ impl Drive<'_> {
                 let Some(actor) = self.crew.member(plan, phase) else {
                     return Ok(plan.actor_in(phase).cloned().map(Rested::NobodyFor));
                 };
-                self.claim(plan, phase, &actor, call)?;
+                return self.claim(plan, phase, &actor, call);
             }
         }
         Ok(None)
@@ -172,13 +178,18 @@ impl Drive<'_> {
         phase: Phase,
         actor: &Arc<dyn Actor>,
         call: &Call,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Rested>, Error> {
         let works = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
         if !works {
             let strategized = self
                 .lifecycle
                 .strategize_at_once(plan, self.owner, self.lease, call);
-            return strategized.map(drop);
+            return strategized.map(|_| None);
+        }
+        // Looked at before, so that what waits for others is not claimed over and over.
+        let over = self.lifecycle.over_budget(plan, actor.metering())?;
+        if let Some(over) = over.filter(|over| !over.is_spent()) {
+            return Ok(Some(Rested::OverBudget(over)));
         }
         let claim = match phase {
             Phase::Strategize => self
@@ -188,10 +199,27 @@ impl Drive<'_> {
                 .lifecycle
                 .start_execute(plan.id, self.owner, self.lease, call)?,
         };
+        let means = self
+            .lifecycle
+            .reserve(plan.id, claim.epoch(), actor.metering(), &claim.call());
+        let grant = match means {
+            Ok(grant) => grant,
+            Err(Error::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
+                claim.fail(Category::Budget, &over.to_string())?;
+                return Ok(None);
+            }
+            // Somebody was faster. They may leave something.
+            Err(Error::Refused(Refusal::OverBudget(over))) => {
+                claim.release()?;
+                return Ok(Some(Rested::OverBudget(over)));
+            }
+            Err(error) => return Err(error),
+        };
         if let Some(actor) = plan.actor_in(phase).cloned() {
             (self.tell)(claim.plan(), &Happening::Works { actor, phase });
         }
-        self.work_on(&claim, actor.as_ref())
+        self.work_on(&claim, actor.as_ref(), grant)?;
+        Ok(None)
     }
 
     /// Did what went wrong halt the plan, to wait for a person or to be tried again later?

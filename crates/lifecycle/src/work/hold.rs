@@ -22,12 +22,13 @@ pub(super) struct Held<T> {
 }
 
 /// Lets an actor work while the claim is held for it. `stop` is what the actor looks at; it is asked to
-/// stop when `worker` is, or when the claim is lost.
+/// stop when `worker` is, or when the claim is lost. `look` is called over and over meanwhile.
 pub(super) fn holding<T>(
     claim: &Claim,
     lease: Span,
     worker: &Stop,
     stop: &Stop,
+    look: &(dyn Fn() + Sync),
     work: impl FnOnce() -> T,
 ) -> Held<T> {
     let lost = AtomicBool::new(false);
@@ -41,6 +42,7 @@ pub(super) fn holding<T>(
                 if worker.is_asked() {
                     stop.ask();
                 }
+                look();
                 if is_lost(claim) {
                     lost.store(true, Ordering::SeqCst);
                     stop.ask();

@@ -5,6 +5,7 @@ mod assign;
 mod crew;
 mod drive;
 mod hold;
+mod meter;
 mod pick;
 mod run;
 mod worker;

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
+use plan::ledger::{Amount, Grant};
 use plan::stage::{Category, ResultContent};
 use plan::{Phase, Plan, Refusal, Text, Timestamp};
 use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
+use super::meter::Meter;
 use crate::{Claim, Error};
 
 /// How long is waited first for a store that is away, and how long at most.
@@ -23,33 +25,65 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const TELLING_PAUSE: Duration = Duration::from_millis(1600);
 
 impl Drive<'_> {
-    /// Has an actor work on a claim, and hands in what came of it.
-    pub(super) fn work_on(&self, claim: &Claim, actor: &dyn Actor) -> Result<(), Error> {
-        let held = match self.run(claim, actor) {
+    /// Has an actor work on a claim with what it may use, and hands in what came of it.
+    pub(super) fn work_on(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        grant: Grant,
+    ) -> Result<(), Error> {
+        let stop = Stop::default();
+        let meter = Meter::new(grant, stop.clone());
+        let held = match self.run(claim, actor, &meter, &stop) {
             Ok(held) => held,
             // A store that is away for a moment is no plan's fault; it is given back.
             Err(error @ (Error::Store(_) | Error::Unknown(_))) => {
-                self.hand_in(claim, &Report::of(Outcome::Stopped))?;
+                self.hand_in(claim, &Report::of(Outcome::Stopped), Amount::default())?;
                 return Err(error);
             }
             Err(error) => {
                 // The plan halts with the reason; nobody could have worked on it like this.
                 let failed = Report::failed(Category::Resource, error.to_string());
-                return self.hand_in(claim, &failed);
+                return self.hand_in(claim, &failed, Amount::default());
             }
         };
+        let used = meter.used(held.given.usage);
         if held.lost {
             // Whoever took it away decided what becomes of it; the sandbox is left as it is.
-            return Ok(());
+            return self.settle(claim, used);
         }
-        self.hand_in(claim, &held.given)
+        let mut report = held.given;
+        let halted = match report.outcome {
+            Outcome::Stopped | Outcome::Failed { .. } => meter.over(),
+            // What was finished in spite of it is not thrown away.
+            Outcome::Done | Outcome::Asks { .. } => None,
+        };
+        if let Some(message) = halted {
+            report.outcome = Outcome::Failed {
+                category: Category::Budget,
+                message,
+            };
+        }
+        self.hand_in(claim, &report, used)
+    }
+
+    /// Charges what was used.
+    fn settle(&self, claim: &Claim, used: Amount) -> Result<(), Error> {
+        let (plan, epoch) = (claim.plan().id, claim.epoch());
+        self.lifecycle.settle(plan, epoch, used, &claim.call())
     }
 
     /// Has an actor work while the claim is held, from gathering what it needs on.
-    fn run(&self, claim: &Claim, actor: &dyn Actor) -> Result<Held<Report>, Error> {
-        let stop = Stop::default();
-        let held = holding(claim, self.lease, self.stop, &stop, || {
-            self.run_held(claim, actor, &stop)
+    fn run(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        meter: &Meter,
+        stop: &Stop,
+    ) -> Result<Held<Report>, Error> {
+        let look = || self.warn(claim.plan(), meter.look());
+        let held = holding(claim, self.lease, self.stop, stop, &look, || {
+            self.run_held(claim, actor, meter, stop)
         });
         Ok(Held {
             given: held.given?,
@@ -57,7 +91,19 @@ impl Drive<'_> {
         })
     }
 
-    fn run_held(&self, claim: &Claim, actor: &dyn Actor, stop: &Stop) -> Result<Report, Error> {
+    fn warn(&self, plan: &Plan, warnings: Vec<String>) {
+        for warning in warnings {
+            (self.tell)(plan, &Happening::NearLimit(warning));
+        }
+    }
+
+    fn run_held(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        meter: &Meter,
+        stop: &Stop,
+    ) -> Result<Report, Error> {
         let plan = claim.plan();
         let assignment = self.lifecycle.assignment(claim)?;
         let began = self.lifecycle.store.now()?;
@@ -79,6 +125,9 @@ impl Drive<'_> {
         let progress = |progress: actors::Progress| {
             if let actors::Progress::Began { isolation: how } = &progress {
                 *lock(&isolation) = Some(how.clone());
+            }
+            if let actors::Progress::Used(usage) = &progress {
+                self.warn(plan, meter.tell(*usage));
             }
             (self.tell)(plan, &Happening::Progress(progress));
         };
@@ -139,12 +188,16 @@ impl Drive<'_> {
     /// Hands in what came of a run. A store that is away is waited for while the claim is held: what was
     /// worked out must not be lost to a lease that expires. Nothing is taken twice: the store knows what
     /// this holder handed in.
-    fn hand_in(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
+    ///
+    /// What was used is charged before that: between the two nothing can be lost, for what is charged is
+    /// charged once, and a result that was not handed in is worked on again.
+    fn hand_in(&self, claim: &Claim, report: &Report, used: Amount) -> Result<(), Error> {
         let enough = Stop::default();
-        let held = holding(claim, self.lease, self.stop, &enough, || {
+        let held = holding(claim, self.lease, self.stop, &enough, &|| {}, || {
             let mut pause = FIRST_PAUSE;
             loop {
-                match self.hand_in_once(claim, report) {
+                let settled = self.settle(claim, used);
+                match settled.and_then(|()| self.hand_in_once(claim, report)) {
                     Err(error) if is_of_a_store_that_is_away(&error) => {
                         if pause == TELLING_PAUSE {
                             let text = format!("what it made cannot be handed in yet: {error}");

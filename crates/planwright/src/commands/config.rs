@@ -14,12 +14,12 @@ use crate::ui;
 pub enum Command {
     /// Show one setting.
     Get {
-        /// store, actor, profile or notify.command.
+        /// One of those that `config list` shows.
         key: String,
     },
     /// Change one setting in the user's file.
     Set {
-        /// store, actor, profile or notify.command.
+        /// One of those that `config list` shows.
         key: String,
         /// Its new value.
         value: String,

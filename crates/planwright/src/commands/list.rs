@@ -1,5 +1,6 @@
 //! `planwright list`.
 
+use plan::ledger::Means;
 use plan::plan::Origin;
 use plan::stage::StateName;
 use plan::{Name, Phase, PlanId};
@@ -11,7 +12,7 @@ use crate::commands::Answer;
 use crate::commands::undone::Undone;
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::PlanSummary;
+use crate::wire::{PlanSummary, UsedView};
 
 /// List plans, newest first.
 #[derive(Debug, clap::Args)]
@@ -34,6 +35,9 @@ pub struct Args {
     /// Only plans that wait for a person.
     #[arg(long)]
     needs_me: bool,
+    /// Also show what each cost.
+    #[arg(long)]
+    cost: bool,
     /// At most so many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -63,6 +67,9 @@ impl Args {
         }
         if self.needs_me {
             command.push_str(" --needs-me");
+        }
+        if self.cost {
+            command.push_str(" --cost");
         }
         format!("{command} --limit {} --after {after}", self.limit)
     }
@@ -94,7 +101,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     };
     undone.look_at(&rows);
     let now = app.clock.now();
-    let mut table = ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"]);
+    let mut table = if args.cost {
+        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
+    } else {
+        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
+    };
     let mut summaries = Vec::new();
     for row in &rows {
         let mut summary = summary(app, row)?;
@@ -105,13 +116,21 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             summary.standing = UNDONE;
         }
         let goal = goal(app, &summary)?;
-        table.row([
+        let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
             (standing.to_owned(), style),
             (summary.phase.to_owned(), ui::DIM),
             (ui::age(now, row.plan.updated_at), ui::DIM),
-            (ui::one_line(&goal, 60), anstyle::Style::new()),
-        ]);
+        ];
+        if args.cost {
+            let account = app.lifecycle()?.ledger(row.plan.id)?.plan;
+            let limit = row.plan.limits.of(Means::Cost);
+            let spent = ui::spent(Means::Cost, account.settled.cost, limit);
+            cells.push((spent, anstyle::Style::new()));
+            summary.used = Some(UsedView::new(&account));
+        }
+        cells.push((ui::one_line(&goal, 60), anstyle::Style::new()));
+        table.row(cells);
         summaries.push(summary);
     }
     let next = rows.last().filter(|_| more).map(|row| row.plan.id);
@@ -160,5 +179,6 @@ pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
             Origin::Use | Origin::RestOf(_) => None,
         },
         undone_by: None,
+        used: None,
     })
 }

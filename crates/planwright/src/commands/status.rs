@@ -1,5 +1,6 @@
 //! `planwright status`.
 
+use plan::ledger::{Budget, Ledger, Means};
 use plan::plan::Origin;
 use plan::stage::Landing;
 use plan::{Phase, PlanId, Stage};
@@ -24,6 +25,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(app.plan(&args.id)?)?;
     let changesets = lifecycle.changesets(row.plan.id)?;
+    let ledger = lifecycle.ledger(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
     let (mut standing, mut style) = ui::standing(&row);
@@ -145,6 +147,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),
     ));
     lines.push(("limits", ui::limits(plan.limits)));
+    lines.extend(means(plan, &ledger, &lifecycle.budget()));
     lines.extend(last_run(app, plan));
     if plan.reversions > 0 {
         lines.push(("reversions", plan.reversions.to_string()));
@@ -178,7 +181,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             ui::styled(ui::DIM, format!("{label:<11}"))
         ));
     }
-    let mut answer = Answer::new(PlanView::new(&row, &changesets), text);
+    let mut answer = Answer::new(PlanView::new(&row, &changesets, &ledger), text);
     if let Some(next) = app.next_command(&row)? {
         answer = answer.hint(next);
     }
@@ -196,6 +199,40 @@ fn undone_by(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
         ..PlanFilter::default()
     };
     Ok(Undone::by_the_newest(app, &of_the_project)?.by(row.plan.id))
+}
+
+/// What was used of what, what is set aside, and what was charged unseen.
+fn means(plan: &plan::Plan, ledger: &Ledger, budget: &Budget) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for means in Means::ALL {
+        let label = match means {
+            Means::Cost => "cost",
+            Means::Tokens => "tokens",
+            Means::Time => "time",
+        };
+        let (account, limit) = (&ledger.plan, plan.limits.of(means));
+        let spent = account.settled.of(means);
+        if spent > 0 || limit.is_some() {
+            let mut text = ui::spent(means, spent, limit);
+            let unseen = account.forfeited.of(means);
+            if unseen > 0 {
+                let unseen = means.shown(unseen);
+                text.push_str(&format!(
+                    ", {unseen} of it charged in full: its worker vanished without telling"
+                ));
+            }
+            let reserved = account.reserved.of(means);
+            if reserved > 0 {
+                text.push_str(&format!(", {} set aside", means.shown(reserved)));
+            }
+            lines.push((label, text));
+        }
+        if let Some(limit) = budget.of(means) {
+            let spent = ui::spent(means, ledger.global.settled.of(means), Some(limit));
+            lines.push(("all plans", spent));
+        }
+    }
+    lines
 }
 
 /// The newest run of an actor on this host: who, how it ended, how it was confined, what it used.

@@ -8,6 +8,7 @@ use crate::actions::Found;
 use crate::cli::App;
 use crate::commands::{Answer, conditions, described, is_workable, view_with_receipt};
 use crate::error::CommandError;
+use crate::limits::LimitArgs;
 use crate::wire::Message;
 use crate::wishes::{self, RepositoryAction, Wishes};
 use crate::{actions, crew, here, host, ui};
@@ -31,6 +32,8 @@ pub struct Args {
     /// What it is for, instead of the action's description.
     #[arg(long)]
     goal: Option<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Repeating it with the same key makes no second plan and gives the same answer.
     #[arg(long, value_name = "KEY", value_parser = conditions::key)]
     idempotency_key: Option<String>,
@@ -59,9 +62,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         Found::Kept(action) => action.name().clone(),
         Found::Defined(action) => actions::freeze(app, action)?,
     };
+    let said = args.limits.said().or(wishes.limits);
     let request = UseRequest {
         definitions,
-        limits: wishes.limits,
+        limits: said.or(app.settings.limits()).settled(),
         ways: wishes.ways,
         action: Some(action),
         goal: args.goal.clone(),

@@ -168,6 +168,9 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     if let Some(host) = &why.host {
         return format!("It is waiting for host {host}, where its repository lies");
     }
+    if let Some(over) = &why.over {
+        return format!("It waits for the budget: {over}");
+    }
     if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
         let mut reason = format!(
             "Nothing was landed: {}",

@@ -16,6 +16,7 @@ pub use table::Table;
 pub use visible::{clean, clean_line, only_colours};
 
 use anstyle::{AnsiColor, Style};
+use plan::ledger::Means;
 use plan::plan::Limits;
 use plan::stage::{ConstraintKind, Landing, Work};
 use plan::{Plan, Stage};
@@ -54,16 +55,28 @@ pub fn one_line(text: &str, width: usize) -> String {
 
 /// An amount of money: `$0.42`.
 pub fn money(micros: u64) -> String {
-    let cents = micros.div_ceil(10_000);
-    format!("${}.{:02}", cents / 100, cents % 100)
+    plan::Money(micros).to_string()
 }
 
 /// What a plan may use.
 pub fn limits(limits: Limits) -> String {
     let attempts = count(limits.attempts, "attempt");
-    match limits.timeout {
+    let mut parts = vec![match limits.timeout {
         Some(timeout) => format!("{attempts}, {timeout} each"),
         None => format!("{attempts}, no time limit"),
+    }];
+    for means in Means::ALL {
+        let limit = limits.of(means).map(|limit| means.shown(limit));
+        parts.extend(limit.map(|limit| format!("{limit} in all")));
+    }
+    parts.join(", ")
+}
+
+/// What was used of a limit, if there is one.
+pub fn spent(means: Means, spent: u64, limit: Option<u64>) -> String {
+    match limit {
+        Some(limit) => format!("{} of {}", means.shown(spent), means.shown(limit)),
+        None => means.shown(spent),
     }
 }
 

@@ -9,6 +9,7 @@ mod attacks;
 mod bad_arguments;
 mod bad_files;
 mod bad_stores;
+mod budgets;
 mod commands;
 mod conditions;
 mod cut_off;

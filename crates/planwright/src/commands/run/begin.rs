@@ -36,7 +36,8 @@ pub fn begin(args: &Args, app: &App, goal: String) -> Result<PlanId, CommandErro
         (None, None) => Wishes::default(),
     };
     let (actor, definition) = who(args, app, &wishes)?;
-    let limits = args.limits(wishes.limits);
+    let said = args.limits.said().or(wishes.limits);
+    let limits = said.or(app.settings.limits()).settled();
     let project = match (registered, &here) {
         (Some(project), _) => Some(project),
         (None, Some(place)) => Some(here::register(app, place)?),

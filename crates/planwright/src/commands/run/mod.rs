@@ -7,13 +7,13 @@ mod session;
 
 use std::time::Duration;
 
-use plan::plan::Limits;
-use plan::{Name, Profile, Span};
+use plan::{Name, Profile};
 
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::host;
+use crate::limits::LimitArgs;
 
 pub use session::{go_on, is_workable};
 
@@ -48,12 +48,8 @@ pub struct Args {
     /// Leave the work to a worker (`planwright work`) instead of doing it here.
     #[arg(long)]
     detach: bool,
-    /// How long one run of the agent may take, as in 90s, 20m or 2h.
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<Span>,
-    /// How often a phase is tried before it waits for you.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    attempts: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Land the result without asking, once every gate holds.
     #[arg(long)]
     yes: bool,
@@ -109,9 +105,8 @@ impl Args {
             ("--project", self.project.is_some()),
             ("--no-project", self.no_project),
             ("--detach", self.detach),
-            ("--timeout", self.timeout.is_some()),
-            ("--attempts", self.attempts.is_some()),
         ];
+        let given = given.into_iter().chain(self.limits.flags());
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((flag, _)) => Err(CommandError::usage(format!(
@@ -126,14 +121,6 @@ impl Args {
             Consent::Given
         } else {
             Consent::Asked
-        }
-    }
-
-    /// What the plan may use.
-    fn limits(&self, usual: Limits) -> Limits {
-        Limits {
-            attempts: self.attempts.unwrap_or(usual.attempts),
-            timeout: self.timeout.or(usual.timeout),
         }
     }
 }

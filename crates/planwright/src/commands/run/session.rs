@@ -18,6 +18,9 @@ use crate::exit::Exit;
 use crate::ui::{Audience, Progress};
 use crate::{crew, home, notify, signals};
 
+/// How many plans are taken from holders that are gone at a time.
+const MOST_GONE: usize = 50;
+
 /// Can the engine have somebody work on this plan, or does that happen elsewhere?
 pub fn is_workable(plan: &Plan) -> bool {
     let defined = |phase| {
@@ -89,6 +92,11 @@ fn drive(
             Rested::Stopped => return Ok(true),
             Rested::Rests(Rest::Person | Rest::Over) | Rested::Blocked => return Ok(false),
             Rested::Rests(Rest::NotDue(_)) => progress.waits("waiting to try again"),
+            Rested::OverBudget(over) => {
+                progress.waits(&format!("waiting: {over}"));
+                // Those it is set aside for may be gone, and nobody else there to see it.
+                let _ = lifecycle.reclaim_expired(MOST_GONE, &app.call());
+            }
             Rested::Rests(Rest::Held) => {
                 progress.waits("somebody else works on it");
                 take_from_the_gone(app, plan);
