@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actors::{Actor, Assignment, Outcome, Progress, Report, Stop, Usage, Workplace};
 use plan::ledger::{Amount, Budget, Metering};
@@ -26,12 +26,17 @@ fn ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
+/// How long a spender waits for company.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Makes calls that cost something, and tells after each what all of them did so far.
 #[derive(Clone)]
 struct Spender {
     calls: u64,
     price: u64,
     metering: Metering,
+    /// Waits for this many to be at work at once before it goes on, but not for ever.
+    company: usize,
     /// How many work at this moment, and the most that ever did.
     at_work: Arc<(AtomicUsize, AtomicUsize)>,
 }
@@ -42,6 +47,7 @@ impl Spender {
             calls,
             price,
             metering: Metering::Cost,
+            company: 1,
             at_work: Arc::default(),
         }
     }
@@ -55,6 +61,10 @@ impl Actor for Spender {
     fn work(&self, _: &Assignment, workplace: &Workplace<'_>) -> Report {
         let (now, most) = &*self.at_work;
         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let began = Instant::now();
+        while most.load(Ordering::SeqCst) < self.company && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut usage = Usage::default();
         let mut outcome = Outcome::Done;
         for _ in 0..self.calls {
@@ -263,7 +273,10 @@ fn sixteen_plans_with_limits_of_their_own_work_at_once_and_spend_what_there_is()
     on_every_store(|store, lifecycle| {
         let lifecycle = lifecycle.clone().with_budget(for_all(80));
         let plans: Vec<PlanId> = (0..16).map(|_| used(&lifecycle, cents(21))).collect();
-        let spender = Spender::of(2, 10 * CENT);
+        let spender = Spender {
+            company: 2,
+            ..Spender::of(2, 10 * CENT)
+        };
         drain(&lifecycle, &spender, 16);
         assert!(spender.most_at_work() > 1, "{store}");
         let spent = lifecycle.ledger(plans[0]).unwrap().global;
