@@ -71,6 +71,7 @@ mod exit;
 mod faults;
 mod home;
 mod host;
+mod in_force;
 mod notify;
 mod reading;
 mod settings;

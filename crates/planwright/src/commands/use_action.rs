@@ -8,7 +8,7 @@ use crate::cli::App;
 use crate::commands::{Answer, conditions, described, view_with_receipt};
 use crate::error::CommandError;
 use crate::wire::Message;
-use crate::{crew, ui, wishes};
+use crate::{crew, in_force, ui, wishes};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -160,7 +160,19 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Me
     };
     let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
     let mut messages = Vec::new();
-    for site in sites.iter().filter(|_| !seen) {
+    for site in &sites {
+        let branch = in_force::other_rules_on(app, site);
+        messages.extend(branch.as_ref().map(|branch| Message {
+            level: "info",
+            text: format!(
+                "{}: the rules in planwright.yaml are not those on {branch}, which count until it is \
+                 committed there.",
+                site.name
+            ),
+        }));
+        if seen {
+            continue;
+        }
         let mut uncommitted = lifecycle
             .hands()
             .ok()
@@ -169,7 +181,8 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Me
             .unwrap_or_default();
         let count = uncommitted.len();
         uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
-        if uncommitted.len() < count {
+        // That its rules are not used was said.
+        if uncommitted.len() < count && branch.is_none() {
             messages.push(Message {
                 level: "info",
                 text: format!(

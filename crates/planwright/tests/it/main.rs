@@ -15,6 +15,7 @@ mod cut_off;
 mod daily;
 mod demo;
 mod fleet;
+mod in_force;
 mod landing;
 mod output;
 mod permissions;
