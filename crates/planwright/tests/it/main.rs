@@ -16,6 +16,7 @@ mod daily;
 mod demo;
 mod fleet;
 mod in_force;
+mod invariants;
 mod landing;
 mod output;
 mod permissions;
