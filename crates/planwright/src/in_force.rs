@@ -21,9 +21,9 @@ pub fn other_rules_on(app: &App, site: &Site) -> Option<String> {
     let workshop = &app.lifecycle().ok()?.hands().ok()?.workshop;
     let tip = workshop.tip(site).ok()?;
     let here = wishes::read(&path.join(FILE)).ok()?.unwrap_or_default();
-    // What cannot be read is said by whoever needs it.
-    let there = committed(workshop, site, &tip).ok()?;
-    (here.invariants != there).then(|| short(target).to_owned())
+    // What cannot be read there is not what stands here, either.
+    let there = committed(workshop, site, &tip).ok();
+    (there != Some(here.invariants)).then(|| short(target).to_owned())
 }
 
 fn committed(
