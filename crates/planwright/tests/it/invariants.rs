@@ -355,6 +355,8 @@ fn lets_through(ruled: &Ruled, row: &Row) {
     let (plan, mut said) = ruled.tried(row.holds);
     if row.ends == Ends::Asked {
         assert_eq!(said.code(), Some(6), "{}: {said:?}", row.name);
+        let why = ruled.yard.run(&["why", &plan]).messages();
+        assert!(why.contains("--rule security"), "{why}");
         ruled.yard.ok(&["approve", &plan, "--rule", row.name]);
         said = ruled.yard.run(&["apply", &plan, "--yes"]);
     }
@@ -439,6 +441,78 @@ fn an_agent_does_not_edit_its_own_gates() {
     ruled.yard.write("planwright.yaml", "invariants: []\n");
     let (_, said) = ruled.tried(change(|at| write(at, "src/more.rs", "// still not\n")));
     assert_eq!(said.code(), Some(5), "{said:?}");
+}
+
+impl Ruled {
+    /// Has a script work on a goal, as a person sees it.
+    fn worked(&self, script: &str, profile: &str) -> (String, Said) {
+        let script = self.yard.write_beside("scribe.sh", script);
+        let scribe = format!("name: scribe\nkind: command\ncommand: [sh, {script}]\n");
+        let scribe = self.yard.write_beside("scribe.yaml", &scribe);
+        self.yard.ok(&["actor", "add", &scribe]);
+        let words = ["--format", "json", "run", "--actor", "scribe"];
+        let words = [&words[..], &["--profile", profile, "Keep a list"]].concat();
+        let said = self.yard.program.run(words).within(self.yard.shop());
+        let said = said.finish();
+        let plan = said.envelope()["data"]["plan_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        (plan, said)
+    }
+
+    /// How often a script that adds a line each time was started.
+    fn lines_of(&self, plan: &str, file: &str) -> usize {
+        let path = self.yard.ok(&["path", plan])["sandboxes"][0]["path"].clone();
+        let path = Path::new(path.as_str().unwrap()).join(file);
+        std::fs::read_to_string(path).unwrap().lines().count()
+    }
+}
+
+const DOCS_ONLY: &str = "invariants:\n  - name: docs-only\n    allow: docs\n";
+
+#[test]
+fn what_fails_goes_back_by_itself_at_most_three_times() {
+    for (profile, ends, started) in [("review", 6, 4), ("auto", 5, 4)] {
+        let ruled = Ruled::by(DOCS_ONLY);
+        let before = ruled.tips();
+        let (plan, said) = ruled.worked("echo once more >> TODO.md\n", profile);
+        assert_eq!(said.code(), Some(ends), "{profile}: {said:?}");
+        // Beginning anew begins with an empty list.
+        assert_eq!(ruled.lines_of(&plan, "TODO.md"), started, "{profile}");
+        let log = ruled.yard.ok(&["log", &plan]).to_string();
+        let anew = if profile == "auto" { 3 } else { 0 };
+        assert_eq!(log.matches("\"reverted\"").count(), anew, "{log}");
+        ruled.yard.bad(5, &["apply", &plan, "--yes"], "TODO.md");
+        assert_eq!(ruled.tips(), before);
+    }
+}
+
+#[test]
+fn whoever_is_told_what_failed_can_mend_it() {
+    let ruled = Ruled::by(DOCS_ONLY);
+    let script = "if grep -q 'not allowed: TODO.md' \"$PLANWRIGHT_ASSIGNMENT\"; then\n  \
+                  mv TODO.md docs/TODO.md\nelse\n  echo first >> TODO.md\nfi\n";
+    let (plan, said) = ruled.worked(script, "review");
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    ruled.yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(ruled.yard.read("docs/TODO.md"), "first\n");
+}
+
+#[test]
+fn what_is_fine_by_itself_is_judged_again_on_the_merged_tree() {
+    let rule = "  - name: one-of-them\n    command: '[ ! -e docs/a ] || [ ! -e docs/b ]'\n";
+    let ruled = Ruled::by(&format!("invariants:\n{rule}"));
+    let yard = &ruled.yard;
+    let plan = yard.handed_in(|at| write(at, "docs/a", "a\n"));
+    yard.write("docs/b", "b\n");
+    yard.commit("meanwhile");
+    let before = ruled.tips();
+    yard.bad(4, &["apply", &plan, "--yes"], "one-of-them");
+    assert_eq!(ruled.tips(), before);
+    assert_eq!(yard.state_of(&plan), "apply/constrained");
+    yard.ok(&["waive", &plan, "one-of-them", "--reason", "both are wanted"]);
+    yard.ok(&["apply", &plan, "--yes"]);
 }
 
 /// Runs lines in a repository `shop` with an actor `scribe`, as a shell would.
