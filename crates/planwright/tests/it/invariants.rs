@@ -72,6 +72,7 @@ const ROWS: &[Row] = &[
     }),
     row("small", a_line, |at| {
         write(at, "docs/long.md", &"word\n".repeat(401));
+        hidden_from_git(at);
     }),
     Row {
         ends: Ends::Remarked,
@@ -103,6 +104,7 @@ const ROWS: &[Row] = &[
     }),
     row("clean-lines", a_line, |at| {
         write(at, "docs/guide.md", "One line. \n");
+        hidden_from_git(at);
     }),
     Row {
         holds: Try {
@@ -148,12 +150,18 @@ const ROWS: &[Row] = &[
     row(
         "public-api",
         |at| append(at, "src/lib.rs", "pub fn second() {}\n"),
-        |at| write(at, "src/lib.rs", "// SPDX-License-Identifier: MIT\n"),
+        |at| {
+            write(at, "src/lib.rs", "// SPDX-License-Identifier: MIT\n");
+            hidden_from_git(at);
+        },
     ),
     row(
         "no-todo",
         |at| append(at, "docs/guide.md", "Done.\n"),
-        |at| append(at, "docs/guide.md", "Well, TODO.\n"),
+        |at| {
+            append(at, "docs/guide.md", "Well, TODO.\n");
+            hidden_from_git(at);
+        },
     ),
     row("docs-only", a_line, |at| {
         moved(at, "docs/guide.md", "src/guide.txt");
@@ -187,6 +195,11 @@ const ROWS: &[Row] = &[
         write(at, "security/roles.txt", "everybody: root\n");
     }),
 ];
+
+/// What an agent might try: a file that makes git show no lines.
+fn hidden_from_git(at: &Path) {
+    write(at, ".gitattributes", "* -diff -whitespace\n");
+}
 
 fn write(at: &Path, path: &str, text: &str) {
     let path = at.join(path);
