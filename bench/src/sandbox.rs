@@ -143,13 +143,13 @@ impl Ground {
         let gits = timed(|| git(&root, &clones));
         let base = self.workshop.tip(&site).unwrap();
         let enter = || self.workshop.enter(&room, Epoch(1), &base, Start::Continue);
-        let (ours, sandbox) = timed_with(|| enter().unwrap());
+        let (ours, entered) = timed_with(|| enter().unwrap());
         made.add(ours, gits);
         let sizes = (
             size(&root.join("home/sandboxes").join(id.to_string())),
             size(&shared),
         );
-        self.edit(&[&sandbox.path, &shared]);
+        self.edit(&[&entered.sandbox.path, &shared]);
         let gits = timed(|| git(&shared, &["status", "--porcelain"]));
         let (ours, result) = timed_with(|| self.workshop.capture(&room, Epoch(1), &base).unwrap());
         assert_eq!(result.changes.len(), CHANGED);

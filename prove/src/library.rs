@@ -232,7 +232,8 @@ fn failed(error: Error) -> Answer {
         | Error::NoHands
         | Error::WaitingForHost { .. }
         | Error::ResourceGone { .. }
-        | Error::LandedOnBranch { .. } => Answer::Refused(refused(error.to_string())),
+        | Error::LandedOnBranch { .. }
+        | Error::Stopped => Answer::Refused(refused(error.to_string())),
         Error::Store(error) => Answer::Failed(error.to_string()),
         Error::Unknown(error) => Answer::Unknown(error.to_string()),
     }

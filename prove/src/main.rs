@@ -207,7 +207,13 @@ fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
         "seed {seed}: {} players land on one repository for {:?}",
         settings.processes, settings.duration
     );
-    let outcome = landing::run(&settings)?;
+    let outcome = match landing::run(&settings) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            println!("everything is kept in {}", directory.keep().display());
+            return Err(error);
+        }
+    };
     println!(
         "{} plans landed, {} of them taken back, {} processes killed, {} commits by a person",
         outcome.landed, outcome.undone, outcome.kills, outcome.commits

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use plan::changeset::{Changeset, Entry};
 use plan::invariant::{RuleBook, Scope};
+use plan::ledger::Ledger;
 use plan::{Action, Name, Phase, PlanId, Project, Timestamp, Version};
 use store::{
     Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow, Read,
@@ -102,6 +103,10 @@ impl<D: Doors> Read for Wrapped<D> {
 
     fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError> {
         self.store.changesets(plan)
+    }
+
+    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
+        self.store.ledger(plan)
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {

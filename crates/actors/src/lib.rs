@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use plan::ActorDefinition;
 use plan::actor::ActorKind;
+use plan::ledger::Metering;
 use sandbox::Supervisor;
 
 pub use ambient::Ambient;
@@ -52,6 +53,14 @@ pub fn actor(
     }
 }
 
+/// What the actor that a definition describes tells of its use.
+pub fn metering(definition: &ActorDefinition) -> Metering {
+    match &definition.kind {
+        ActorKind::Command(line) => stream::metering(line.output),
+        ActorKind::Human { .. } => Metering::Time,
+    }
+}
+
 /// Whoever can do the work of a plan's phase.
 ///
 /// Called once per run, on a thread of its own. A run that is asked to stop returns soon, with
@@ -59,6 +68,11 @@ pub fn actor(
 pub trait Actor: Send + Sync {
     /// Does the work.
     fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report;
+
+    /// What it tells of its use while it works; so much is set aside for it and enforced.
+    fn metering(&self) -> Metering {
+        Metering::Time
+    }
 
     /// Does it do anything in strategize unless a strategy was asked for?
     fn strategizes(&self) -> bool {

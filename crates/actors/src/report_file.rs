@@ -4,7 +4,7 @@
 //! A wrapper that reports in vain must not look as if its actor had succeeded.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use plan::Text;
@@ -20,16 +20,36 @@ use crate::{Outcome, Report, Usage};
 /// Longest report that is read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// The report in a file, if there is one. A report that cannot be taken is a failure.
+/// The report in a file, if there is one. A report that cannot be taken is a failure. The file is kept
+/// with the run, and from now on without secrets.
 pub(crate) fn read(path: &Path, secrets: &Secrets) -> Option<Report> {
     let text = match load(path) {
         Ok(text) => text?,
-        Err(why) => return Some(refused(&why)),
+        Err(why) => {
+            // What cannot be read cannot be searched for what is not to be told.
+            if !secrets.is_empty() {
+                let _ = std::fs::remove_file(path);
+            }
+            return Some(refused(&why));
+        }
     };
     if text.trim().is_empty() {
-        return None;
+        return Some(refused("it is empty"));
     }
-    Some(parse(&secrets.hide(&text)).unwrap_or_else(|why| refused(&why)))
+    let told = secrets.hide_in_line(&text);
+    if told != text
+        && let Err(error) = replace(path, &told)
+    {
+        return Some(refused(&format!("its secrets cannot be hidden: {error}")));
+    }
+    Some(parse(&told).unwrap_or_else(|why| refused(&why)))
+}
+
+/// Puts another text in the place of a file; nothing in its place is followed.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    std::fs::remove_file(path)?;
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes())
 }
 
 fn refused(why: &str) -> Report {
@@ -240,12 +260,40 @@ mod tests {
     #[test]
     fn no_report_is_none() {
         assert!(read(Path::new("/nowhere/at/all"), &Secrets::default()).is_none());
-        assert!(said("").is_none());
-        assert!(said(" \n").is_none());
+    }
+
+    #[test]
+    fn what_is_kept_has_no_secrets() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("report.json");
+        let secrets = Secrets::of([("TOKEN", "s3cr3t-value")].into_iter());
+        let written = [
+            r#"{"outcome": "done", "summary": "used s3cr3t-value"}"#,
+            r#"{"outcome": "done", "summary": "used \u00733cr3t-value"}"#,
+        ];
+        for text in written {
+            fs::write(&path, text).unwrap();
+            let report = read(&path, &secrets).unwrap();
+            assert_eq!(report.summary.as_deref(), Some("used [TOKEN]"));
+            let kept = fs::read_to_string(&path).unwrap();
+            assert!(
+                kept.contains("[TOKEN]") && !kept.contains("3cr3t"),
+                "{kept}"
+            );
+        }
+        fs::write(&path, b"s3cr3t-value \xff").unwrap();
+        read(&path, &secrets).unwrap();
+        assert!(!path.exists());
     }
 
     #[test]
     fn what_cannot_be_understood_is_a_failure_that_says_why() {
+        bad("", "it is empty");
+        bad(" \n", "it is empty");
+        bad(
+            r#"{"outcome": "ask", "question": " \n"}"#,
+            "needs a `question`",
+        );
         bad("done", "expected value at line 1 column 1");
         bad("{}", "missing field `outcome`");
         bad(r#"{"outcome": "well"}"#, "unknown variant `well`");

@@ -70,6 +70,11 @@ impl Secrets {
         self.hide(line)
     }
 
+    /// Is there nothing to hide?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Bytes of the longest.
     pub(crate) fn longest(&self) -> usize {
         self.0.first().map_or(0, |(value, _)| value.len())

@@ -1,5 +1,6 @@
 //! Who calls, and under which conditions.
 
+use actors::Stop;
 use plan::{Caller, Version};
 
 /// The circumstances of one operation.
@@ -8,6 +9,7 @@ pub struct Call {
     pub(crate) caller: Caller,
     pub(crate) key: Option<String>,
     pub(crate) if_version: Option<Version>,
+    pub(crate) stop: Option<Stop>,
 }
 
 impl Call {
@@ -17,6 +19,7 @@ impl Call {
             caller,
             key: None,
             if_version: None,
+            stop: None,
         }
     }
 
@@ -34,8 +37,19 @@ impl Call {
         self
     }
 
+    /// What takes its time is given up once this is asked for.
+    #[must_use]
+    pub fn until(mut self, stop: &Stop) -> Self {
+        self.stop = Some(stop.clone());
+        self
+    }
+
     /// The same caller without key and version, for a follow-up.
     pub(crate) fn follow_up(&self) -> Self {
-        Self::by(self.caller.clone())
+        Self {
+            key: None,
+            if_version: None,
+            ..self.clone()
+        }
     }
 }

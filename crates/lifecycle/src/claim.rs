@@ -3,6 +3,7 @@
 use plan::decision::ReportedDecision;
 use plan::stage::{Category, ResultContent};
 use plan::{Caller, Epoch, Phase, Plan, Span};
+use sandbox::Hold;
 
 use crate::{Call, Done, EnteredSandbox, Error, ExecutionContext, Lifecycle};
 
@@ -18,6 +19,8 @@ pub struct Claim {
     epoch: Epoch,
     caller: Caller,
     pub(crate) sandboxes: Vec<EnteredSandbox>,
+    /// Nobody else takes the sandboxes over while the claim is there.
+    pub(crate) holds: Vec<Hold>,
 }
 
 impl Claim {
@@ -32,6 +35,7 @@ impl Claim {
             epoch,
             caller: call.caller.clone(),
             sandboxes: Vec::new(),
+            holds: Vec::new(),
             done,
         }
     }

@@ -49,6 +49,9 @@ pub enum Error {
     /// The rules of a repository cannot be read, so that nobody knows whether they hold.
     #[error("{0}")]
     Rules(String),
+    /// It was asked to stop before it had begun to work; the phase was given back.
+    #[error("stopped; the plan waits as it did before")]
+    Stopped,
     /// An expression is no rule.
     #[error(transparent)]
     Expr(#[from] ExprProblem),

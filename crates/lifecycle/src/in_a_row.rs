@@ -16,7 +16,7 @@ use crate::{Call, Claim, Done, Error, Lifecycle, UseRequest};
 /// What came of going on.
 pub enum WentOn {
     /// The next phase is claimed.
-    Claimed(Claim),
+    Claimed(Box<Claim>),
     /// The result is in; what comes next waits for somebody else, or for a rule.
     Waits(Done),
     /// There was nothing left to do.
@@ -134,7 +134,7 @@ impl Lifecycle {
 impl Claim {
     /// Hands in the strategy and, if nobody has to be asked, claims execute.
     pub fn complete_strategize_and_go_on(
-        self,
+        mut self,
         decisions: Vec<ReportedDecision>,
         lease: Span,
     ) -> Result<WentOn, Error> {
@@ -156,7 +156,13 @@ impl Claim {
             false => Err(stale()),
         };
         match submitted {
-            Ok(committed) => return Ok(WentOn::Claimed(lifecycle.claimed(committed, &call)?)),
+            Ok(committed) => {
+                // The next claim takes the sandboxes over, which nobody may be in.
+                self.holds.clear();
+                return Ok(WentOn::Claimed(Box::new(
+                    lifecycle.claimed(committed, &call)?,
+                )));
+            }
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
         }
@@ -165,7 +171,7 @@ impl Claim {
             .execute_plan(plan, &call)
             .and_then(|_| lifecycle.start_execute(plan, &owner, lease, &call));
         match next {
-            Ok(claim) => Ok(WentOn::Claimed(claim)),
+            Ok(claim) => Ok(WentOn::Claimed(Box::new(claim))),
             Err(Error::Refused(_) | Error::Blocked(_)) => Ok(WentOn::Waits(done)),
             Err(error) => Err(error),
         }

@@ -17,6 +17,7 @@ mod hands;
 mod ids;
 mod in_a_row;
 mod judge;
+mod means;
 mod operations;
 mod perform;
 mod projects;
@@ -36,13 +37,15 @@ pub use in_a_row::WentOn;
 pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
 pub use operations::{Done, UseRequest};
 pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
+pub use projects::Force;
 pub use submit::{Subject, reads_for};
 pub use why::Why;
-pub use work::{Crew, Drive, Happening, Rested, Tally, Worker};
+pub use work::{Crew, Drive, Happening, LEASE, Rested, Tally, Worker};
 
 use std::sync::Arc;
 
 use ids::Ids;
+use plan::ledger::Budget;
 use store::{Clock, Store};
 
 /// The operations of a plan's life, on one store. Cheap to clone; share it between threads.
@@ -52,6 +55,7 @@ pub struct Lifecycle {
     ids: Ids,
     hands: Option<Arc<Hands>>,
     inspectors: Inspectors,
+    budget: Budget,
 }
 
 impl Lifecycle {
@@ -67,6 +71,7 @@ impl Lifecycle {
             ids: Ids::system(),
             hands: None,
             inspectors: Inspectors::default(),
+            budget: Budget::default(),
         }
     }
 

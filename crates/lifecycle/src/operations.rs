@@ -469,6 +469,7 @@ impl Lifecycle {
         limits: Option<Limits>,
         call: &Call,
     ) -> Result<Done, Error> {
+        self.check_places(&self.get_plan(plan)?.plan)?;
         self.run(plan, Command::Retry { fresh, limits }, call)
     }
 
@@ -480,6 +481,7 @@ impl Lifecycle {
         dropped: Vec<TreePath>,
         call: &Call,
     ) -> Result<Done, Error> {
+        self.check_places(&self.get_plan(plan)?.plan)?;
         self.run(
             plan,
             Command::Revise {

@@ -8,6 +8,15 @@ use plan::{Command, Name, Project, Refusal};
 use crate::submit::Subject;
 use crate::{Call, Error, Lifecycle};
 
+/// Whether living plans are in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// They are.
+    No,
+    /// They will not find what they work on.
+    Yes,
+}
+
 impl Lifecycle {
     /// Stores a new project. The very same again is fine.
     pub fn create_project(
@@ -42,13 +51,13 @@ impl Lifecycle {
         &self,
         project: &Name,
         name: &ResourceName,
-        force: bool,
+        force: Force,
         call: &Call,
     ) -> Result<Project, Error> {
         let unlink = Command::UnlinkResource {
             project: project.clone(),
             name: name.clone(),
-            force,
+            force: force == Force::Yes,
         };
         self.change_project(project, unlink, call)
     }
@@ -82,10 +91,10 @@ impl Lifecycle {
     }
 
     /// Removes a project, not its directories; with `force`, even if living plans use it.
-    pub fn delete_project(&self, name: &Name, force: bool, call: &Call) -> Result<(), Error> {
+    pub fn delete_project(&self, name: &Name, force: Force, call: &Call) -> Result<(), Error> {
         let delete = Command::DeleteProject {
             name: name.clone(),
-            force,
+            force: force == Force::Yes,
         };
         self.submit(delete, &Subject::default(), call)?;
         Ok(())

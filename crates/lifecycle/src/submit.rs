@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use plan::invariant::{Scope, scopes_of};
 use plan::{Command, Digest, Name, Outcome, Phase, Plan, PlanId, Refusal, Request, decide};
 use serde_json::{Value, json};
-use store::{Access, ChangesetReads, Committed, Key, ProjectReads, Reads, Submission};
+use store::{Access, ChangesetReads, Committed, Key, LedgerReads, ProjectReads, Reads, Submission};
 
 use crate::{Call, Error, Lifecycle};
 
@@ -169,6 +169,18 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
             changesets: ChangesetReads::EntriesAt(vec![entry.path.clone()]),
             ..Reads::default()
         },
+        // Who ends somebody's authority settles what was set aside for them; who gives new limits looks
+        // what is used already.
+        Command::Reserve { .. }
+        | Command::Settle { .. }
+        | Command::Reclaim { .. }
+        | Command::Retry { .. }
+        | Command::Revise { .. }
+        | Command::Revert { .. }
+        | Command::Cancel { .. } => Reads {
+            ledger: LedgerReads::OfPlan,
+            ..exclusive
+        },
         Command::CompleteStrategize { .. }
         | Command::RecordBases { .. }
         | Command::KeepEvidence { .. }
@@ -177,15 +189,10 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
         | Command::Constrain { .. }
         | Command::Renew { .. }
         | Command::Release { .. }
-        | Command::Reclaim { .. }
         | Command::Fail { .. }
         | Command::Ask { .. }
         | Command::Answer { .. }
-        | Command::ExpireQuestion
-        | Command::Retry { .. }
-        | Command::Revise { .. }
-        | Command::Revert { .. }
-        | Command::Cancel { .. } => exclusive,
+        | Command::ExpireQuestion => exclusive,
     }
 }
 
@@ -323,6 +330,12 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             json!([epoch, kind, message, paths, commits])
         }
         Command::Renew { epoch, lease } => json!([epoch, lease]),
+        Command::Reserve {
+            epoch,
+            metering,
+            budget,
+        } => json!([epoch, format!("{metering:?}"), budget]),
+        Command::Settle { epoch, used } => json!([epoch, used]),
         Command::WithdrawApply { epoch } | Command::Release { epoch } => json!(epoch),
         Command::Reclaim { grounds } => json!(format!("{grounds:?}")),
         Command::Fail {

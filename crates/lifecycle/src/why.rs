@@ -3,9 +3,10 @@
 use plan::decide::{blocked_by, options};
 use plan::invariant::Gate;
 use plan::judgement::{Counts, FailedRule};
+use plan::ledger::Over;
 use plan::project::HostId;
 use plan::stage::{Landing, Work};
-use plan::{Plan, PlanId, Refusal, Stage, Verb};
+use plan::{Phase, Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
 
 use crate::judge::{Depth, Matter};
@@ -22,6 +23,8 @@ pub struct Why {
     pub project: Option<Refusal>,
     /// The host that it waits for, because one of its resources lies there and not here.
     pub host: Option<HostId>,
+    /// What leaves it nothing to work with.
+    pub over: Option<Over>,
     /// Whoever holds it signed in on this host and is gone.
     pub holder_gone: bool,
     /// What can be done to it as it stands, most useful first.
@@ -80,6 +83,21 @@ impl Lifecycle {
             Err(Error::WaitingForHost { host, .. }) if plan.stage.waiting().is_some() => Some(host),
             Err(_) | Ok(()) => None,
         };
+        let works = match plan.phase() {
+            Phase::Execute => true,
+            // A goal that is its own strategy takes nothing.
+            Phase::Strategize => plan.strategy_wanted,
+            Phase::Apply => false,
+        };
+        let over = match plan.stage.waiting() {
+            Some(_) if works => {
+                let actor = plan.actor_in(plan.phase());
+                let definition = actor.and_then(|actor| plan.definition(actor));
+                let metering = definition.map(actors::metering).unwrap_or_default();
+                self.over_budget(plan, metering)?
+            }
+            Some(_) | None => None,
+        };
         let holder_gone = match (plan.stage.holder(), &self.hands) {
             (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
             (Some(_) | None, _) => false,
@@ -87,6 +105,7 @@ impl Lifecycle {
         Ok(Why {
             project,
             host,
+            over,
             holder_gone,
             options: options(&snapshot.row.plan),
             row: snapshot.row,

@@ -164,7 +164,7 @@ fn any_past_state_can_be_shown() {
 #[test]
 fn a_memory_store_has_nothing_to_migrate_or_copy() {
     let store = MemoryStore::new();
-    assert_eq!(store.migrate().unwrap(), (2, 2));
+    assert_eq!(store.migrate().unwrap(), (3, 3));
     assert!(store.backup("copy.db".as_ref()).is_err());
     assert_eq!(store.info().unwrap().kind, "memory");
 }

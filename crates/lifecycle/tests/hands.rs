@@ -17,7 +17,7 @@ use plan::stage::{Category, ResultContent};
 use plan::ways::{Clean, Ways};
 use plan::{Actors, Caller, How, Phase, PlanId, Refusal, Span};
 use planwright_lifecycle::{
-    Call, Claim, Driven, Error, Hands, Lifecycle, Mendable, Stepped, UseRequest, WentOn,
+    Call, Claim, Driven, Error, Force, Hands, Lifecycle, Mendable, Stepped, UseRequest, WentOn,
 };
 use sandbox::{Surroundings, Workshop};
 use store::MemoryStore;
@@ -337,7 +337,7 @@ fn a_plan_whose_resource_is_gone_is_not_claimed_and_says_why() {
         .unlink_resource(
             &samples::name("shop"),
             &"code".parse().unwrap(),
-            true,
+            Force::Yes,
             &ada(),
         )
         .unwrap();
@@ -475,4 +475,51 @@ fn the_sandbox_that_a_crash_left_behind_a_landing_is_removed() {
     assert!(matches!(mended, Ok(None)), "{mended:?}");
     assert!(!sandbox.exists());
     assert_eq!(lifecycle.mendable().unwrap(), []);
+}
+
+/// A worker that was stopped and comes back after another took its plan still has its own files, and what
+/// it hands in is refused.
+#[test]
+fn a_claim_keeps_its_sandbox_from_whoever_takes_the_plan_over() {
+    let yard = Yard::new();
+    let lifecycle = &yard.lifecycle;
+    let plan = yard.used(Ways::default());
+    let first = yard.written(plan);
+    let path = first.sandboxes()[0].path.clone();
+    lifecycle
+        .release(plan, first.epoch(), &ada())
+        .expect("as if it had been taken from it");
+    let second = lifecycle.start_execute(plan, "v", LEASE, &ada()).unwrap();
+    let other = second.sandboxes()[0].path.clone();
+    assert_ne!(other, path);
+    std::fs::write(other.join("SECOND.md"), "Mine.\n").unwrap();
+    let late = first.complete_execute(&ResultContent::default());
+    assert!(
+        matches!(late, Err(Error::Refused(Refusal::Fenced { .. }))),
+        "{late:?}"
+    );
+    // Handed in, it is left: the next one goes on in it.
+    second.complete_execute(&ResultContent::default()).unwrap();
+    lifecycle.revise(plan, "more", Vec::new(), &ada()).unwrap();
+    let third = lifecycle.start_execute(plan, "u", LEASE, &ada()).unwrap();
+    assert_eq!(third.sandboxes()[0].path, other);
+    assert!(other.join("SECOND.md").exists());
+}
+
+#[test]
+fn going_on_into_execute_stays_in_the_same_sandbox() {
+    let yard = Yard::new();
+    let lifecycle = &yard.lifecycle;
+    let plan = yard.used(Ways::default());
+    let claim = lifecycle
+        .start_strategize(plan, "w", LEASE, &ada())
+        .unwrap();
+    let path = claim.sandboxes()[0].path.clone();
+    let went_on = claim
+        .complete_strategize_and_go_on(Vec::new(), LEASE)
+        .unwrap();
+    let WentOn::Claimed(claim) = went_on else {
+        panic!("{:?}", yard.stage(plan));
+    };
+    assert_eq!(claim.sandboxes()[0].path, path);
 }

@@ -59,7 +59,7 @@ fn report() -> ResultContent {
 #[track_caller]
 fn claimed(went: WentOn) -> Claim {
     match went {
-        WentOn::Claimed(claim) => claim,
+        WentOn::Claimed(claim) => *claim,
         WentOn::Waits(done) | WentOn::Landed(done) => panic!("it is {}", done.plan.stage),
     }
 }

@@ -10,7 +10,7 @@
 use plan::invariant::{Gate, Scope};
 use plan::project::{Place, Resource};
 use plan::{Actors, Caller, Name, Phase, Refusal, Span, Verb};
-use planwright_lifecycle::{Call, Error, Lifecycle, UseRequest, WentOn};
+use planwright_lifecycle::{Call, Error, Force, Lifecycle, UseRequest, WentOn};
 use store::MemoryStore;
 use testkit::samples;
 
@@ -121,8 +121,8 @@ fn what_is_done_to_projects_is_done_once_under_a_key() {
     );
     once(
         "unlink",
-        |call| lifecycle.unlink_resource(&shop, &docs, false, call),
-        |call| lifecycle.unlink_resource(&shop, &docs, true, call),
+        |call| lifecycle.unlink_resource(&shop, &docs, Force::No, call),
+        |call| lifecycle.unlink_resource(&shop, &docs, Force::Yes, call),
     );
     let nowhere: Name = samples::name("nowhere");
     once(
@@ -139,8 +139,8 @@ fn what_is_done_to_projects_is_done_once_under_a_key() {
     assert!(lifecycle.get_project(&shop).unwrap().paused.is_none());
     once(
         "delete",
-        |call| lifecycle.delete_project(&shop, false, call),
-        |call| lifecycle.delete_project(&shop, true, call),
+        |call| lifecycle.delete_project(&shop, Force::No, call),
+        |call| lifecycle.delete_project(&shop, Force::Yes, call),
     );
     assert!(matches!(
         lifecycle.get_project(&shop),
@@ -243,7 +243,7 @@ fn a_plan_whose_project_is_gone_is_told_what_keeps_it() {
     };
     let plan = lifecycle.use_action(used, &ada()).unwrap().plan.id;
     assert_eq!(lifecycle.why(plan).unwrap().project, None);
-    lifecycle.delete_project(&shop, true, &ada()).unwrap();
+    lifecycle.delete_project(&shop, Force::Yes, &ada()).unwrap();
     assert_eq!(
         lifecycle.why(plan).unwrap().project,
         Some(Refusal::NoSuchProject(shop))

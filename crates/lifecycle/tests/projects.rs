@@ -8,7 +8,7 @@
 
 use plan::project::{Place, Resource};
 use plan::{Actors, Caller, Name, Phase, Refusal, Span};
-use planwright_lifecycle::{Call, Claim, Error, Lifecycle, UseRequest};
+use planwright_lifecycle::{Call, Claim, Error, Force, Lifecycle, UseRequest};
 use store::{MemoryStore, PlanFilter};
 use testkit::samples;
 
@@ -144,15 +144,17 @@ fn a_project_in_use_is_removed_by_force_only() {
         count: 1,
         plans: vec![plan.id],
     };
-    let told = refusal(lifecycle.unlink_resource(&shop(), &docs, false, &ada()));
+    let told = refusal(lifecycle.unlink_resource(&shop(), &docs, Force::No, &ada()));
     assert_eq!(told, in_use);
     assert_eq!(
-        refusal(lifecycle.delete_project(&shop(), false, &ada())),
+        refusal(lifecycle.delete_project(&shop(), Force::No, &ada())),
         in_use
     );
-    let left = lifecycle.unlink_resource(&shop(), &docs, true, &ada());
+    let left = lifecycle.unlink_resource(&shop(), &docs, Force::Yes, &ada());
     assert_eq!(left.unwrap().resources, [code()]);
-    lifecycle.delete_project(&shop(), true, &ada()).unwrap();
+    lifecycle
+        .delete_project(&shop(), Force::Yes, &ada())
+        .unwrap();
     let gone = Refusal::NoSuchProject(shop());
     assert_eq!(refusal(lifecycle.get_project(&shop())), gone);
     let told = refusal(lifecycle.start_strategize(plan.id, "w", LEASE, &ada()));

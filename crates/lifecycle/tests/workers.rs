@@ -8,7 +8,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use actors::{Actor, Assignment, Outcome, Report, Stop, Workplace};
 use plan::stage::{Category, StateName};
 use plan::{Actors, Caller, Phase, PlanId, Profile, Span};
 use planwright_lifecycle::{Call, Crew, Lifecycle, UseRequest, Worker};
+use store::fault::{Fault, FaultPoint, Faults};
 use store::{MemoryStore, PlanFilter, SqliteOptions, SqliteStore};
 use testkit::samples;
 
@@ -264,6 +265,105 @@ fn many_workers_take_each_result_once() {
         ..PlanFilter::default()
     };
     assert!(lifecycle.list_plans(&left, None, 10).unwrap().is_empty());
+}
+
+/// A store whose writing fails at a point while it is away, and an actor that ends when it goes away.
+struct Away {
+    _directory: tempfile::TempDir,
+    lifecycle: Lifecycle,
+    is_away: Arc<AtomicBool>,
+    actor: Counting,
+}
+
+impl Away {
+    fn at(point: FaultPoint) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let is_away = Arc::new(AtomicBool::new(false));
+        let fails = Arc::clone(&is_away);
+        let options = SqliteOptions {
+            faults: Faults::new(
+                move |at| match at == point && fails.load(Ordering::SeqCst) {
+                    true => Fault::Fail,
+                    false => Fault::None,
+                },
+            ),
+            ..SqliteOptions::default()
+        };
+        let store = SqliteStore::new(directory.path().join("planwright.db"), options);
+        Self {
+            _directory: directory,
+            lifecycle: Lifecycle::open(store),
+            is_away,
+            actor: Counting::answering(Outcome::Done),
+        }
+    }
+
+    /// A worker whose claims hold for longer than the test.
+    fn worker(&self) -> Worker {
+        let (actor, is_away) = (self.actor.clone(), Arc::clone(&self.is_away));
+        let goes_away = GoesAway { actor, is_away };
+        Worker::new(&self.lifecycle)
+            .actor("bot", goes_away)
+            .lease(Span::seconds(600))
+    }
+
+    fn await_the_run(&self) {
+        while !self.is_away.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+struct GoesAway {
+    actor: Counting,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Actor for GoesAway {
+    fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report {
+        let report = self.actor.work(assignment, workplace);
+        self.is_away.store(true, Ordering::SeqCst);
+        report
+    }
+}
+
+#[test]
+fn what_was_worked_out_is_handed_in_once_the_store_is_back() {
+    for point in [
+        FaultPoint::Decided,
+        FaultPoint::BeforeCommit,
+        FaultPoint::AfterCommit,
+    ] {
+        let away = Away::at(point);
+        let plan = used(&away.lifecycle, Profile::Review);
+        let tally = std::thread::scope(|scope| {
+            let working = scope.spawn(|| away.worker().drain(&Stop::default()).unwrap());
+            away.await_the_run();
+            std::thread::sleep(Duration::from_millis(600));
+            away.is_away.store(false, Ordering::SeqCst);
+            working.join().unwrap()
+        });
+        assert_eq!(tally.troubles, 0, "{point:?}");
+        assert_eq!(away.actor.runs().len(), 1, "{point:?}");
+        assert_eq!(stage(&away.lifecycle, plan), "apply/applied", "{point:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_asked_to_stop_waits_for_no_store() {
+    let away = Away::at(FaultPoint::BeforeCommit);
+    let plan = used(&away.lifecycle, Profile::Review);
+    let stop = Stop::default();
+    let began = Instant::now();
+    let tally = std::thread::scope(|scope| {
+        let working = scope.spawn(|| away.worker().run(&stop).unwrap());
+        away.await_the_run();
+        stop.ask();
+        working.join().unwrap()
+    });
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(tally.troubles, 1);
+    assert_eq!(stage(&away.lifecycle, plan), "execute/processing");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::changeset::{Entry, Node, TreePath};
 use crate::decision::ReportedDecision;
 use crate::invariant::{RuleDraft, RuleName, Scope};
 use crate::judgement::{Judgement, RuleOutcome, Targets};
+use crate::ledger::{Amount, Budget, Metering};
 use crate::plan::{Limits, ProfileSource};
 use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
@@ -204,6 +205,22 @@ pub enum Command {
         epoch: Epoch,
         /// For how long from now.
         lease: Span,
+    },
+    /// Set means aside for the work of a holder, before it begins.
+    Reserve {
+        /// The authority.
+        epoch: Epoch,
+        /// What the actor tells of its use.
+        metering: Metering,
+        /// What all plans together may use.
+        budget: Budget,
+    },
+    /// Charge what a holder used, once.
+    Settle {
+        /// The authority it had.
+        epoch: Epoch,
+        /// What it used.
+        used: Amount,
     },
     /// Give a lease back.
     Release {
@@ -409,6 +426,8 @@ impl Command {
             Self::CompleteApply { .. } => Verb::CompleteApply,
             Self::Constrain { .. } => Verb::Constrain,
             Self::Renew { .. } => Verb::Renew,
+            Self::Reserve { .. } => Verb::Reserve,
+            Self::Settle { .. } => Verb::Settle,
             Self::Release { .. } => Verb::Release,
             Self::Reclaim { .. } => Verb::Reclaim,
             Self::Fail { .. } => Verb::Fail,
@@ -440,6 +459,8 @@ impl Command {
             | Self::CompleteApply { epoch, .. }
             | Self::Constrain { epoch, .. }
             | Self::Renew { epoch, .. }
+            | Self::Reserve { epoch, .. }
+            | Self::Settle { epoch, .. }
             | Self::Release { epoch }
             | Self::Fail { epoch, .. }
             | Self::Ask { epoch, .. } => Some(*epoch),
@@ -504,6 +525,8 @@ impl Command {
             | Self::CompleteApply { .. }
             | Self::Constrain { .. }
             | Self::Renew { .. }
+            | Self::Reserve { .. }
+            | Self::Settle { .. }
             | Self::Release { .. }
             | Self::Reclaim { .. }
             | Self::Fail { .. }

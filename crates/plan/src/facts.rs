@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::changeset::{Changeset, Entry, TreePath};
 use crate::invariant::{Rule, RuleBook, RuleName, Scope};
 use crate::judgement::{Evidence, Verdict};
+use crate::ledger::{Account, AccountName, Grant, Ledger, Reservation};
 use crate::{
     Action, ChangesetId, Epoch, Name, Plan, PlanId, Project, ReconciliationBlocked, Recorded,
     Timestamp, Verb, Version,
@@ -29,6 +30,8 @@ pub struct Facts {
     pub projects: Vec<Project>,
     /// Plans that use the projects that may be changed.
     pub live_plans: LivePlans,
+    /// What was used and is set aside, if it was asked for.
+    pub ledger: Ledger,
 }
 
 /// Plans that use a project and have not ended.
@@ -107,6 +110,12 @@ pub enum Row {
     PutVerdict(Verdict),
     /// Keep what a rule said of a result.
     PutEvidence(Evidence),
+    /// Store or replace what came of an account.
+    PutAccount(AccountName, Account),
+    /// Store or replace what is set aside for a holder.
+    PutReservation(Reservation),
+    /// Nothing is set aside any more for this holder, and nothing is to be told of it.
+    DropReservation(PlanId, Epoch),
 }
 
 /// What came of a command; remembered under its idempotency key.
@@ -124,6 +133,9 @@ pub struct Receipt {
     pub epoch: Option<Epoch>,
     /// The changeset that was opened or written to.
     pub changeset: Option<ChangesetId>,
+    /// What the holder may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<Box<Grant>>,
     /// When.
     pub at: Timestamp,
 }

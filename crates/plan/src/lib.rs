@@ -24,6 +24,8 @@ pub mod how;
 pub mod id;
 pub mod invariant;
 pub mod judgement;
+pub mod ledger;
+pub mod money;
 pub mod name;
 pub mod phase;
 #[allow(
@@ -52,6 +54,7 @@ pub use evolve::evolve;
 pub use facts::{Decision, Facts, Outcome, Receipt, Row};
 pub use how::How;
 pub use id::{ChangesetId, CommandId, Epoch, PlanId, Version};
+pub use money::Money;
 pub use name::Name;
 pub use phase::Phase;
 pub use plan::Plan;

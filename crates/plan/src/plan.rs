@@ -11,8 +11,8 @@ use crate::judgement::{Ruling, Unmet};
 use crate::profile::Step;
 use crate::stage::{Landing, Queued, RefMove, ResultContent, Work};
 use crate::{
-    ActorDefinition, Actors, Base, Caller, Digest, Entrance, Epoch, How, Name, Phase, PlanId,
-    PlanResource, Profile, Span, Stage, Text, Timestamp, Verb, Version, Ways,
+    ActorDefinition, Actors, Base, Caller, Digest, Entrance, Epoch, How, Money, Name, Phase,
+    PlanId, PlanResource, Profile, Span, Stage, Text, Timestamp, Verb, Version, Ways,
 };
 
 /// A plan at one version. Built by [`crate::evolve()`] only.
@@ -144,6 +144,24 @@ pub struct Limits {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Span>,
+    /// How much money all runs may cost.
+    #[serde(
+        default,
+        rename = "cost_micros",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cost: Option<Money>,
+    /// How many tokens all runs may read and write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// How long all runs may take together.
+    #[serde(
+        default,
+        rename = "time_seconds",
+        with = "crate::time::in_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub time: Option<Span>,
 }
 
 impl Default for Limits {
@@ -151,6 +169,9 @@ impl Default for Limits {
         Self {
             attempts: 3,
             timeout: None,
+            cost: None,
+            tokens: None,
+            time: None,
         }
     }
 }
@@ -377,6 +398,12 @@ impl Plan {
             let mut waived = self.waivers.iter();
             !waived.any(|waiver| waiver.rule == unmet.rule)
         })
+    }
+
+    /// Its result does not meet its rules, and nothing more is done about that by itself.
+    pub fn is_stuck(&self) -> bool {
+        let complete = matches!(self.stage, Stage::Execute(Work::Complete));
+        complete && self.unmet().next().is_some() && self.remedy().is_none()
     }
 
     /// What the engine does by itself about a result that does not meet its rules.

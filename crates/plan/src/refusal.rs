@@ -9,6 +9,7 @@ use crate::argument::ArgumentProblem;
 use crate::changeset::{Changeset, Node};
 use crate::invariant::{Gate, RuleName, RuleRef, Scope};
 use crate::judgement::FailedRule;
+use crate::ledger::{Means, Over};
 use crate::plan::Done;
 use crate::project::{Paused, ProjectDifference, ResourceKind, ResourceName};
 use crate::stage::{Ending, Holder};
@@ -109,6 +110,19 @@ pub enum Refusal {
     NotDue {
         /// That moment.
         retry_at: Timestamp,
+    },
+    /// Nothing is left to work with, for good or for now.
+    #[error("{0}")]
+    OverBudget(Over),
+    /// A limit that leaves nothing to work with.
+    #[error("a limit of {} leaves nothing: {} are used already", .means.shown(*.limit), .means.shown(*.spent))]
+    LimitTooLow {
+        /// Of what.
+        means: Means,
+        /// The limit.
+        limit: u64,
+        /// What was used.
+        spent: u64,
     },
     /// The lease has not expired.
     #[error("the lease of {} runs until {expires_at}", .holder.owner)]

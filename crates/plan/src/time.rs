@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,11 @@ impl Span {
     /// So many whole seconds.
     pub const fn seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
+    }
+
+    /// As the system waits for it; nothing if it is over already.
+    pub fn as_duration(self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0).unwrap_or(0))
     }
 
     /// Whole seconds, rounded down.

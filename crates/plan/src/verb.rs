@@ -84,6 +84,10 @@ verbs! {
     Constrain = "constrain",
     /// Keep a lease.
     Renew = "renew",
+    /// Set means aside for a holder's work.
+    Reserve = "reserve",
+    /// Charge what a holder used.
+    Settle = "settle",
     /// Give a lease back.
     Release = "release",
     /// Take a lease from a holder that is gone.

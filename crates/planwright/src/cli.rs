@@ -1,6 +1,6 @@
 //! The command line: reads it, runs one command, prints what it answered.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,18 +8,20 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::stage::{ConstraintKind, Landing, Work};
-use plan::{Name, PlanId, Stage};
+use plan::ledger::Means;
+use plan::stage::{Category, ConstraintKind, Landing, Work};
+use plan::{Name, Plan, PlanId, Stage};
 use store::{Clock, PlanFilter, PlanRow};
 
 use crate::commands::{self, Answer};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::home;
+use crate::limits;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
 use crate::ui;
 use crate::wire::{Envelope, Message, PlanView, Status, Timing};
+use crate::{here, home};
 
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
 /// checked in code, and what you approve lands exactly once or not at all.
@@ -65,6 +67,8 @@ pub struct App {
     /// How to write commands so that they can be typed from here.
     pub typed: Typed,
     lifecycle: OnceCell<Lifecycle>,
+    /// The plan that was asked about, for what is said when it does not work.
+    asked_about: Cell<Option<PlanId>>,
 }
 
 impl App {
@@ -76,7 +80,8 @@ impl App {
         let hands = crate::host::hands(&self.settings.home)?;
         let lifecycle = open(&self.settings.store()?)?
             .with_hands(hands)
-            .with_inspectors(crate::crew::inspectors(self)?);
+            .with_inspectors(crate::crew::inspectors(self)?)
+            .with_budget(self.settings.budget());
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 
@@ -87,6 +92,12 @@ impl App {
 
     /// The plan a handle names; `@` is the newest of the project one is in.
     pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
+        let plan = self.resolved(handle)?;
+        self.asked_about.set(Some(plan));
+        Ok(plan)
+    }
+
+    fn resolved(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
         let projects = match handle {
             "@" => self.projects_here()?,
@@ -104,12 +115,25 @@ impl App {
         match newest {
             Some(plan) => Ok(plan),
             // Never the plan of another repository, for that is not what was meant.
-            None if handle == "@" && (!projects.is_empty() || is_in_a_repository()) => Err(
+            None if handle == "@" && (!projects.is_empty() || here::checkout().is_some()) => Err(
                 CommandError::new(Exit::NotFound, "There is no plan of this repository.")
                     .hint("planwright list --all"),
             ),
             None => Ok(lifecycle.resolve(handle)?),
         }
+    }
+
+    /// An error as it is said to people who typed this command.
+    fn for_people(&self, error: CommandError, typed: &str) -> CommandError {
+        let Some(id) = self.asked_about.get() else {
+            return error.for_people(typed, None);
+        };
+        let known = self.lifecycle().ok().and_then(|lifecycle| {
+            let row = lifecycle.get_plan(id).ok()?;
+            Some((row.plan, lifecycle.short_name(id).ok()?))
+        });
+        let known = known.as_ref();
+        error.for_people(typed, known.map(|(plan, handle)| (plan, handle.as_str())))
     }
 
     /// The project that the current directory belongs to, if it is exactly one.
@@ -145,6 +169,7 @@ impl App {
         Ok(PlanView::new(
             &lifecycle.get_plan(plan)?,
             &lifecycle.changesets(plan)?,
+            &lifecycle.ledger(plan)?,
         ))
     }
 
@@ -177,16 +202,39 @@ impl App {
         if starts && commands::is_workable(&row.plan) {
             return Ok(Some(format!("planwright run {handle}")));
         }
+        let failure = row.plan.stage.failure();
+        if failure.is_some_and(|failure| failure.category == Category::Budget) {
+            return self.more_means(&row.plan, &handle).map(Some);
+        }
         let verb = plan::decide::options(&row.plan).into_iter().next();
         Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
     }
 }
 
-/// Is the current directory in a repository, as far as can be seen without asking git?
-fn is_in_a_repository() -> bool {
-    let here = std::env::current_dir().unwrap_or_default();
-    here.ancestors()
-        .any(|directory| directory.join(".git").exists())
+impl App {
+    /// What gives a plan that used up what it might use something to go on with: as much again.
+    fn more_means(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
+        let lifecycle = self.lifecycle()?;
+        let (ledger, budget) = (lifecycle.ledger(plan.id)?, lifecycle.budget());
+        let mut command = format!("planwright retry {handle}");
+        for means in Means::ALL {
+            let spent = ledger.plan.settled.of(means);
+            match plan.limits.of(means) {
+                Some(limit) if spent >= limit => {
+                    command.push_str(&format!(" {}", limits::flag(means, spent, limit)));
+                }
+                Some(_) | None => {}
+            }
+            let spent = ledger.global.settled.of(means);
+            match budget.of(means) {
+                Some(limit) if spent >= limit => {
+                    return Ok(limits::setting(means, spent, limit));
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(command)
+    }
 }
 
 /// The engine on a store, without touching it yet.
@@ -224,10 +272,9 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse_usage(&error, &arguments, started),
     };
     let name = command_name(&matches);
-    let plumbing = name.starts_with("plumbing");
-    let format = if plumbing { Format::Json } else { cli.format };
+    let format = format_of(&cli, &name);
     let typed = Typed::new(&program_as_called(&arguments), cli.store.as_deref());
-    let result = run(cli, format, clock, &typed);
+    let result = run(cli, &name, clock, &typed);
     let timing = Timing {
         started,
         duration_ms: milliseconds(stopwatch.elapsed()),
@@ -249,18 +296,35 @@ struct Outcome {
     text: String,
 }
 
-fn run(cli: Cli, format: Format, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
+fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
     let app = App {
         settings: Settings::gather(cli.store.as_deref())?,
-        format,
+        format: format_of(&cli, name),
         clock,
         typed: typed.clone(),
         lifecycle: OnceCell::new(),
+        asked_about: Cell::new(None),
     };
-    match cli.command {
+    let result = match cli.command {
         Some(command) => command.run(&app),
         None => commands::overview::run(&app),
+    };
+    result.map_err(|error| match is_plumbing(name) {
+        true => error.for_scripts(),
+        false => app.for_people(error, name),
+    })
+}
+
+/// Plumbing always answers programs.
+fn format_of(cli: &Cli, name: &str) -> Format {
+    match is_plumbing(name) {
+        true => Format::Json,
+        false => cli.format,
     }
+}
+
+fn is_plumbing(name: &str) -> bool {
+    name.starts_with("plumbing")
 }
 
 fn parse(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Error> {
@@ -347,7 +411,8 @@ fn print(outcome: &Outcome, format: Format, typed: &Typed) -> ExitCode {
         }
         Format::Human => {
             // What was answered comes before what can be done next.
-            let answered = write!(stdout, "{}", outcome.text).and_then(|()| stdout.flush());
+            let answered =
+                write!(stdout, "{}", ui::only_colours(&outcome.text)).and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
             let told = envelope
                 .messages
@@ -397,8 +462,15 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
             .windows(2)
             .any(|pair| pair[0] == "--format" && pair[1] == "json")
         || command.starts_with("plumbing");
+    let which = which_plan(error, &command);
+    let typed = Typed::new(&program_as_called(arguments), None);
     if !json {
         let _ = error.print();
+        if let Some(hint) = which {
+            let text = typed.hint(&hint);
+            let level = "hint";
+            let _ = tell(&mut anstream::stderr(), &Message { level, text }, &typed);
+        }
         return ExitCode::from(Exit::Usage.code());
     }
     let text = match error.kind() {
@@ -407,18 +479,28 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         }
         _ => error.to_string(),
     };
-    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+    let mut refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
         .hint(format!("planwright help {command}").trim_end());
+    refused.hints.extend(which);
     let timing = Timing {
         started,
         duration_ms: 0,
     };
-    let typed = Typed::new(&program_as_called(arguments), None);
     print(
         &envelope(command, Err(refused), timing),
         Format::Json,
         &typed,
     )
+}
+
+/// Whoever looks at a plan without saying which probably means the newest; it is never guessed.
+fn which_plan(error: &clap::Error, command: &str) -> Option<String> {
+    const LOOKING: [&str; 5] = ["status", "diff", "log", "why", "path"];
+    let verb = command.strip_prefix("plan ").unwrap_or(command);
+    let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+    (missing && LOOKING.contains(&verb)).then(|| {
+        format!("Say which plan; @ is the newest of this repository: planwright {command} @")
+    })
 }
 
 /// The command in words that do not parse, as far as it can be made out.

@@ -3,14 +3,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use actors::{Ambient, installed, preset, presets};
+use actors::{Actor, Ambient, installed, preset, presets};
 use lifecycle::{Crew, Inspectors};
 use plan::{ActorDefinition, Actors, Name};
 use sandbox::Supervisor;
 
 use crate::cli::App;
-use crate::error::CommandError;
+use crate::error::{CommandError, did_you_mean};
 use crate::exit::Exit;
 use crate::wishes::Wishes;
 use crate::{home, reading, settings, yaml};
@@ -18,36 +19,42 @@ use crate::{home, reading, settings, yaml};
 /// The words after the program's own name that make it a supervisor.
 pub const SUPERVISE: &str = "supervise";
 
+/// This program, started anew to supervise what it runs.
+pub fn supervisor() -> std::io::Result<Supervisor> {
+    let program = std::env::current_exe()?;
+    Ok(Supervisor::new(vec![
+        OsString::from(program),
+        SUPERVISE.into(),
+    ]))
+}
+
 /// Everybody that a plan's definitions describe.
 pub fn crew(app: &App) -> Result<Crew, CommandError> {
-    let (ambient, supervisor) = (ambient(app), supervisor()?);
-    Ok(Crew::default().hiring(move |definition| actors::actor(definition, &ambient, &supervisor)))
+    Ok(Crew::default().hiring(hire(app)?))
 }
 
 /// Whoever runs the commands of rules and reads the rules of repositories.
 pub fn inspectors(app: &App) -> Result<Inspectors, CommandError> {
-    let (ambient, supervisor) = (ambient(app), supervisor()?);
-    let hire = move |definition: &ActorDefinition| actors::actor(definition, &ambient, &supervisor);
     let read_rules = |text: &str| {
         let file = yaml::repository(text, "planwright.yaml");
         let file = file.map_err(|problem| problem.to_string())?;
         Ok(file.invariants)
     };
-    Ok(Inspectors::new(hire, read_rules))
+    Ok(Inspectors::new(hire(app)?, read_rules))
 }
 
-/// This program, started anew to see to it that nothing of what it starts stays behind.
-fn supervisor() -> Result<Supervisor, CommandError> {
-    let program = std::env::current_exe().map_err(|error| {
+/// How actors are made of their definitions here.
+fn hire(
+    app: &App,
+) -> Result<impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + use<>, CommandError> {
+    let supervisor = supervisor().map_err(|error| {
         CommandError::new(
             Exit::Error,
             format!("This program cannot find itself to start actors: {error}"),
         )
     })?;
-    Ok(Supervisor::new(vec![
-        OsString::from(program),
-        SUPERVISE.into(),
-    ]))
+    let ambient = ambient(app);
+    Ok(move |definition: &ActorDefinition| actors::actor(definition, &ambient, &supervisor))
 }
 
 /// What surrounds actors that are started from here.
@@ -129,6 +136,21 @@ pub fn definition(
         return Ok(Some(found.clone()));
     }
     Ok(preset(&name.to_string()))
+}
+
+/// There is nobody of that name; perhaps of one like it.
+pub fn unknown(app: &App, name: &Name, wishes: &Wishes) -> CommandError {
+    let error = CommandError::new(Exit::NotFound, format!("There is no actor `{name}`."))
+        .hint("planwright actor list")
+        .hint("planwright actor add FILE");
+    let own = own(app).unwrap_or_default();
+    let known: Vec<String> = own
+        .iter()
+        .chain(&wishes.actors)
+        .chain(presets())
+        .map(|one| one.name.to_string())
+        .collect();
+    did_you_mean(error, &name.to_string(), &known)
 }
 
 /// How those are started who would work on a plan, as far as anybody says so.

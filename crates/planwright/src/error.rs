@@ -4,11 +4,15 @@
 use lifecycle::{Error, HandleError};
 use plan::invariant::{RuleName, Scope};
 use plan::judgement::Waits;
-use plan::{ReconciliationBlocked, Refusal, Verb};
+use plan::ledger::AccountName;
+use plan::{Name, Plan, PlanResource, ReconciliationBlocked, Refusal, Verb};
 use sandbox::SandboxError;
 use store::StoreError;
 
+use crate::commands::is_workable;
 use crate::exit::Exit;
+use crate::limits;
+use crate::nearest::nearest;
 use crate::ui;
 use crate::yaml;
 
@@ -23,6 +27,26 @@ pub struct CommandError {
     pub hints: Vec<String>,
     /// A machine's view of it.
     pub data: serde_json::Value,
+    /// What is said to people in other words than to scripts.
+    pub way_out: Option<WayOut>,
+}
+
+/// How to go on, as far as it depends on who asks.
+#[derive(Debug)]
+pub enum WayOut {
+    /// The plan cannot do that as it stands.
+    Instead {
+        /// What was asked of the engine, which may be but a step of what was typed.
+        verb: Verb,
+        /// What can be done instead.
+        helps: Vec<Verb>,
+    },
+    /// Somebody else works on it.
+    Wait,
+    /// This project is unknown, or known no more.
+    Project(Name),
+    /// The plan ended; what landed can be taken back.
+    Ended,
 }
 
 impl CommandError {
@@ -33,6 +57,7 @@ impl CommandError {
             message: message.into(),
             hints: Vec::new(),
             data: serde_json::Value::Null,
+            way_out: None,
         }
     }
 
@@ -78,6 +103,9 @@ impl From<Error> for CommandError {
                     .kind("landed_on_branch")
                     .hint(format!("In the repository: git branch -D {branch}"))
             }
+            Error::Stopped => {
+                Self::new(Exit::Interrupted, sentence(&error.to_string())).kind("stopped")
+            }
             Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
                 .kind("bad_rule")
                 .hint("How rules are written: docs/invariants.md"),
@@ -117,6 +145,15 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
         }
         SandboxError::File { .. } => new(Exit::Error, "file"),
         SandboxError::BadPlace { hint, .. } => new(Exit::Conflict, "bad_place").hint(hint.clone()),
+        SandboxError::Detached { path } => new(Exit::Conflict, "detached")
+            .hint(format!(
+                "Check out the branch that changes shall land on: git -C {} switch BRANCH",
+                path.display()
+            ))
+            .hint(format!(
+                "Or give it a name with its branch: planwright project create NAME --git {} --branch BRANCH",
+                path.display()
+            )),
         SandboxError::NotTrusted { path } => new(Exit::Error, "not_trusted").hint(format!(
             "If you trust it: git config --global --add safe.directory {}",
             path.display()
@@ -127,7 +164,7 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
         )),
         SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
         SandboxError::SandboxGone { .. } => new(Exit::NotFound, "sandbox_gone").hint(
-            "Start over: planwright retry ID --fresh, after failing or reclaiming the phase.",
+            "Start over: planwright retry ID --fresh",
         ),
         SandboxError::NothingMatches { .. } => new(Exit::NotFound, "nothing_matches"),
         SandboxError::Uncapturable { .. } | SandboxError::Path(_) => {
@@ -142,13 +179,19 @@ fn of_sandbox(error: &SandboxError) -> CommandError {
             lock.display()
         )),
         SandboxError::Occupied { .. } => new(Exit::Conflict, "occupied").hint("End it first."),
+        SandboxError::WorkedIn { .. } => {
+            new(Exit::Conflict, "occupied").hint("Repeat the command once it is done.")
+        }
         SandboxError::BadBranchName { .. } => new(Exit::Usage, "bad_branch_name"),
         SandboxError::BranchExists { .. } => {
             new(Exit::Conflict, "branch_exists").hint("Choose another name: --as branch NAME")
         }
         SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
         SandboxError::Unsupervised { .. } => new(Exit::Error, "unsupervised"),
-        SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed"),
+        SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed")
+            .hint("It is sandbox.setup in planwright.yaml; the plan waits: planwright retry ID"),
+        SandboxError::SetUpStopped { .. } => new(Exit::Interrupted, "stopped"),
+        SandboxError::NoSupervisor { .. } => new(Exit::Error, "no_supervisor"),
         SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),
     }
 }
@@ -237,6 +280,150 @@ impl CommandError {
     }
 }
 
+impl CommandError {
+    /// As scripts on plumbing are told: by its verbs.
+    #[must_use]
+    pub fn for_scripts(mut self) -> Self {
+        match self.way_out.take() {
+            Some(WayOut::Instead { helps, .. }) if !helps.is_empty() => {
+                let verbs: Vec<&str> = helps.iter().map(|verb| verb.as_str()).collect();
+                self.hint(format!("What can be done now: {}", verbs.join(", ")))
+            }
+            Some(WayOut::Wait) => self.hint(
+                "Wait for it, or take the lease once it has expired: planwright plumbing reclaim",
+            ),
+            Some(WayOut::Project(_)) => self.hint("planwright project list"),
+            Some(WayOut::Instead { .. } | WayOut::Ended) | None => self,
+        }
+    }
+
+    /// As people are told who typed this command about this plan: by what they type every day.
+    #[must_use]
+    pub fn for_people(mut self, typed: &str, plan: Option<(&Plan, &str)>) -> Self {
+        let word = typed.rsplit(' ').next().unwrap_or(typed);
+        let way_out = self.way_out.take();
+        if let Some(WayOut::Instead { verb, .. }) = &way_out {
+            self.message = about_what_was_typed(&self.message, *verb, word);
+        }
+        let Some((plan, handle)) = plan else {
+            if let Some(WayOut::Project(_)) = way_out {
+                return self.hint("planwright project list");
+            }
+            return self;
+        };
+        match way_out {
+            Some(WayOut::Instead { helps, .. }) => {
+                let just_refused = format!("planwright {word} ");
+                let commands = daily_commands(plan, &helps, handle).into_iter();
+                let others = commands.filter(|command| !command.starts_with(&just_refused));
+                self.hints.extend(others);
+            }
+            Some(WayOut::Wait) => self.hints.push("planwright wait ID".to_owned()),
+            Some(WayOut::Project(name)) => self = without_its_project(self, plan, &name),
+            Some(WayOut::Ended) => {
+                let left = plan::decide::options(plan);
+                self.hints.extend(daily_commands(plan, &left, handle));
+            }
+            None => {}
+        }
+        for hint in &mut self.hints {
+            *hint = with_handle(hint, handle);
+        }
+        self
+    }
+}
+
+/// What helps a plan whose project was deleted under it: the same one again.
+fn without_its_project(error: CommandError, plan: &Plan, project: &Name) -> CommandError {
+    let of_it = |resource: &&PlanResource| resource.project == *project;
+    let Some(resource) = plan.resources.iter().find(of_it) else {
+        return error.hint("planwright project list");
+    };
+    let place = match resource.target.as_deref() {
+        Some(target) => {
+            let branch = target.strip_prefix("refs/heads/").unwrap_or(target);
+            format!("--git PATH --branch {branch}")
+        }
+        None => "--dir PATH".to_owned(),
+    };
+    CommandError {
+        message: format!("Project `{project}`, which the plan works on, was deleted."),
+        ..error
+    }
+    .hint(format!(
+        "To let the plan go on, say where it lies: planwright project create {project} {place} --as {}",
+        resource.resource
+    ))
+    .hint("planwright cancel ID")
+}
+
+/// What is said of a step of the engine, said of the command that took it.
+fn about_what_was_typed(message: &str, step: Verb, typed: &str) -> String {
+    let step = step.as_str();
+    let rest = message
+        .strip_prefix(step)
+        .or_else(|| message.strip_prefix(&sentence(step)));
+    match rest {
+        Some(rest) => sentence(&format!("{typed}{rest}")),
+        None => message.to_owned(),
+    }
+}
+
+/// A hint about the plan in question, as it can be typed.
+fn with_handle(hint: &str, handle: &str) -> String {
+    let words: Vec<&str> = hint.split(' ').collect();
+    let named = words.iter().map(|word| match *word {
+        "ID" => handle,
+        other => other,
+    });
+    named.collect::<Vec<_>>().join(" ")
+}
+
+/// What people type for these verbs, most useful first, each once.
+pub fn daily_commands(plan: &Plan, verbs: &[Verb], handle: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    for verb in verbs {
+        let command = daily_command(plan, *verb, handle);
+        commands.extend(command.filter(|command| !commands.contains(command)));
+    }
+    commands
+}
+
+/// What people type for a verb, if it is for them.
+fn daily_command(plan: &Plan, verb: Verb, handle: &str) -> Option<String> {
+    // Whoever works elsewhere works through plumbing.
+    let driven_here = is_workable(plan);
+    match verb {
+        Verb::StartStrategize | Verb::StartExecute | Verb::ExecutePlan if driven_here => {
+            Some(format!("planwright run {handle}"))
+        }
+        Verb::Approve | Verb::ApplyPlan | Verb::StartApply => {
+            Some(format!("planwright apply {handle}"))
+        }
+        // What only the holder can do.
+        Verb::CompleteStrategize
+        | Verb::CompleteExecute
+        | Verb::CompleteApply
+        | Verb::PrepareApply
+        | Verb::WithdrawApply
+        | Verb::Constrain
+        | Verb::Renew
+        | Verb::Release
+        | Verb::Fail
+        | Verb::Ask
+        | Verb::OpenChangeset
+        | Verb::RecordChange
+        | Verb::SealChangeset
+            if driven_here =>
+        {
+            Some(format!("planwright wait {handle}"))
+        }
+        // Sending work back with a word on it is `revise`.
+        Verb::Revert => None,
+        other => Some(command_for(other, handle)),
+    }
+}
+
 /// The command that carries out a verb on a plan, as it is typed.
 pub fn command_for(verb: Verb, id: &str) -> String {
     match verb {
@@ -273,10 +460,12 @@ pub fn command_for(verb: Verb, id: &str) -> String {
             format!("planwright plumbing {verb} {id} --epoch E --path PATH --operation modify")
         }
         Verb::SealChangeset => format!("planwright plumbing {verb} {id} --epoch E --changeset C"),
-        Verb::RuleOn => format!("planwright approve {id} --rule NAME"),
+        Verb::RuleOn => format!("planwright approve {id} --rule RULE"),
         Verb::Reclaim => format!("planwright plumbing reclaim {id}"),
         Verb::Undo => format!("planwright undo {id}"),
-        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion => format!("planwright status {id}"),
+        Verb::Use | Verb::RecordBases | Verb::ExpireQuestion | Verb::Reserve | Verb::Settle => {
+            format!("planwright status {id}")
+        }
         Verb::CreateAction
         | Verb::ArchiveAction
         | Verb::AddRule
@@ -340,6 +529,7 @@ fn blocked_by(blocked: &ReconciliationBlocked) -> CommandError {
         message,
         hints,
         data,
+        way_out: None,
     }
 }
 
@@ -348,7 +538,10 @@ fn refused(refusal: &Refusal) -> CommandError {
     match refusal {
         Refusal::NoSuchPlan(_) => new(Exit::NotFound, "no_such_plan").hint("planwright list"),
         Refusal::NoSuchAction(_) => new(Exit::NotFound, "no_such_action").hint("planwright action list"),
-        Refusal::NoSuchProject(_) => new(Exit::NotFound, "no_such_project").hint("planwright project list"),
+        Refusal::NoSuchProject(name) => CommandError {
+            way_out: Some(WayOut::Project(name.clone())),
+            ..new(Exit::NotFound, "no_such_project")
+        },
         Refusal::NoSuchResource { project, .. } => new(Exit::NotFound, "no_such_resource")
             .hint(format!("planwright project show {project}")),
         Refusal::NoSuchRule { .. } => new(Exit::NotFound, "no_such_rule").hint("planwright invariant list"),
@@ -358,16 +551,18 @@ fn refused(refusal: &Refusal) -> CommandError {
             .hint(format!("planwright plumbing changesets {plan}")),
         Refusal::VersionMismatch { .. } => new(Exit::Conflict, "version_mismatch")
             .hint("Look at what changed, then repeat with the new --if-version or without one."),
-        Refusal::WrongState { helps, .. } => {
-            let mut error = new(Exit::Conflict, "wrong_state");
-            if !helps.is_empty() {
-                let verbs: Vec<&str> = helps.iter().map(|verb| verb.as_str()).collect();
-                error = error.hint(format!("What can be done now: {}", verbs.join(", ")));
-            }
-            error
+        Refusal::WrongState { verb, helps, .. } => CommandError {
+            way_out: Some(WayOut::Instead {
+                verb: *verb,
+                helps: helps.clone(),
+            }),
+            ..new(Exit::Conflict, "wrong_state")
+        },
+        Refusal::Final { .. } => CommandError {
+            way_out: Some(WayOut::Ended),
+            ..new(Exit::Conflict, "final")
         }
-        Refusal::Final { .. } => new(Exit::Conflict, "final")
-            .hint("What has ended stays as it is; start a new plan to go on."),
+        .hint("What has ended stays as it is; start a new plan to go on."),
         Refusal::Held { holder, expires_at } => {
             let mut error = new(Exit::Conflict, "held");
             error.message = format!(
@@ -381,11 +576,18 @@ fn refused(refusal: &Refusal) -> CommandError {
                 "since": holder.since,
                 "expires_at": expires_at,
             });
-            error.hint("Wait for it, or take the lease once it has expired: planwright plumbing reclaim")
+            error.way_out = Some(WayOut::Wait);
+            error
         }
         Refusal::Fenced { .. } => new(Exit::Conflict, "fenced")
             .hint("Somebody else took over or the work is finished; do not go on with it."),
         Refusal::NotDue { .. } => new(Exit::Conflict, "not_due"),
+        Refusal::OverBudget(over) if over.account == AccountName::Global => new(Exit::Conflict, "over_budget")
+            .hint(limits::setting(over.means, over.spent, over.limit)),
+        Refusal::OverBudget(over) => new(Exit::Conflict, "over_budget")
+            .hint(format!("planwright retry ID {}", limits::flag(over.means, over.spent, over.limit))),
+        Refusal::LimitTooLow { means, limit, spent } => new(Exit::Conflict, "limit_too_low")
+            .hint(format!("planwright retry ID {}", limits::flag(*means, *spent, *limit))),
         Refusal::LeaseRuns { .. } => {
             new(Exit::Conflict, "lease_runs").hint("It can be reclaimed once it has expired.")
         }
@@ -402,7 +604,7 @@ fn refused(refusal: &Refusal) -> CommandError {
             .hint("To land although it fails: planwright waive ID NAME --reason \"TEXT\""),
         Refusal::NothingToFix => new(Exit::NeedsPerson, "nothing_to_fix")
             .hint("planwright revise ID \"TEXT\""),
-        Refusal::NeedsApproval => new(Exit::NeedsPerson, "needs_approval").hint("planwright approve ID"),
+        Refusal::NeedsApproval => new(Exit::NeedsPerson, "needs_approval").hint("planwright apply ID"),
         Refusal::NeedsFate => new(Exit::Usage, "needs_fate"),
         Refusal::PointOfNoReturn { .. } => new(Exit::Conflict, "point_of_no_return"),
         Refusal::JudgementStale { .. } => {
@@ -484,6 +686,16 @@ fn removal(scope: &Scope, name: &RuleName) -> String {
         Scope::Plan(plan) => format!(" --plan {plan}"),
     };
     format!("planwright invariant remove {name}{scope}")
+}
+
+/// Names the word that was probably meant.
+pub fn did_you_mean(mut error: CommandError, given: &str, known: &[String]) -> CommandError {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    if let Some(near) = nearest(given, &known) {
+        let said = error.message.trim_end_matches('.');
+        error.message = format!("{said}; did you mean `{near}`?");
+    }
+    error
 }
 
 /// With a capital letter, as a person reads it. What is typed in lower case stays so.

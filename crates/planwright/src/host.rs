@@ -9,7 +9,7 @@ use sandbox::Workshop;
 
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::{home, settings};
+use crate::{crew, home, settings};
 
 /// What a host is called that has never registered anything. No resource lies there.
 const NEVER_REGISTERED: &str = "this-host-has-registered-nothing";
@@ -17,7 +17,11 @@ const NEVER_REGISTERED: &str = "this-host-has-registered-nothing";
 /// The hands of this host. Looking at them writes nothing.
 pub fn hands(home: &Path) -> Result<Hands, CommandError> {
     let faults = crate::faults::of_sandboxes()?;
-    let workshop = Workshop::new(home, settings::surroundings()).with_faults(faults);
+    let mut workshop = Workshop::new(home, settings::surroundings()).with_faults(faults);
+    // Who only looks needs none; who runs something is told that there is none.
+    if let Ok(supervisor) = crew::supervisor() {
+        workshop = workshop.with_supervisor(supervisor);
+    }
     let host = match known(home)? {
         Some(host) => host,
         None => NEVER_REGISTERED

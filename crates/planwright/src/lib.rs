@@ -63,15 +63,19 @@
 //!
 //! The rest of this crate is the command line: [`cli`] is what `main` runs.
 
+mod actions;
 pub mod cli;
 mod commands;
 mod crew;
 mod error;
 mod exit;
 mod faults;
+mod here;
 mod home;
 mod host;
 mod in_force;
+mod limits;
+mod nearest;
 mod notify;
 mod reading;
 mod settings;

@@ -3,18 +3,32 @@
 
 use std::path::{Path, PathBuf};
 
-use plan::{Actors, Name, Profile};
+use plan::ledger::Budget;
+use plan::{Actors, Money, Name, Profile, Span};
 use sandbox::Surroundings;
 use store::PostgresStore;
 
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::home;
+use crate::limits::{self, LimitsSaid};
 use crate::reading;
 use crate::yaml;
 
 /// The keys of the user's file.
-pub const KEYS: [Key; 4] = [Key::Store, Key::Actor, Key::Profile, Key::Notify];
+pub const KEYS: [Key; 11] = [
+    Key::Store,
+    Key::Actor,
+    Key::Profile,
+    Key::Notify,
+    Key::LimitAttempts,
+    Key::LimitTimeout,
+    Key::LimitCost,
+    Key::LimitTokens,
+    Key::LimitTime,
+    Key::BudgetCost,
+    Key::BudgetTokens,
+];
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +41,20 @@ pub enum Key {
     Profile,
     /// What is run when a plan needs a person, failed or landed.
     Notify,
+    /// How often a phase of a new plan is tried.
+    LimitAttempts,
+    /// How long one run of a new plan may take.
+    LimitTimeout,
+    /// How much a new plan may cost.
+    LimitCost,
+    /// How many tokens a new plan may use.
+    LimitTokens,
+    /// How long all runs of a new plan may take together.
+    LimitTime,
+    /// How much all plans together may cost.
+    BudgetCost,
+    /// How many tokens all plans together may use.
+    BudgetTokens,
 }
 
 impl Key {
@@ -37,6 +65,13 @@ impl Key {
             Self::Actor => "actor",
             Self::Profile => "profile",
             Self::Notify => "notify.command",
+            Self::LimitAttempts => "limits.attempts",
+            Self::LimitTimeout => "limits.timeout",
+            Self::LimitCost => "limits.cost",
+            Self::LimitTokens => "limits.tokens",
+            Self::LimitTime => "limits.time",
+            Self::BudgetCost => "budget.cost",
+            Self::BudgetTokens => "budget.tokens",
         }
     }
 
@@ -47,6 +82,13 @@ impl Key {
             Self::Actor => "PLANWRIGHT_ACTOR",
             Self::Profile => "PLANWRIGHT_PROFILE",
             Self::Notify => "PLANWRIGHT_NOTIFY_COMMAND",
+            Self::LimitAttempts => "PLANWRIGHT_LIMITS_ATTEMPTS",
+            Self::LimitTimeout => "PLANWRIGHT_LIMITS_TIMEOUT",
+            Self::LimitCost => "PLANWRIGHT_LIMITS_COST",
+            Self::LimitTokens => "PLANWRIGHT_LIMITS_TOKENS",
+            Self::LimitTime => "PLANWRIGHT_LIMITS_TIME",
+            Self::BudgetCost => "PLANWRIGHT_BUDGET_COST",
+            Self::BudgetTokens => "PLANWRIGHT_BUDGET_TOKENS",
         }
     }
 
@@ -66,6 +108,20 @@ impl Key {
                 Err(CommandError::usage("A command has no NUL in it."))
             }
             Self::Notify => Ok(()),
+            Self::LimitAttempts => limits::attempts(value)
+                .map(drop)
+                .map_err(CommandError::usage),
+            Self::LimitTimeout | Self::LimitTime => value
+                .parse::<Span>()
+                .map(drop)
+                .map_err(|error| CommandError::usage(error.to_string())),
+            Self::LimitCost | Self::BudgetCost => value
+                .parse::<Money>()
+                .map(drop)
+                .map_err(|error| CommandError::usage(error.to_string())),
+            Self::LimitTokens | Self::BudgetTokens => {
+                limits::tokens(value).map(drop).map_err(CommandError::usage)
+            }
         }
     }
 
@@ -116,6 +172,15 @@ pub struct Setting {
     pub value: Option<String>,
     /// Where it was said.
     pub origin: Origin,
+}
+
+/// What became of a setting that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone.
+    Removed,
+    /// The file did not have it.
+    WasNotThere,
 }
 
 /// All settings of one call.
@@ -198,6 +263,24 @@ impl Settings {
         setting.value.as_ref()?.parse().ok()
     }
 
+    /// What new plans may use, as far as the user said so.
+    pub fn limits(&self) -> LimitsSaid {
+        let said = |key| self.get(key).value.as_deref();
+        LimitsSaid {
+            attempts: said(Key::LimitAttempts).and_then(|value| limits::attempts(value).ok()),
+            timeout: said(Key::LimitTimeout).and_then(|value| value.parse().ok()),
+            cost: said(Key::LimitCost).and_then(|value| value.parse().ok()),
+            tokens: said(Key::LimitTokens).and_then(|value| limits::tokens(value).ok()),
+            time: said(Key::LimitTime).and_then(|value| value.parse().ok()),
+        }
+    }
+
+    /// What all plans together may use.
+    pub fn budget(&self) -> Budget {
+        let said = |key| self.get(key).value.as_deref();
+        limits::budget(said(Key::BudgetCost), said(Key::BudgetTokens))
+    }
+
     /// The user's file.
     pub fn file(&self) -> PathBuf {
         self.home.join("config.yaml")
@@ -206,10 +289,26 @@ impl Settings {
     /// Writes one setting into the user's file, which is replaced whole.
     pub fn write(&self, key: Key, value: &str) -> Result<(), CommandError> {
         key.check(value)?;
-        let path = self.file();
-        let mut written = read_file(&path)?;
+        let mut written = read_file(&self.file())?;
         written.retain(|(name, _)| name != key.as_str());
         written.push((key.as_str().to_owned(), value.to_owned()));
+        self.write_file(written)
+    }
+
+    /// Takes one setting out of the user's file.
+    pub fn remove(&self, key: Key) -> Result<Removal, CommandError> {
+        let mut written = read_file(&self.file())?;
+        let before = written.len();
+        written.retain(|(name, _)| name != key.as_str());
+        if written.len() == before {
+            return Ok(Removal::WasNotThere);
+        }
+        self.write_file(written)?;
+        Ok(Removal::Removed)
+    }
+
+    fn write_file(&self, mut written: Vec<(String, String)>) -> Result<(), CommandError> {
+        let path = self.file();
         written.sort();
         let text: String = written
             .iter()
@@ -328,7 +427,15 @@ impl StorePlace {
 fn default_of(key: Key, home: &Path) -> Option<String> {
     match key {
         Key::Store => Some(format!("sqlite:{}", home.join("planwright.db").display())),
-        Key::Actor | Key::Notify => None,
+        Key::Actor
+        | Key::Notify
+        | Key::LimitAttempts
+        | Key::LimitTimeout
+        | Key::LimitCost
+        | Key::LimitTokens
+        | Key::LimitTime
+        | Key::BudgetCost
+        | Key::BudgetTokens => None,
         Key::Profile => Some(Profile::default().to_string()),
     }
 }

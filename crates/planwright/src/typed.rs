@@ -42,7 +42,7 @@ impl Typed {
 }
 
 /// A word a shell takes as one.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

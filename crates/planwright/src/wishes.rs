@@ -1,20 +1,21 @@
 //! What repositories say about work on them: their `planwright.yaml`, as it stands in the working tree of
 //! whoever uses them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use plan::plan::Limits;
+use plan::action::ActionDefinition;
 use plan::ways::Furnishing;
-use plan::{ActorDefinition, Name, Profile, Span, Ways};
+use plan::{ActorDefinition, Name, Profile, Ways};
 
 use crate::cli::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::limits::LimitsSaid;
 use crate::reading;
 use crate::yaml::{self, RepositoryFile};
 
 /// What the repositories of a plan say.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Wishes {
     /// How they want to be worked on.
     pub ways: Ways,
@@ -22,50 +23,57 @@ pub struct Wishes {
     pub actor: Option<Name>,
     /// How actors are started.
     pub actors: Vec<ActorDefinition>,
+    /// What can be used there.
+    pub actions: Vec<RepositoryAction>,
     /// Where plans stop and ask.
     pub profile: Option<Profile>,
     /// What plans may use.
-    pub limits: Limits,
+    pub limits: LimitsSaid,
 }
 
-/// How long one run of an agent may take where nobody says so. Without an end, one that hangs would
-/// keep its plan for ever.
-const USUAL_TIMEOUT: Span = Span::seconds(3600);
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Self {
-            ways: Ways::default(),
-            actor: None,
-            actors: Vec::new(),
-            profile: None,
-            limits: with_an_end(Limits::default()),
-        }
-    }
+/// An action that a repository defines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepositoryAction {
+    /// What it is.
+    pub definition: ActionDefinition,
+    /// The file that says so.
+    pub file: PathBuf,
 }
 
-/// Limits under which nothing runs for ever.
-pub fn with_an_end(limits: Limits) -> Limits {
-    Limits {
-        timeout: limits.timeout.or(Some(USUAL_TIMEOUT)),
-        ..limits
-    }
-}
+/// What a repository's file is called.
+pub const FILE: &str = "planwright.yaml";
 
 /// What the repositories of these projects say.
 pub fn of_projects(app: &App, projects: &[Name]) -> Result<Wishes, CommandError> {
-    let mut wishes = Wishes::default();
     if projects.is_empty() {
-        return Ok(wishes);
+        return Ok(Wishes::default());
     }
-    let sites = match app.lifecycle()?.sites_of_projects(projects) {
-        Ok(sites) => sites,
-        // On another host its own file counts; what is wrong otherwise is said by the use itself.
-        Err(_) => return Ok(wishes),
+    // On another host its own file counts; what is wrong otherwise is said by the use itself.
+    let sites = app.lifecycle()?.sites_of_projects(projects);
+    let places = sites.unwrap_or_default().into_iter().map(|site| {
+        let root = site.place.path().to_owned();
+        (site.name, root)
+    });
+    of_places(places)
+}
+
+/// What a repository says that is no project yet, so that its resource has no name to furnish it by.
+pub fn of_repository(root: &Path) -> Result<Wishes, CommandError> {
+    let nameless = (String::new(), root.to_owned());
+    let wishes = of_places(std::iter::once(nameless))?;
+    let ways = Ways {
+        furnishings: Vec::new(),
+        ..wishes.ways
     };
+    Ok(Wishes { ways, ..wishes })
+}
+
+/// What the repositories at these places say, each under the name of its resource.
+fn of_places(places: impl Iterator<Item = (String, PathBuf)>) -> Result<Wishes, CommandError> {
+    let mut wishes = Wishes::default();
     let mut said_by: Option<String> = None;
-    for site in sites {
-        let path = site.place.path().join("planwright.yaml");
+    for (resource, root) in places {
+        let path = root.join(FILE);
         let Some(file) = read(&path)? else {
             continue;
         };
@@ -73,7 +81,7 @@ pub fn of_projects(app: &App, projects: &[Name]) -> Result<Wishes, CommandError>
             && wishes.ways.clean == file.clean
             && wishes.profile == file.profile
             && wishes.actor == file.actor
-            && wishes.limits == with_an_end(file.limits.unwrap_or_default());
+            && wishes.limits == file.limits;
         if let Some(other) = said_by.as_ref().filter(|_| !same) {
             return Err(CommandError::usage(format!(
                 "{other} and {} want work on them to be done differently.",
@@ -86,11 +94,18 @@ pub fn of_projects(app: &App, projects: &[Name]) -> Result<Wishes, CommandError>
         wishes.ways.clean = file.clean;
         wishes.profile = file.profile;
         wishes.actor = file.actor;
-        wishes.limits = with_an_end(file.limits.unwrap_or_default());
+        wishes.limits = file.limits;
         wishes.actors.extend(file.actors);
+        let actions = file.actions.into_iter();
+        wishes
+            .actions
+            .extend(actions.map(|definition| RepositoryAction {
+                definition,
+                file: path.clone(),
+            }));
         if file.setup.is_some() || !file.include.is_empty() {
             wishes.ways.furnishings.push(Furnishing {
-                resource: site.name.clone(),
+                resource,
                 setup: file.setup,
                 include: file.include,
             });

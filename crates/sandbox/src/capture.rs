@@ -10,7 +10,7 @@ use crate::compare::{self, GITLINK};
 use crate::error::Doing;
 use crate::fault::Step;
 use crate::git::at_once;
-use crate::room::{Room, Sandbox, Workshop};
+use crate::room::{Entered, Room, Sandbox, Workshop};
 use crate::{ObjectId, SandboxError, files, git};
 
 /// What a sandbox holds, against what it started from.
@@ -55,7 +55,7 @@ impl Change {
 }
 
 impl Workshop {
-    /// Remembers the state of a sandbox, and says what it is.
+    /// Remembers the state of a holder's sandbox, and says what it is.
     pub fn capture(
         &self,
         room: &Room<'_>,
@@ -63,19 +63,22 @@ impl Workshop {
         base: &ObjectId,
     ) -> Result<Captured, SandboxError> {
         let vault = self.vault(room);
-        let sandbox = self
-            .current(room)?
-            .ok_or_else(|| SandboxError::SandboxGone {
-                path: self.plan_directory(room.plan),
-            })?;
-        let tree = self.add_all(room, &sandbox)?;
+        let Entered {
+            sandbox,
+            hold: _hold,
+        } = self.occupy(room, epoch)?;
+        let (tree, before) = at_once(
+            || self.add_all(room, &sandbox),
+            || vault.checkpoint_commit(),
+        );
+        let (tree, before) = (tree?, before?);
         let (changes, checkpoint) = at_once(
             || self.acceptable_changes(room, &sandbox, base, &tree),
             || vault.checkpoint(room.plan, epoch, base, &tree),
         );
         let (changes, checkpoint) = (changes?, checkpoint?);
         self.after(Step::TreeWritten, vault.path())?;
-        vault.remember(&checkpoint)?;
+        self.remember(room, epoch, &checkpoint, before.as_ref())?;
         self.after(Step::Checkpointed, vault.path())?;
         Ok(Captured {
             base: base.clone(),

@@ -1,10 +1,13 @@
 //! Tidying up: sandboxes that are no longer needed go, work that did not land is kept.
 
+use std::time::Duration;
+
 use plan::{Epoch, PlanId};
 
 use crate::error::Doing;
 use crate::fault::Step;
 use crate::room::{Inside, Room, Sandbox, Start, Workshop, inside};
+use crate::supervise::{self, Alone};
 use crate::{ObjectId, SandboxError, files, refs};
 
 /// A plan's sandbox, as it is found.
@@ -164,7 +167,8 @@ impl Workshop {
         let base = refs::read(&git, &format!("{}^1", kept.commit))?.ok_or_else(gone)?;
         let tree = refs::read(&git, &format!("{}^{{tree}}", kept.commit))?.ok_or_else(gone)?;
         self.seed(room, epoch, &base, &tree)?;
-        self.enter(room, epoch, &base, Start::Continue).map(Some)
+        let entered = self.enter(room, epoch, &base, Start::Continue)?;
+        Ok(Some(entered.sandbox))
     }
 
     /// Removes everything of a plan. The caller has seen to it that nothing is lost; whoever is in
@@ -186,6 +190,8 @@ impl Workshop {
             files::remove_tree(&aside)?;
             return Ok(unfinished);
         }
+        // Kept until it is gone: whoever waits for one of them then finds no sandbox.
+        let _alone = self.left_by_all(plan)?;
         match inside(&directory) {
             Inside::Nobody => {}
             Inside::Unknown => {
@@ -209,5 +215,25 @@ impl Workshop {
         meanwhile()?;
         files::remove_tree(&aside)?;
         Ok(true)
+    }
+
+    /// The locks of all sandboxes of a plan, if nobody holds one.
+    fn left_by_all(&self, plan: PlanId) -> Result<Vec<Alone>, SandboxError> {
+        let directory = self.plan_directory(plan);
+        let mut locks = Vec::new();
+        for made_by in files::names_in::<u64>(&directory)? {
+            let place = directory.join(made_by.to_string());
+            for name in files::names_in::<String>(&place)? {
+                let path = place.join(&name);
+                if !name.ends_with(".busy") {
+                    continue;
+                }
+                let alone = supervise::take_alone(&path, Duration::ZERO)?;
+                locks.push(alone.ok_or_else(|| SandboxError::WorkedIn {
+                    path: place.clone(),
+                })?);
+            }
+        }
+        Ok(locks)
     }
 }

@@ -1,5 +1,6 @@
 //! What differs between two trees: for landing path by path, for people as a diff.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -191,44 +192,27 @@ impl Look {
     }
 
     /// Shows it on the given output.
-    pub fn show(
-        &self,
-        shape: Shape,
-        colour: bool,
-        paths: &[String],
-        to: Stdio,
-    ) -> Result<(), SandboxError> {
-        let arguments = self.arguments(shape, colour, paths);
+    pub fn show(&self, shape: Shape, paths: &[String], to: Stdio) -> Result<(), SandboxError> {
+        let arguments = self.arguments(shape, paths);
         self.git.show(&arguments, to)
     }
 
-    /// Shows it in the person's pager.
-    pub fn show_in_pager(
-        &self,
-        shape: Shape,
-        colour: bool,
-        paths: &[String],
-    ) -> Result<(), SandboxError> {
-        match self.git.pager() {
-            Some(mut pager) => {
-                let input = pager.stdin.take().map_or_else(Stdio::inherit, Stdio::from);
-                let shown = self.show(shape, colour, paths, input);
-                // How a person leaves a pager is their business.
-                let _ = pager.wait();
-                shown
-            }
-            None => self.show(shape, colour, paths, Stdio::inherit()),
+    /// Shows a text in the person's pager; says whether there is one.
+    pub fn page(&self, text: &[u8]) -> bool {
+        let Some(mut pager) = self.git.pager() else {
+            return false;
+        };
+        if let Some(mut input) = pager.stdin.take() {
+            // How far a person reads is their business, and how they leave.
+            let _ = input.write_all(text);
         }
+        let _ = pager.wait();
+        true
     }
 
     /// The same as text.
-    pub fn text(
-        &self,
-        shape: Shape,
-        colour: bool,
-        paths: &[String],
-    ) -> Result<Vec<u8>, SandboxError> {
-        self.git.run(&self.arguments(shape, colour, paths))
+    pub fn text(&self, shape: Shape, paths: &[String]) -> Result<Vec<u8>, SandboxError> {
+        self.git.run(&self.arguments(shape, paths))
     }
 
     /// Every path that came, changed or went and matches; a rename is one of each.
@@ -272,18 +256,14 @@ impl Look {
         Ok(counted)
     }
 
-    fn arguments<'a>(&'a self, shape: Shape, colour: bool, paths: &'a [String]) -> Vec<&'a str> {
+    fn arguments<'a>(&'a self, shape: Shape, paths: &'a [String]) -> Vec<&'a str> {
         let mut arguments = vec!["diff-tree", "-r", "-M"];
         arguments.extend(match shape {
             Shape::Patch => ["-p", "--no-ext-diff", "--no-textconv"].as_slice(),
             Shape::Stat => ["--stat=100", "--summary"].as_slice(),
             Shape::NameOnly => ["--name-only"].as_slice(),
         });
-        arguments.push(if colour {
-            "--color=always"
-        } else {
-            "--color=never"
-        });
+        arguments.push("--color=never");
         arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
         arguments.extend(paths.iter().map(String::as_str));
         arguments

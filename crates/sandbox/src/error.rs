@@ -65,6 +65,12 @@ pub enum SandboxError {
         /// What to do.
         hint: String,
     },
+    /// There is no branch that changes could land on.
+    #[error("{path} has no branch checked out (HEAD is detached)")]
+    Detached {
+        /// Which repository.
+        path: PathBuf,
+    },
     /// Git does not trust the repository's owner.
     #[error("git refuses to work in {path}, which belongs to another user")]
     NotTrusted {
@@ -137,7 +143,7 @@ pub enum SandboxError {
         path: PathBuf,
     },
     /// The user's set-up command did not succeed.
-    #[error("the set-up `{command}` {ended}: {said}")]
+    #[error("the set-up `{command}` {ended}\n{said}")]
     SetUpFailed {
         /// The command.
         command: String,
@@ -145,6 +151,18 @@ pub enum SandboxError {
         ended: Ended,
         /// The end of what it said.
         said: Said,
+    },
+    /// The user's set-up command was ended because nobody wanted it any more.
+    #[error("the set-up `{command}` was stopped")]
+    SetUpStopped {
+        /// The command.
+        command: String,
+    },
+    /// The workshop was given nobody who supervises what it runs.
+    #[error("the set-up `{command}` cannot be run: nothing here supervises it")]
+    NoSupervisor {
+        /// What was to be run.
+        command: String,
     },
     /// The process that supervised a program ended before it could say how the program did.
     #[error("the supervising process failed: {why}")]
@@ -159,6 +177,12 @@ pub enum SandboxError {
         path: PathBuf,
         /// Which.
         process: u32,
+    },
+    /// Somebody works where something is to be removed, though no process is in it at this moment.
+    #[error("somebody works in {path}")]
+    WorkedIn {
+        /// Where.
+        path: PathBuf,
     },
     /// A name that no branch can have.
     #[error("`{name}` is not a name for a branch")]

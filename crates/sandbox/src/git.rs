@@ -391,7 +391,12 @@ pub(crate) fn at_once<A: Send, B>(
     })
 }
 
-fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
+/// What git means by what it said. A lock in its way is named by its file: another git works there, or
+/// one was killed.
+pub(crate) fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
+    if let Some(lock) = locked(said) {
+        return SandboxError::Locked { lock };
+    }
     let command = name_of(arguments);
     let said: String = said.trim().chars().take(2000).collect();
     let said = if said.is_empty() {
@@ -400,6 +405,13 @@ fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
         said
     };
     SandboxError::Git { command, said }
+}
+
+/// The lock that git says is in its way.
+pub(crate) fn locked(said: &str) -> Option<PathBuf> {
+    let (_, rest) = said.split_once("Unable to create '")?;
+    let (lock, _) = rest.split_once(".lock': File exists")?;
+    Some(PathBuf::from(format!("{lock}.lock")))
 }
 
 /// Paths to limit a question to, unless there are too many to say on a command line; then it is about

@@ -49,11 +49,11 @@ pub use object::ObjectId;
 pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};
 pub use presence::Presence;
 pub use repository::{Obstacle, Repository};
-pub use room::{Room, Sandbox, Site, SitePlace, Start, Workshop};
+pub use room::{Entered, Room, Sandbox, Site, SitePlace, Start, Workshop};
 pub use runs::{Run, RunRecord};
 pub use set_up::{Ended, Said, SetUp};
 pub use supervise::{
-    Confinement, Ending, Errand, Isolated, Reach, RunEnded, Running, Stopper, Supervisor, offered,
-    supervise,
+    Confinement, Ending, Errand, Hold, Isolated, Reach, RunEnded, Running, Stopper, Supervisor,
+    offered, supervise,
 };
 pub use trial::{Seen, Trial};

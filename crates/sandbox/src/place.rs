@@ -56,13 +56,11 @@ pub fn look_at_git(
     let branch = match branch {
         Some(branch) if branch.starts_with("refs/") => branch.to_owned(),
         Some(branch) => format!("refs/heads/{branch}"),
-        None => repository.current_branch()?.ok_or_else(|| {
-            bad(
-                path,
-                "has no branch checked out (HEAD is detached)",
-                "Name the branch that changes shall land on: --branch NAME.",
-            )
-        })?,
+        None => repository
+            .current_branch()?
+            .ok_or_else(|| SandboxError::Detached {
+                path: place.clone(),
+            })?,
     };
     if repository.tip(&branch)?.is_none() {
         if repository.tip("HEAD")?.is_none() {

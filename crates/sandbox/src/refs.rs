@@ -1,12 +1,18 @@
 //! The refs of ours in the user's repository, and the fence that every change of a ref verifies.
 
+use std::time::Duration;
+
 use plan::{Epoch, PlanId};
 
-use crate::git::{Git, at_once};
+use crate::git::{self, Git, at_once};
 use crate::{ObjectId, SandboxError};
 
 /// Where everything of ours is.
 pub(crate) const ROOT: &str = "refs/planwright/";
+
+/// How often, and with which pause, a fence is voided that a git has locked.
+const VOID_TRIES: u32 = 40;
+const VOID_PAUSE: Duration = Duration::from_millis(50);
 
 /// Keeps what a plan started from.
 pub(crate) fn base(plan: PlanId, room: &str) -> String {
@@ -76,6 +82,31 @@ impl Fence {
         Self::raise_from(git, plan, epoch, there?, Some(mark?))
     }
 
+    /// Makes the fence another than whoever raised it knows, for a holder that is gone: a git that it
+    /// started, and that nobody waits for any more, changes no ref after this. The epoch stays, so that
+    /// whoever goes on with the plan may raise it as before.
+    pub fn void(git: &Git, plan: PlanId) -> Result<(), SandboxError> {
+        let name = fence(plan);
+        let mut said = String::new();
+        // A git that is changing refs at this moment has it locked, and is done soon.
+        for _ in 0..VOID_TRIES {
+            let Some(there) = mark_at(git, &name)? else {
+                return Ok(());
+            };
+            let epoch = epoch_said(&there.said)?;
+            let other = format!("planwright {plan} void {} epoch {epoch}\n", there.id);
+            let hash = ["hash-object", "-w", "--stdin"];
+            let other = git_object(git, &hash, other.as_bytes())?;
+            let answered = git.ask(&["update-ref", &name, other.as_str(), there.id.as_str()])?;
+            if answered.code == 0 {
+                return Ok(());
+            }
+            said = answered.stderr;
+            std::thread::sleep(VOID_PAUSE);
+        }
+        Err(git::failed(&["update-ref"], &said))
+    }
+
     fn raise_from(
         git: &Git,
         plan: PlanId,
@@ -85,6 +116,7 @@ impl Fence {
     ) -> Result<Self, SandboxError> {
         let name = fence(plan);
         // Another holder may be raising it at the same moment; whoever loses looks again.
+        let mut complained = String::new();
         for _ in 0..8 {
             if let Some(Mark { id, said }) = &there {
                 if *said == text(plan, epoch) {
@@ -108,9 +140,13 @@ impl Fence {
             if answered.code == 0 {
                 return Ok(Self { name, mark, epoch });
             }
+            complained = answered.stderr;
             there = mark_at(git, &name)?;
         }
-        Err(SandboxError::TargetMoved { target: name })
+        Err(match git::locked(&complained) {
+            Some(lock) => SandboxError::Locked { lock },
+            None => SandboxError::TargetMoved { target: name },
+        })
     }
 
     /// Changes refs in one transaction that fails if the fence is not ours any more.
@@ -176,10 +212,7 @@ impl Fence {
                 }
             }
         }
-        Ok(SandboxError::Git {
-            command: "update-ref".to_owned(),
-            said: said.trim().chars().take(2000).collect(),
-        })
+        Ok(git::failed(&["update-ref"], said))
     }
 }
 

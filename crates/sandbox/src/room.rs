@@ -6,12 +6,16 @@
 //! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
 //! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
 //! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
-//! sandboxes/<plan>/<epoch>/<room>.busy   locked while a supervised program works there
+//! sandboxes/<plan>/<epoch>/<room>.busy   locked while somebody works there
 //! ```
 //!
 //! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
 //! holder takes it over if nobody is in it any more; otherwise it gets one of its own, made from
 //! the last checkpoint, and the old one is left for rescue.
+//!
+//! Who enters holds the lock from then on, beside the programs it starts, and takes over only with the
+//! lock to itself. So whoever was stopped and comes back late still has its own files, or is told that
+//! they are another's: it looks once it has the lock.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,10 +27,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
+use crate::supervise::{self, Alone, Hold, Supervisor};
 use crate::vault::Vault;
-use crate::{
-    ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot, supervise,
-};
+use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
 
 /// How long programs of a holder that is gone may take to be ended.
 const ENDING: Duration = Duration::from_secs(2);
@@ -36,6 +39,7 @@ const ENDING: Duration = Duration::from_secs(2);
 pub struct Workshop {
     home: PathBuf,
     surroundings: Surroundings,
+    supervisor: Option<Supervisor>,
     faults: Faults,
 }
 
@@ -70,6 +74,23 @@ impl SitePlace {
     pub fn path(&self) -> &Path {
         match self {
             Self::Git { path, .. } | Self::Dir { path } => path,
+        }
+    }
+
+    /// Is something there that looks like it? Without asking git.
+    fn is_there(&self) -> bool {
+        match self {
+            // A checkout has the one, a bare repository the other.
+            Self::Git { path, .. } => path.join(".git").exists() || path.join("HEAD").is_file(),
+            Self::Dir { path } => path.is_dir(),
+        }
+    }
+
+    /// How the command line is told where it lies.
+    fn option(&self) -> &'static str {
+        match self {
+            Self::Git { .. } => "--git",
+            Self::Dir { .. } => "--dir",
         }
     }
 }
@@ -151,6 +172,15 @@ impl Sandbox {
     }
 }
 
+/// A sandbox that this process is in.
+#[derive(Debug)]
+pub struct Entered {
+    /// The sandbox.
+    pub sandbox: Sandbox,
+    /// Keeps others from taking it over.
+    pub hold: Hold,
+}
+
 /// What is written beside a sandbox once it is whole.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
@@ -166,8 +196,16 @@ impl Workshop {
         Self {
             home: home.into(),
             surroundings,
+            supervisor: None,
             faults: Faults::default(),
         }
+    }
+
+    /// With somebody who supervises the user's set-up commands; without one, none is run.
+    #[must_use]
+    pub fn with_supervisor(mut self, supervisor: Supervisor) -> Self {
+        self.supervisor = Some(supervisor);
+        self
     }
 
     /// With faults, for tests.
@@ -180,6 +218,10 @@ impl Workshop {
     /// What child processes get of the environment.
     pub fn surroundings(&self) -> &Surroundings {
         &self.surroundings
+    }
+
+    pub(crate) fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.as_ref()
     }
 
     pub(crate) fn faults(&self) -> &Faults {
@@ -204,20 +246,28 @@ impl Workshop {
         )
     }
 
+    /// Is a resource where its project says?
+    pub fn check_place(&self, site: &Site) -> Result<(), SandboxError> {
+        if site.place.is_there() {
+            return Ok(());
+        }
+        let (project, resource) = site.name.rsplit_once('/').unwrap_or(("", &site.name));
+        let option = site.place.option();
+        Err(SandboxError::BadPlace {
+            path: site.place.path().to_owned(),
+            why: "is gone: it was moved or deleted".to_owned(),
+            hint: format!(
+                "If it was moved, say where to: planwright project relink {project} {resource} \
+                 {option} PATH"
+            ),
+        })
+    }
+
     /// The repository of a resource.
     pub fn repository(&self, site: &Site) -> Result<Repository, SandboxError> {
+        self.check_place(site)?;
         match &site.place {
-            SitePlace::Git { path, .. } => {
-                if !path.is_dir() {
-                    return Err(SandboxError::BadPlace {
-                        path: path.clone(),
-                        why: "is gone".to_owned(),
-                        hint: "If it was moved, tell its project: planwright project relink"
-                            .to_owned(),
-                    });
-                }
-                Repository::open(&self.surroundings, path)
-            }
+            SitePlace::Git { path, .. } => Repository::open(&self.surroundings, path),
             SitePlace::Dir { path } => snapshot::repository_of(self, path),
         }
     }
@@ -231,18 +281,42 @@ impl Workshop {
         }
     }
 
-    /// The newest whole sandbox of a resource, if there is one.
+    /// The whole sandbox of a resource that the newest holder has, if there is one.
     pub fn current(&self, room: &Room<'_>) -> Result<Option<Sandbox>, SandboxError> {
         Ok(self.all(room)?.pop())
     }
 
-    /// Every whole sandbox of a resource, oldest first.
+    /// Every whole sandbox of a resource, that of the oldest holder first.
     pub(crate) fn all(&self, room: &Room<'_>) -> Result<Vec<Sandbox>, SandboxError> {
         let mut found = Vec::new();
         for made_by in files::names_in(&self.plan_directory(room.plan))? {
             found.extend(self.whole(room, Epoch(made_by))?);
         }
+        found.sort_by_key(|sandbox| sandbox.held_by);
         Ok(found)
+    }
+
+    /// The sandbox of this holder, entered anew. A holder that was replaced is told so.
+    pub fn occupy(&self, room: &Room<'_>, epoch: Epoch) -> Result<Entered, SandboxError> {
+        let found = self.held_by(room, epoch)?;
+        let hold = supervise::take(&found.lock())?;
+        // Looked at again: nobody takes it over from now on, but somebody may just have.
+        let sandbox = self.held_by(room, epoch)?;
+        Ok(Entered { sandbox, hold })
+    }
+
+    /// The newest sandbox, if this holder has it.
+    fn held_by(&self, room: &Room<'_>, epoch: Epoch) -> Result<Sandbox, SandboxError> {
+        match self.current(room)? {
+            Some(sandbox) if sandbox.held_by == epoch => Ok(sandbox),
+            Some(sandbox) if sandbox.held_by > epoch => Err(SandboxError::Fenced {
+                given: epoch.0,
+                current: sandbox.held_by.0,
+            }),
+            Some(_) | None => Err(SandboxError::SandboxGone {
+                path: self.plan_directory(room.plan),
+            }),
+        }
     }
 
     /// A sandbox for this holder. Repeating it gives the same one.
@@ -252,7 +326,7 @@ impl Workshop {
         epoch: Epoch,
         base: &ObjectId,
         start: Start,
-    ) -> Result<Sandbox, SandboxError> {
+    ) -> Result<Entered, SandboxError> {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
         let is_first = !vault.path().exists();
@@ -262,13 +336,12 @@ impl Workshop {
         }
         self.after(Step::BasePinned, repository.path())?;
         if let Some(current) = self.current(room)? {
-            let ours = current.held_by == epoch;
-            if ours && current.is_there() {
-                return Ok(current);
+            if current.held_by >= epoch && current.is_there() {
+                return self.occupy(room, epoch);
             }
             let wanted = start != Start::Afresh && current.is_there();
-            if wanted && is_left(&current)? {
-                return self.take_over(room, current, epoch, base, start);
+            if wanted && let Some(alone) = left_by_all(&current)? {
+                return self.take_over(room, alone, epoch, base, start);
             }
         }
         let from_checkpoint = match start {
@@ -280,7 +353,8 @@ impl Workshop {
             // git takes the commit for its tree.
             Some(_) | None => base.clone(),
         };
-        self.make(room, &repository, epoch, base, &tree)
+        self.make(room, &repository, epoch, base, &tree)?;
+        self.occupy(room, epoch)
     }
 
     /// Remembers a result as the state of the work, for a plan that began with one. What was
@@ -297,17 +371,35 @@ impl Workshop {
         if vault.checkpoint_commit()?.is_some() {
             return Ok(());
         }
-        vault.remember(&vault.checkpoint(room.plan, epoch, base, tree)?)
+        let checkpoint = vault.checkpoint(room.plan, epoch, base, tree)?;
+        self.remember(room, epoch, &checkpoint, None)
     }
 
-    /// Puts paths of a sandbox back to what they are in its base.
-    pub fn drop_paths(&self, room: &Room<'_>, paths: &[TreePath]) -> Result<(), SandboxError> {
-        let Some(sandbox) = self.current(room)? else {
-            return Err(SandboxError::SandboxGone {
-                path: self.plan_directory(room.plan),
-            });
-        };
-        checkout::put_back(&self.vault(room), &sandbox, paths)
+    /// Remembers a checkpoint as the newest, unless another was remembered since `before`.
+    pub(crate) fn remember(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        checkpoint: &ObjectId,
+        before: Option<&ObjectId>,
+    ) -> Result<(), SandboxError> {
+        let remembered = self.vault(room).remember(checkpoint, before);
+        if remembered.is_err() {
+            // Only a newer holder remembers something else meanwhile, and has its own sandbox then.
+            self.held_by(room, epoch)?;
+        }
+        remembered
+    }
+
+    /// Puts paths of a holder's sandbox back to what they are in its base.
+    pub fn drop_paths(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        paths: &[TreePath],
+    ) -> Result<(), SandboxError> {
+        let entered = self.occupy(room, epoch)?;
+        checkout::put_back(&self.vault(room), &entered.sandbox, paths)
     }
 
     /// Merges where the target is now into a sandbox, conflicts marked, and makes that its base.
@@ -321,7 +413,10 @@ impl Workshop {
             path: self.plan_directory(room.plan),
         };
         let vault = self.vault(room);
-        let mut sandbox = self.current(room)?.ok_or_else(gone)?;
+        let Entered {
+            mut sandbox,
+            hold: _hold,
+        } = self.occupy(room, epoch)?;
         if sandbox.base == *tip {
             return Ok(sandbox);
         }
@@ -341,7 +436,7 @@ impl Workshop {
                 sandbox.conflicts = merged.conflicts;
                 self.declare(room, &sandbox)?;
                 let checkpoint = vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
-                vault.remember(&checkpoint)?;
+                self.remember(room, epoch, &checkpoint, Some(&work))?;
                 merged.tree
             }
         };
@@ -395,15 +490,21 @@ impl Workshop {
         }))
     }
 
+    /// Goes on in the newest sandbox, which nobody else is in.
     fn take_over(
         &self,
         room: &Room<'_>,
-        mut sandbox: Sandbox,
+        alone: Alone,
         epoch: Epoch,
         base: &ObjectId,
         start: Start,
-    ) -> Result<Sandbox, SandboxError> {
+    ) -> Result<Entered, SandboxError> {
         let vault = self.vault(room);
+        // Looked at again: whoever is newer may have been here before the lock was ours.
+        let mut sandbox = match self.current(room)? {
+            Some(sandbox) if sandbox.held_by < epoch => sandbox,
+            Some(_) | None => self.held_by(room, epoch)?,
+        };
         if start == Start::Base || sandbox.base != *base {
             checkout::lay_out(&vault, &sandbox, base)?;
             checkout::sweep(&vault, &sandbox)?;
@@ -411,7 +512,9 @@ impl Workshop {
         }
         sandbox.held_by = epoch;
         self.declare(room, &sandbox)?;
-        Ok(sandbox)
+        let hold = alone.share()?;
+        let sandbox = self.held_by(room, epoch)?;
+        Ok(Entered { sandbox, hold })
     }
 
     fn make(
@@ -421,7 +524,7 @@ impl Workshop {
         epoch: Epoch,
         base: &ObjectId,
         tree: &ObjectId,
-    ) -> Result<Sandbox, SandboxError> {
+    ) -> Result<(), SandboxError> {
         let directory = self.plan_directory(room.plan).join(epoch.to_string());
         std::fs::create_dir_all(&directory).doing("made", &directory)?;
         let name = room.name();
@@ -452,8 +555,7 @@ impl Workshop {
         checkout::give_repository(&vault, repository, &sandbox, branch)?;
         self.after(Step::RepositoryMade, &sandbox.path)?;
         self.declare(room, &sandbox)?;
-        self.after(Step::SandboxReady, &sandbox.path)?;
-        Ok(sandbox)
+        self.after(Step::SandboxReady, &sandbox.path)
     }
 
     fn declare(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<(), SandboxError> {
@@ -552,8 +654,8 @@ pub(crate) fn inside(directory: &Path) -> Inside {
     }
 }
 
-/// Is nobody in a sandbox any more? Whoever is being ended there is waited for.
-fn is_left(sandbox: &Sandbox) -> Result<bool, SandboxError> {
-    let busy = supervise::is_held(&sandbox.lock(), ENDING)?;
-    Ok(!busy && matches!(inside(&sandbox.path), Inside::Nobody))
+/// A sandbox's lock, if nobody is in it any more. Whoever is being ended there is waited for.
+fn left_by_all(sandbox: &Sandbox) -> Result<Option<Alone>, SandboxError> {
+    let alone = supervise::take_alone(&sandbox.lock(), ENDING)?;
+    Ok(alone.filter(|_| matches!(inside(&sandbox.path), Inside::Nobody)))
 }

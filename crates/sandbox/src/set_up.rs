@@ -1,30 +1,34 @@
 //! Setting up: the user's own command (`npm ci`), run once in a new sandbox.
 //!
-//! It is a shell that runs it, because the user wrote it as they would type it. It gets a process
-//! group of its own, which ends with it: nothing it started stays behind in the sandbox.
+//! It is a shell that runs it, because the user wrote it as they would type it. It is supervised as actors
+//! are: nothing it started stays behind, however it or we end. It is not confined: the user wrote it, and
+//! what it fetches is kept in places that only they know.
 
 use std::fmt;
 use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
-
-use crate::error::Doing;
-use crate::files;
 use crate::room::{Sandbox, Workshop};
-use crate::{SandboxError, Surroundings};
+use crate::supervise::{Confinement, Ending, Errand, RunEnded, Running};
+use crate::{SandboxError, Surroundings, files};
 
 /// How much is kept of what a command says.
 const KEPT: usize = 64 << 10;
 
-/// How often it is looked whether the command ended.
-const LOOK: Duration = Duration::from_millis(10);
+/// How much of that is told to people, in lines and in bytes.
+const TOLD: (usize, usize) = (40, 4 << 10);
 
-/// How long the output may stay open once the command and its group are gone.
+/// How often it is looked whether the command shall end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the output may stay open once the command and all it started are gone.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// Both outputs in one, so that what was said stays in its order.
+const IN_ONE: &str = "exec /bin/sh -c \"$1\" 2>&1";
 
 /// What came of setting up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,15 +50,23 @@ pub struct Said {
 
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.left_out > 0 {
-            write!(f, "[{} bytes left out] ", self.left_out)?;
+        let text = self.end.trim();
+        if text.is_empty() {
+            return f.write_str("It said nothing.");
         }
-        f.write_str(self.end.trim())
+        let (lines, bytes) = TOLD;
+        let last = text.rmatch_indices('\n').nth(lines - 1);
+        let last = &text[last.map_or(0, |(at, _)| at + 1)..];
+        let last = &last[last.ceil_char_boundary(last.len().saturating_sub(bytes))..];
+        if last.len() < text.len() || self.left_out > 0 {
+            f.write_str("[…]\n")?;
+        }
+        f.write_str(last)
     }
 }
 
 /// How a command ended that did not succeed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// By itself, with this exit code.
     Code(i32),
@@ -62,6 +74,8 @@ pub enum Ended {
     Signal(i32),
     /// It took longer than this and was ended.
     TooLate(Duration),
+    /// It never ran, and this is why.
+    NotStarted(String),
 }
 
 impl fmt::Display for Ended {
@@ -70,18 +84,21 @@ impl fmt::Display for Ended {
             Self::Code(code) => write!(f, "ended with exit code {code}"),
             Self::Signal(signal) => write!(f, "was ended by signal {signal}"),
             Self::TooLate(limit) => write!(f, "took longer than {} s", limit.as_secs_f64()),
+            Self::NotStarted(why) => write!(f, "was not started: {why}"),
         }
     }
 }
 
 impl Workshop {
     /// Runs the user's set-up command in a sandbox, unless it succeeded there before. It gets `PATH`
-    /// and `HOME` and nothing else of the environment, and is ended when it takes too long.
+    /// and `HOME` and nothing else of the environment. It is ended, with everything it started, when it
+    /// takes too long, when it is no longer wanted, and when this process ends.
     pub fn set_up(
         &self,
         sandbox: &Sandbox,
         command: &str,
         limit: Duration,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<SetUp, SandboxError> {
         let mark = sandbox.set_up_mark();
         if mark.exists() {
@@ -92,88 +109,95 @@ impl Workshop {
                 path: sandbox.path.clone(),
             });
         }
-        let (status, said) = run(self.surroundings(), sandbox, command, limit)?;
-        let ended = match status {
-            Some(status) if status.success() => {
+        let command = command.to_owned();
+        let Some(supervisor) = self.supervisor() else {
+            return Err(SandboxError::NoSupervisor { command });
+        };
+        let errand = errand(self.surroundings(), sandbox, &command);
+        let mut running = supervisor.start(&errand)?;
+        let tail = Tail::of(&mut running);
+        let (ending, cut) = attend(running, limit, is_wanted)?;
+        let said = tail.finish();
+        let ended = match (cut, ending.ended) {
+            (Some(Cut::Unwanted), _) => return Err(SandboxError::SetUpStopped { command }),
+            (Some(Cut::TooLate), _) => Ended::TooLate(limit),
+            (None, RunEnded::Code(0)) => {
                 files::write_whole(&mark, command.as_bytes())?;
                 return Ok(SetUp::Done(said));
             }
-            Some(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => Ended::Code(code),
-                (None, signal) => Ended::Signal(signal.unwrap_or_default()),
-            },
-            None => Ended::TooLate(limit),
+            (None, RunEnded::Code(code)) => Ended::Code(code),
+            (None, RunEnded::Signal(signal)) => Ended::Signal(signal),
+            (None, RunEnded::NotStarted(why)) => Ended::NotStarted(why),
         };
         Err(SandboxError::SetUpFailed {
-            command: command.to_owned(),
+            command,
             ended,
             said,
         })
     }
 }
 
-/// Runs a command to its end, or to the limit; then there is no status.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "all child processes belong to this crate, and this one is not git"
-)]
-fn run(
-    surroundings: &Surroundings,
-    sandbox: &Sandbox,
-    command: &str,
+fn errand(surroundings: &Surroundings, sandbox: &Sandbox, command: &str) -> Errand {
+    let given = [("PATH", &surroundings.path), ("HOME", &surroundings.home)];
+    let given = given.into_iter();
+    Errand {
+        command: ["/bin/sh", "-c", IN_ONE, "/bin/sh", command]
+            .map(Into::into)
+            .to_vec(),
+        directory: sandbox.path.clone(),
+        environment: given
+            .filter_map(|(name, value)| Some((name.into(), value.clone()?)))
+            .collect(),
+        input: None,
+        confinement: Confinement::Off,
+        locks: vec![sandbox.lock()],
+    }
+}
+
+/// Why a command had to end.
+enum Cut {
+    TooLate,
+    Unwanted,
+}
+
+/// Stays until nothing of a command is left.
+fn attend(
+    running: Running,
     limit: Duration,
-) -> Result<(Option<ExitStatus>, Said), SandboxError> {
-    let shell = std::path::Path::new("/bin/sh");
-    let (output, input) = std::io::pipe().doing("started", shell)?;
-    let errors = input.try_clone().doing("started", shell)?;
-    let mut child = Command::new(shell);
-    child
-        .args(["-c", command])
-        .current_dir(&sandbox.path)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(input)
-        .stderr(errors)
-        .process_group(0);
-    for (name, value) in [("PATH", &surroundings.path), ("HOME", &surroundings.home)] {
-        if let Some(value) = value {
-            child.env(name, value);
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<(Ending, Option<Cut>), SandboxError> {
+    let (began, stopper) = (Instant::now(), running.stopper());
+    let mut cut = None;
+    let (tell, told) = channel();
+    // Nobody listens any more only if this thread is gone.
+    std::thread::spawn(move || tell.send(running.wait()));
+    loop {
+        match told.recv_timeout(LOOK) {
+            Ok(ending) => return Ok((ending?, cut)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let why = "nobody waited for it".to_owned();
+                return Err(SandboxError::Unsupervised { why });
+            }
+        }
+        if cut.is_some() {
+            continue;
+        }
+        if began.elapsed() >= limit {
+            cut = Some(Cut::TooLate);
+        } else if !is_wanted() {
+            cut = Some(Cut::Unwanted);
+        }
+        if cut.is_some() {
+            stopper.stop();
         }
     }
-    let started = child.spawn().doing("started", shell)?;
-    // It holds our ends of the output, which would never end.
-    drop(child);
-    let tail = Tail::of(output);
-    let status = wait(started, limit).doing("waited for", shell)?;
-    Ok((status, tail.finish()))
 }
 
-/// Waits for a command and ends its group, while the group is certain to be its own: before the
-/// system may give its number to another.
-fn wait(mut child: Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let group = group.ok_or_else(|| std::io::Error::other("the process has no number"))?;
-    let until = Instant::now().checked_add(limit);
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let in_time = loop {
-        if rustix::process::waitid(WaitId::Pid(group), look)?.is_some() {
-            break true;
-        }
-        if until.is_some_and(|until| Instant::now() >= until) {
-            break false;
-        }
-        std::thread::sleep(LOOK);
-    };
-    // That nobody is left in the group is what is wanted.
-    let _ = rustix::process::kill_process_group(group, Signal::KILL);
-    let status = child.wait()?;
-    Ok(in_time.then_some(status))
-}
-
-/// Reads an output to its end, keeping the last of it.
+/// Reads what a command says to its end, keeping the last of it.
 struct Tail {
     kept: Arc<Mutex<Kept>>,
-    reader: std::thread::JoinHandle<()>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -183,26 +207,21 @@ struct Kept {
 }
 
 impl Tail {
-    fn of(mut output: impl Read + Send + 'static) -> Self {
+    fn of(running: &mut Running) -> Self {
         let kept = Arc::new(Mutex::new(Kept::default()));
-        let into = Arc::clone(&kept);
-        let reader = std::thread::spawn(move || {
-            let mut buffer = [0; 8 << 10];
-            while let Ok(count @ 1..) = output.read(&mut buffer) {
-                let mut kept = into.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.bytes.extend(&buffer[..count]);
-                let excess = kept.bytes.len().saturating_sub(KEPT);
-                kept.bytes.drain(..excess);
-                kept.left_out += excess as u64;
-            }
-        });
-        Self { kept, reader }
+        let readers = match running.take_output() {
+            Some((output, errors)) => vec![read(output, &kept), read(errors, &kept)],
+            None => Vec::new(),
+        };
+        Self { kept, readers }
     }
 
-    /// Somebody who left the group may hold the output open for ever; they are not waited for.
+    /// Where processes can leave their group unseen, one of them may hold the output open for ever; it is
+    /// not waited for.
     fn finish(self) -> Said {
         let until = Instant::now() + LINGER;
-        while !self.reader.is_finished() && Instant::now() < until {
+        let is_read = || self.readers.iter().all(JoinHandle::is_finished);
+        while !is_read() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,4 +230,18 @@ impl Tail {
             left_out: kept.left_out,
         }
     }
+}
+
+fn read(mut output: impl Read + Send + 'static, kept: &Arc<Mutex<Kept>>) -> JoinHandle<()> {
+    let kept = Arc::clone(kept);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8 << 10];
+        while let Ok(count @ 1..) = output.read(&mut buffer) {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.bytes.extend(&buffer[..count]);
+            let excess = kept.bytes.len().saturating_sub(KEPT);
+            kept.bytes.drain(..excess);
+            kept.left_out += excess as u64;
+        }
+    })
 }

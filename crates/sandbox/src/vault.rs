@@ -97,19 +97,22 @@ impl Vault {
         self.commit(tree, Some(base), &message)
     }
 
-    /// Remembers a checkpoint as the newest.
-    pub fn remember(&self, checkpoint: &ObjectId) -> Result<(), SandboxError> {
+    /// Remembers a checkpoint as the newest, if the newest is still this one.
+    pub fn remember(
+        &self,
+        checkpoint: &ObjectId,
+        before: Option<&ObjectId>,
+    ) -> Result<(), SandboxError> {
         let arguments = ["update-ref", "--create-reflog", "-m", "checkpoint"];
+        let before = before.cloned().unwrap_or_else(|| checkpoint.nothing_like());
+        let change = [CHECKPOINT, checkpoint.as_str(), before.as_str()];
         let git = self.git();
-        git.run(&[&arguments[..], &[CHECKPOINT, checkpoint.as_str()]].concat())
-            .map(drop)
+        git.run(&[&arguments[..], &change].concat()).map(drop)
     }
 
     /// The newest checkpoint: its base and its tree.
     pub fn last_checkpoint(&self) -> Result<Option<(ObjectId, ObjectId)>, SandboxError> {
-        // Every new sandbox asks, and mostly there is none: the vault's refs are files, and only ours.
-        let has_none = |name: &str| !self.path.join(name).exists();
-        if has_none(CHECKPOINT) && has_none("packed-refs") {
+        if self.has_no_checkpoint() {
             return Ok(None);
         }
         let (base, tree) = (format!("{CHECKPOINT}^"), format!("{CHECKPOINT}^{{tree}}"));
@@ -119,7 +122,17 @@ impl Vault {
 
     /// The commit of the newest checkpoint.
     pub fn checkpoint_commit(&self) -> Result<Option<ObjectId>, SandboxError> {
+        if self.has_no_checkpoint() {
+            return Ok(None);
+        }
         refs::read(&self.git(), CHECKPOINT)
+    }
+
+    /// Is it plain that there is none? Every new sandbox asks, and mostly it is: the vault's refs are
+    /// files, and only ours.
+    fn has_no_checkpoint(&self) -> bool {
+        let has_none = |name: &str| !self.path.join(name).exists();
+        has_none(CHECKPOINT) && has_none("packed-refs")
     }
 
     /// Keeps an object from being lost to tidying up.

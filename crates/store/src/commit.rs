@@ -65,6 +65,8 @@ pub struct Reads {
     pub changesets: ChangesetReads,
     /// Projects.
     pub projects: ProjectReads,
+    /// What was used and is set aside.
+    pub ledger: LedgerReads,
 }
 
 impl Reads {
@@ -88,6 +90,7 @@ impl Reads {
             (ChangesetReads::All, _) | (_, ChangesetReads::All) => ChangesetReads::All,
         };
         self.projects = self.projects.and(other.projects);
+        self.ledger = self.ledger.max(other.ledger);
         self
     }
 }
@@ -119,6 +122,17 @@ pub enum ChangesetReads {
     EntriesAt(Vec<TreePath>),
     /// The changesets and all their entries.
     All,
+}
+
+/// How much of the ledger is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LedgerReads {
+    /// Nothing.
+    #[default]
+    None,
+    /// The account of all plans, that of the plan, and what is set aside for its holders. They may be
+    /// changed by this decision: whoever reads them waits for their turn at all of them.
+    OfPlan,
 }
 
 /// Which projects are read.

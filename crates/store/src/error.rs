@@ -86,3 +86,22 @@ pub enum StoreError {
         what: String,
     },
 }
+
+impl StoreError {
+    /// May the same succeed in a moment, without anybody changing the store?
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Full { .. }
+            | Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::Database { .. } => true,
+            Self::Unusable { .. }
+            | Self::NotAStore { .. }
+            | Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
+            | Self::NetworkFileSystem { .. }
+            | Self::Corrupt { .. }
+            | Self::Unsupported { .. } => false,
+        }
+    }
+}

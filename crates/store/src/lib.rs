@@ -24,8 +24,8 @@ mod sync;
 
 pub use clock::Clock;
 pub use commit::{
-    Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, ProjectReads, Reads,
-    Submission,
+    Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, LedgerReads,
+    ProjectReads, Reads, Submission,
 };
 pub use error::StoreError;
 pub use maintain::{Maintain, StoreInfo};

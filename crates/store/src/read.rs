@@ -4,6 +4,7 @@ use plan::changeset::{Changeset, Entry};
 use plan::facts::Lease;
 use plan::invariant::{RuleBook, Scope};
 use plan::judgement::{Evidence, Verdict};
+use plan::ledger::Ledger;
 use plan::stage::StateName;
 use plan::{Action, Digest, Name, Phase, Plan, PlanId, Project, Timestamp};
 
@@ -55,6 +56,9 @@ pub trait Read {
     /// All changesets of a plan, oldest first, each with its entries by path.
     fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError>;
 
+    /// What a plan used and what is set aside for it, beside all plans together.
+    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError>;
+
     /// The store's clock.
     fn now(&self) -> Result<Timestamp, StoreError>;
 }
@@ -82,12 +86,17 @@ pub struct PlanRow {
 }
 
 impl PlanRow {
-    /// A gate holds the plan as it stands.
-    pub fn is_blocked(&self) -> bool {
+    /// The verdict that holds the plan as it stands.
+    pub fn verdict_now(&self) -> Option<&Verdict> {
         let version = self.plan.version;
         self.verdict
             .as_ref()
-            .is_some_and(|verdict| verdict.version == version)
+            .filter(|verdict| verdict.version == version)
+    }
+
+    /// A gate holds the plan as it stands, or would.
+    pub fn is_blocked(&self) -> bool {
+        self.verdict_now().is_some() || self.plan.is_stuck()
     }
 
     /// A person has to do something before it goes on.

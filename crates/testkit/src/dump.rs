@@ -3,6 +3,7 @@
 use plan::changeset::{Changeset, Entry};
 use plan::invariant::RuleBook;
 use plan::judgement::Evidence;
+use plan::ledger::Ledger;
 use plan::{Action, PlanId, Project, Version};
 use store::{PlanFilter, PlanRow, Store, StoredEvent};
 
@@ -33,6 +34,8 @@ pub struct DumpedPlan {
     pub evidence: Vec<Evidence>,
     /// Its changesets with their entries.
     pub changesets: Vec<(Changeset, Vec<Entry>)>,
+    /// What it used and what is set aside for it.
+    pub ledger: Ledger,
 }
 
 impl Dump {
@@ -99,6 +102,7 @@ impl DumpedPlan {
             events: all_events(store, id),
             evidence,
             changesets: store.changesets(id).unwrap(),
+            ledger: store.ledger(id).unwrap(),
             row,
         }
     }

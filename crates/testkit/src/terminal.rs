@@ -111,12 +111,18 @@ impl Terminal {
     }
 
     /// Waits for its end; how it ended, and what a person saw.
-    pub fn ends(mut self) -> (ExitStatus, String) {
+    pub fn ends(self) -> (ExitStatus, String) {
+        let (status, screen) = self.ends_as_written();
+        (status, seen(&screen))
+    }
+
+    /// Waits for its end; how it ended, and all that the terminal was sent.
+    pub fn ends_as_written(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         drop(self.keyboard);
         self.reader.join().unwrap();
         let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        (status, seen(&String::from_utf8_lossy(&screen)))
+        (status, String::from_utf8_lossy(&screen).into_owned())
     }
 }
 

@@ -21,11 +21,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use plan::actor::{CommandLine, Stdin};
+use plan::ledger::Metering;
 use plan::stage::Category;
 use sandbox::{Confinement, Ending, Errand, Isolated, Running, SandboxError, Supervisor};
 
 use crate::{
     Actor, Ambient, Assignment, Outcome, Progress, Report, Usage, Workplace, program, report_file,
+    stream,
 };
 use desk::Desk;
 use ear::{Ear, Pipe};
@@ -203,10 +205,7 @@ impl CommandActor {
 
     /// The shorter of what the definition allows and what this run has.
     fn limit(&self, workplace: &Workplace<'_>) -> Option<Duration> {
-        let own = self.line.timeout.map(|timeout| {
-            let micros = u64::try_from(timeout.0).unwrap_or(0);
-            Duration::from_micros(micros)
-        });
+        let own = self.line.timeout.map(plan::Span::as_duration);
         own.into_iter().chain(workplace.time).min()
     }
 }
@@ -215,6 +214,10 @@ impl Actor for CommandActor {
     fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report {
         self.run(assignment, workplace)
             .unwrap_or_else(|report| report)
+    }
+
+    fn metering(&self) -> Metering {
+        stream::metering(self.line.output)
     }
 
     fn strategizes(&self) -> bool {

@@ -29,6 +29,11 @@ impl Claude {
         if let Some(session) = text(event, "session_id").filter(|session| !session.is_empty()) {
             heard.session = Some(session.to_owned());
         }
+        // Said at the end, and by some on the way.
+        let cost = event.get("total_cost_usd").and_then(Value::as_f64);
+        if let Some(cost) = cost.and_then(micros) {
+            heard.usage.cost_micros = cost;
+        }
         match kind {
             "assistant" => self.assistant(event, heard, said),
             "tool_call" if text(event, "subtype") == Some("started") => tool_call(event, said),
@@ -99,10 +104,6 @@ impl Claude {
             heard.usage.input_tokens = used.input_tokens;
             heard.usage.output_tokens = used.output_tokens;
         }
-        let cost = event.get("total_cost_usd").and_then(Value::as_f64);
-        if let Some(cost) = cost.and_then(micros) {
-            heard.usage.cost_micros = cost;
-        }
     }
 }
 
@@ -145,7 +146,7 @@ fn tool_call(event: &Object, said: &mut Vec<Said>) {
 }
 
 /// What a tool is used on: the first that is there of what tools call it.
-fn aim(input: &Object) -> Option<&str> {
+pub(super) fn aim(input: &Object) -> Option<&str> {
     const KEYS: [&str; 11] = [
         "command",
         "cmd",

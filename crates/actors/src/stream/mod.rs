@@ -5,12 +5,15 @@
 //! is not of the format at all is text. Nothing here is believed; it is shown, and it is one part of how a
 //! run is judged to have ended.
 
+mod aloud;
 mod claude;
 mod codex;
 mod json;
 
 use plan::actor::Output;
+use plan::ledger::Metering;
 
+pub use aloud::{Aloud, aloud};
 pub(crate) use json::micros;
 
 use crate::Usage;
@@ -23,6 +26,15 @@ pub struct Stream {
     /// Lines that are not of the format; all of them if there is none.
     text: Excerpt,
     heard: Heard,
+}
+
+/// What streams of a format tell of the use of means.
+pub fn metering(output: Output) -> Metering {
+    match output {
+        Output::Text => Metering::Time,
+        Output::CodexJson => Metering::Tokens,
+        Output::ClaudeJson => Metering::Cost,
+    }
 }
 
 /// Something a line says.

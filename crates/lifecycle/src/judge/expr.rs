@@ -153,7 +153,7 @@ pub(super) fn is_about_changes(source: &str) -> bool {
 
 /// What each of these expressions says about a plan and its changes, in their order.
 pub(super) fn judge_all(
-    sources: Vec<&str>,
+    sources: &[&str],
     snapshot: &Snapshot,
     changes: &Changes,
 ) -> std::vec::IntoIter<RuleOutcome> {

@@ -76,7 +76,7 @@ impl<'a> Matter<'a> {
             return of(json!(["trees", steps]));
         }
         let report = match self {
-            Self::Result(result) => result.report.as_ref().map(|report| report.as_str()),
+            Self::Result(result) => result.report.as_ref().map(plan::Text::as_str),
             Self::Plan | Self::Stored | Self::Merged(..) => None,
         };
         let entries = [plan.entry(Phase::Strategize), plan.entry(Phase::Execute)];

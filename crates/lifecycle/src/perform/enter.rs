@@ -3,18 +3,23 @@
 //! May be repeated: a holder that has its sandbox gets the same one, and what has to be done in it
 //! first (`Plan::entrance`) is taken back only by the commit that says it was done.
 
+use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use actors::Stop;
 use plan::base::Start;
 use plan::stage::Category;
-use plan::{Base, Command, Epoch, Phase, Plan, Refusal};
-use sandbox::{ObjectId, Room, SandboxError, Site};
+use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
+use sandbox::{Entered, Hold, ObjectId, Room, SandboxError, Site};
 
 use crate::{Call, Claim, Error, Lifecycle};
 
 /// How long making a sandbox ready may take.
 const SET_UP_LIMIT: Duration = Duration::from_secs(600);
+
+/// How often it is looked meanwhile whether the claim still holds.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A sandbox of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +43,16 @@ impl Lifecycle {
             self.enter(plan, epoch, &call.follow_up())
         });
         match entered {
-            Ok((plan, sandboxes)) => {
+            Ok((plan, sandboxes, holds)) => {
                 claim.done.plan = plan;
                 claim.sandboxes = sandboxes;
+                claim.holds = holds;
                 Ok(claim)
+            }
+            Err(Error::Stopped) => {
+                // Whoever took the plan away meanwhile is told of here, too.
+                self.release(plan.id, epoch, &call.follow_up())?;
+                Err(Error::Stopped)
             }
             Err(error) => {
                 let category = category_of(&error);
@@ -67,6 +78,22 @@ impl Lifecycle {
         }
     }
 
+    /// Are the resources of a plan where its projects say? Asked before it is moved, so that it is not sent
+    /// to work on what is gone. Of what lies on another host nobody knows here.
+    pub fn check_places(&self, plan: &Plan) -> Result<(), Error> {
+        let Some(hands) = &self.hands else {
+            return Ok(());
+        };
+        for resource in &plan.resources {
+            match self.site(resource) {
+                Ok(site) => hands.workshop.check_place(&site)?,
+                Err(Error::WaitingForHost { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// The same of a plan that is not known yet.
     pub(crate) fn check_reach_of(&self, plan: plan::PlanId) -> Result<(), Error> {
         match self.store.plan(plan)? {
@@ -80,29 +107,30 @@ impl Lifecycle {
         plan: &Plan,
         epoch: Epoch,
         call: &Call,
-    ) -> Result<(Plan, Vec<EnteredSandbox>), Error> {
-        let mut sandboxes = Vec::new();
+    ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<Hold>), Error> {
+        let (mut sandboxes, mut holds) = (Vec::new(), Vec::new());
         let mut bases = Vec::new();
         for site in self.sites(plan)? {
             let room = Room {
                 plan: plan.id,
                 site: &site,
             };
-            let (base, path) = self.enter_one(plan, epoch, &room)?;
+            let Entered { sandbox, hold } = self.enter_one(plan, epoch, &room, call)?;
             bases.push(Base {
                 resource: site.name.clone(),
-                commit: base.to_string(),
+                commit: sandbox.base.to_string(),
             });
             sandboxes.push(EnteredSandbox {
                 resource: site.name,
-                path,
+                path: sandbox.path,
             });
+            holds.push(hold);
         }
         if plan.bases == bases && plan.entrance.is_plain() {
-            return Ok((plan.clone(), sandboxes));
+            return Ok((plan.clone(), sandboxes, holds));
         }
         let done = self.run(plan.id, Command::RecordBases { epoch, bases }, call)?;
-        Ok((done.plan, sandboxes))
+        Ok((done.plan, sandboxes, holds))
     }
 
     fn enter_one(
@@ -110,7 +138,8 @@ impl Lifecycle {
         plan: &Plan,
         epoch: Epoch,
         room: &Room<'_>,
-    ) -> Result<(ObjectId, PathBuf), Error> {
+        call: &Call,
+    ) -> Result<Entered, Error> {
         let workshop = &self.hands()?.workshop;
         let base = match plan.base(&room.site.name) {
             Some(commit) => object(commit)?,
@@ -127,7 +156,7 @@ impl Lifecycle {
                 workshop.seed(room, epoch, &base, &object(tree)?)?;
             }
         }
-        let mut sandbox = workshop.enter(room, epoch, &base, start)?;
+        let Entered { mut sandbox, hold } = workshop.enter(room, epoch, &base, start)?;
         let mut wanted = plan.ways.furnishings.iter();
         let wanted = wanted.find(|one| one.resource == room.site.name);
         if sandbox.made_by == epoch {
@@ -135,16 +164,42 @@ impl Lifecycle {
             workshop.furnish(room, &sandbox, include)?;
         }
         if let Some(command) = wanted.and_then(|one| one.setup.as_deref()) {
-            workshop.set_up(&sandbox, command, SET_UP_LIMIT)?;
+            let is_wanted = self.is_wanted(plan.id, epoch, call);
+            workshop.set_up(&sandbox, command, SET_UP_LIMIT, &is_wanted)?;
         }
         if plan.entrance.catch_up {
             let tip = workshop.tip(room.site)?;
             sandbox = workshop.catch_up(room, epoch, &tip)?;
         }
         if !plan.entrance.dropped.is_empty() {
-            workshop.drop_paths(room, &plan.entrance.dropped)?;
+            workshop.drop_paths(room, epoch, &plan.entrance.dropped)?;
         }
-        Ok((sandbox.base, sandbox.path))
+        Ok(Entered { sandbox, hold })
+    }
+
+    /// Asks whether work that takes its time is still wanted: nobody asked to stop, nobody took the plan
+    /// away.
+    fn is_wanted<'a>(
+        &'a self,
+        plan: PlanId,
+        epoch: Epoch,
+        call: &'a Call,
+    ) -> impl Fn() -> bool + 'a {
+        let looked = Cell::new(Instant::now());
+        move || {
+            if call.stop.as_ref().is_some_and(Stop::is_asked) {
+                return false;
+            }
+            if looked.get().elapsed() < LOOK {
+                return true;
+            }
+            looked.set(Instant::now());
+            match self.store.plan(plan) {
+                Ok(row) => row.is_some_and(|row| row.plan.is_held_by(epoch)),
+                // A store that cannot be read says neither.
+                Err(_) => true,
+            }
+        }
     }
 
     /// What a person has not committed in the resources of these projects, as bases of a new plan.
@@ -190,6 +245,7 @@ fn category_of(error: &Error) -> Category {
         | Error::NoHands
         | Error::WaitingForHost { .. }
         | Error::LandedOnBranch { .. }
+        | Error::Stopped
         | Error::Refused(_)
         | Error::Blocked(_)
         | Error::KeyReused { .. }
@@ -225,6 +281,7 @@ impl From<SandboxError> for Error {
                 given: Epoch(given),
                 current: Epoch(current),
             }),
+            SandboxError::SetUpStopped { .. } => Self::Stopped,
             other => Self::Sandbox(other),
         }
     }

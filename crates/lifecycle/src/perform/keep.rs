@@ -20,7 +20,7 @@ impl Lifecycle {
         let Some(lease) = self.length_of_lease(plan, epoch) else {
             return effect();
         };
-        let pause = Duration::from_micros(u64::try_from(lease.0 / 3).unwrap_or(0).max(100_000));
+        let pause = (lease.as_duration() / 3).max(Duration::from_millis(100));
         std::thread::scope(|scope| {
             let (done, ended) = channel::<()>();
             scope.spawn(move || {

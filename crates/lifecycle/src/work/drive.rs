@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use actors::{Actor, Progress, Stop};
 use plan::decide::{Next, Rest, next};
+use plan::ledger::Over;
 use plan::plan::Remedy;
+use plan::stage::Category;
 use plan::{Caller, Name, Phase, Plan, PlanId, Refusal, Span};
 use store::PlanRow;
 
@@ -43,6 +45,8 @@ pub enum Happening {
     },
     /// How it goes.
     Progress(Progress),
+    /// Four fifths of what it may use are gone: how much of what, for people.
+    NearLimit(String),
     /// The result is being brought in.
     Lands,
     /// What came of that.
@@ -66,6 +70,8 @@ pub enum Rested {
     NobodyFor(Name),
     /// Its resources are elsewhere, its project is paused or gone.
     Unreachable(Error),
+    /// What it could use is set aside for others at work.
+    OverBudget(Over),
     /// It was asked to stop.
     Stopped,
 }
@@ -93,7 +99,8 @@ impl Drive<'_> {
             if asks.is_none() && self.is_still_blocked(&row)? {
                 return Ok(Rested::Blocked);
             }
-            match self.step(&row.plan, step, &Call::by(by.clone())) {
+            let call = Call::by(by.clone()).until(self.stop);
+            match self.step(&row.plan, step, &call) {
                 Ok(None) => asks = None,
                 Ok(Some(rested)) => return Ok(rested),
                 Err(Error::Blocked(_)) if asks.is_none() => {
@@ -109,6 +116,10 @@ impl Drive<'_> {
                 ) => return Ok(Rested::Unreachable(error)),
                 // Somebody was faster; what is to be done now is asked anew.
                 Err(Error::Refused(refusal)) if is_overtaken(&refusal) => {}
+                // It was given back; that it shall stop is seen above.
+                Err(Error::Stopped) => {}
+                // The plan itself says what went wrong.
+                Err(Error::Sandbox(_)) if self.has_halted(plan)? => asks = None,
                 Err(error) => {
                     (self.tell)(&row.plan, &Happening::Trouble(error.to_string()));
                     return Err(error);
@@ -143,7 +154,7 @@ impl Drive<'_> {
                 let Some(actor) = self.crew.member(plan, phase) else {
                     return Ok(plan.actor_in(phase).cloned().map(Rested::NobodyFor));
                 };
-                self.claim(plan, phase, &actor, call)?;
+                return self.claim(plan, phase, &actor, call);
             }
         }
         Ok(None)
@@ -167,13 +178,18 @@ impl Drive<'_> {
         phase: Phase,
         actor: &Arc<dyn Actor>,
         call: &Call,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Rested>, Error> {
         let works = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
         if !works {
             let strategized = self
                 .lifecycle
                 .strategize_at_once(plan, self.owner, self.lease, call);
-            return strategized.map(drop);
+            return strategized.map(|_| None);
+        }
+        // Looked at before, so that what waits for others is not claimed over and over.
+        let over = self.lifecycle.over_budget(plan, actor.metering())?;
+        if let Some(over) = over.filter(|over| !over.is_spent()) {
+            return Ok(Some(Rested::OverBudget(over)));
         }
         let claim = match phase {
             Phase::Strategize => self
@@ -183,15 +199,47 @@ impl Drive<'_> {
                 .lifecycle
                 .start_execute(plan.id, self.owner, self.lease, call)?,
         };
+        let means = self
+            .lifecycle
+            .reserve(plan.id, claim.epoch(), actor.metering(), &claim.call());
+        let grant = match means {
+            Ok(grant) => grant,
+            Err(Error::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
+                claim.fail(Category::Budget, &over.to_string())?;
+                return Ok(None);
+            }
+            // Somebody was faster. They may leave something.
+            Err(Error::Refused(Refusal::OverBudget(over))) => {
+                claim.release()?;
+                return Ok(Some(Rested::OverBudget(over)));
+            }
+            Err(error) => return Err(error),
+        };
         if let Some(actor) = plan.actor_in(phase).cloned() {
             (self.tell)(claim.plan(), &Happening::Works { actor, phase });
         }
-        self.work_on(claim, actor.as_ref())
+        self.work_on(&claim, actor.as_ref(), grant)?;
+        Ok(None)
+    }
+
+    /// Did what went wrong halt the plan, to wait for a person or to be tried again later?
+    fn has_halted(&self, plan: PlanId) -> Result<bool, Error> {
+        let row = self.lifecycle.get_plan(plan)?;
+        let now = self.lifecycle.store.now()?;
+        let worker = Caller::Worker(self.owner.to_owned());
+        Ok(match next(&row.plan, &worker, now) {
+            Next::Rest(Rest::Person | Rest::NotDue(_) | Rest::Over) => true,
+            Next::Rest(Rest::Held)
+            | Next::Claim(_)
+            | Next::Enter(_)
+            | Next::Mend(_)
+            | Next::ExpireQuestion => false,
+        })
     }
 
     /// A gate held it as it stands, by the rules as they stand.
     fn is_still_blocked(&self, row: &PlanRow) -> Result<bool, Error> {
-        let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) else {
+        let Some(verdict) = row.verdict_now() else {
             return Ok(false);
         };
         let tips = self.lifecycle.targets_of(&row.plan, verdict.gate)?.tips;

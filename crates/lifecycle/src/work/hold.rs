@@ -22,16 +22,17 @@ pub(super) struct Held<T> {
 }
 
 /// Lets an actor work while the claim is held for it. `stop` is what the actor looks at; it is asked to
-/// stop when `worker` is, or when the claim is lost.
+/// stop when `worker` is, or when the claim is lost. `look` is called over and over meanwhile.
 pub(super) fn holding<T>(
     claim: &Claim,
     lease: Span,
     worker: &Stop,
     stop: &Stop,
+    look: &(dyn Fn() + Sync),
     work: impl FnOnce() -> T,
 ) -> Held<T> {
     let lost = AtomicBool::new(false);
-    let renew_every = Duration::from_micros(u64::try_from(lease.0 / 3).unwrap_or(0));
+    let renew_every = lease.as_duration() / 3;
     let given = std::thread::scope(|scope| {
         let (done, ended) = channel::<()>();
         let lost = &lost;
@@ -41,6 +42,7 @@ pub(super) fn holding<T>(
                 if worker.is_asked() {
                     stop.ask();
                 }
+                look();
                 if is_lost(claim) {
                     lost.store(true, Ordering::SeqCst);
                     stop.ask();

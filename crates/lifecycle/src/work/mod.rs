@@ -5,10 +5,11 @@ mod assign;
 mod crew;
 mod drive;
 mod hold;
+mod meter;
 mod pick;
 mod run;
 mod worker;
 
 pub use crew::Crew;
 pub use drive::{Drive, Happening, Rested};
-pub use worker::{Tally, Worker};
+pub use worker::{LEASE, Tally, Worker};

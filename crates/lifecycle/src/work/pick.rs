@@ -53,6 +53,8 @@ pub(super) struct Picker {
     only: Only,
     known: HashMap<PlanId, Known>,
     paused: HashMap<PlanId, Paused>,
+    /// Those of them that wait for means that are set aside for others.
+    short: BTreeSet<PlanId>,
     served: HashMap<Option<Name>, u64>,
     turns: u64,
 }
@@ -63,6 +65,7 @@ impl Picker {
             only,
             known: HashMap::new(),
             paused: HashMap::new(),
+            short: BTreeSet::new(),
             served: HashMap::new(),
             turns: 0,
         }
@@ -78,6 +81,10 @@ impl Picker {
         let now = Instant::now();
         self.paused
             .retain(|_, paused| paused.until + paused.pause > now);
+        self.short.retain(|plan| {
+            let paused = self.paused.get(plan);
+            paused.is_some_and(|paused| paused.until > now)
+        });
         let mut picked = Vec::new();
         for phase in [Phase::Apply, Phase::Execute, Phase::Strategize] {
             if picked.len() >= most {
@@ -102,6 +109,25 @@ impl Picker {
         let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
         let until = Instant::now() + pause;
         self.paused.insert(plan, Paused { until, pause });
+    }
+
+    /// A plan has nothing to work with until others leave something. It is looked at again soon.
+    pub fn wait_for_means(&mut self, plan: PlanId) {
+        let (until, pause) = (Instant::now() + FIRST_PAUSE, FIRST_PAUSE);
+        self.paused.insert(plan, Paused { until, pause });
+        self.short.insert(plan);
+    }
+
+    /// Somebody is done, and may have left something.
+    pub fn means_may_be_free(&mut self) {
+        for plan in std::mem::take(&mut self.short) {
+            self.paused.remove(&plan);
+        }
+    }
+
+    /// Is there anybody who only waits for what others may leave?
+    pub fn waits_for_means(&self) -> bool {
+        !self.short.is_empty()
     }
 
     /// A plan went further.

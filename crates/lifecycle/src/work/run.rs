@@ -1,40 +1,109 @@
-//! One run: an actor works on a claim, and what it gives is handed in. What it says is a claim of its
-//! own; the result is read from the sandbox.
+//! One run: an actor works on a claim, and what it gives is handed in, however long the store is away.
+//! What it says is a claim of its own; the result is read from the sandbox.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
+use plan::ledger::{Amount, Grant};
 use plan::stage::{Category, ResultContent};
-use plan::{Phase, Refusal, Text, Timestamp};
+use plan::{Phase, Plan, Refusal, Text, Timestamp};
 use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
+use super::meter::Meter;
 use crate::{Claim, Error};
 
+/// How long is waited first for a store that is away, and how long at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// From this pause on it is told that it is waited for.
+const TELLING_PAUSE: Duration = Duration::from_millis(1600);
+
 impl Drive<'_> {
-    /// Has an actor work on a claim, and hands in what came of it.
-    pub(super) fn work_on(&self, claim: Claim, actor: &dyn Actor) -> Result<(), Error> {
-        let held = match self.run(&claim, actor) {
+    /// Has an actor work on a claim with what it may use, and hands in what came of it.
+    pub(super) fn work_on(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        grant: Grant,
+    ) -> Result<(), Error> {
+        let stop = Stop::default();
+        let meter = Meter::new(grant, stop.clone());
+        let held = match self.run(claim, actor, &meter, &stop) {
             Ok(held) => held,
-            // A store that is away for a moment is no plan's fault; the lease will tell.
-            Err(error @ (Error::Store(_) | Error::Unknown(_))) => return Err(error),
+            // A store that is away for a moment is no plan's fault; it is given back.
+            Err(error @ (Error::Store(_) | Error::Unknown(_))) => {
+                self.hand_in(claim, &Report::of(Outcome::Stopped), Amount::default())?;
+                return Err(error);
+            }
             Err(error) => {
                 // The plan halts with the reason; nobody could have worked on it like this.
-                claim.fail(Category::Resource, &shortened(&error.to_string()))?;
-                return Ok(());
+                let failed = Report::failed(Category::Resource, error.to_string());
+                return self.hand_in(claim, &failed, Amount::default());
             }
         };
+        let used = meter.used(held.given.usage);
         if held.lost {
             // Whoever took it away decided what becomes of it; the sandbox is left as it is.
-            return Ok(());
+            return self.settle(claim, used);
         }
-        self.hand_in(claim, held.given)
+        let mut report = held.given;
+        let halted = match report.outcome {
+            Outcome::Stopped | Outcome::Failed { .. } => meter.over(),
+            // What was finished in spite of it is not thrown away.
+            Outcome::Done | Outcome::Asks { .. } => None,
+        };
+        if let Some(message) = halted {
+            report.outcome = Outcome::Failed {
+                category: Category::Budget,
+                message,
+            };
+        }
+        self.hand_in(claim, &report, used)
     }
 
-    fn run(&self, claim: &Claim, actor: &dyn Actor) -> Result<Held<Report>, Error> {
+    /// Charges what was used.
+    fn settle(&self, claim: &Claim, used: Amount) -> Result<(), Error> {
+        let (plan, epoch) = (claim.plan().id, claim.epoch());
+        self.lifecycle.settle(plan, epoch, used, &claim.call())
+    }
+
+    /// Has an actor work while the claim is held, from gathering what it needs on.
+    fn run(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        meter: &Meter,
+        stop: &Stop,
+    ) -> Result<Held<Report>, Error> {
+        let look = || self.warn(claim.plan(), meter.look());
+        let held = holding(claim, self.lease, self.stop, stop, &look, || {
+            self.run_held(claim, actor, meter, stop)
+        });
+        Ok(Held {
+            given: held.given?,
+            lost: held.lost,
+        })
+    }
+
+    fn warn(&self, plan: &Plan, warnings: Vec<String>) {
+        for warning in warnings {
+            (self.tell)(plan, &Happening::NearLimit(warning));
+        }
+    }
+
+    fn run_held(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        meter: &Meter,
+        stop: &Stop,
+    ) -> Result<Report, Error> {
         let plan = claim.plan();
         let assignment = self.lifecycle.assignment(claim)?;
         let began = self.lifecycle.store.now()?;
@@ -57,30 +126,30 @@ impl Drive<'_> {
             if let actors::Progress::Began { isolation: how } = &progress {
                 *lock(&isolation) = Some(how.clone());
             }
+            if let actors::Progress::Used(usage) = &progress {
+                self.warn(plan, meter.tell(*usage));
+            }
             (self.tell)(plan, &Happening::Progress(progress));
         };
-        let stop = Stop::default();
         let workplace = Workplace {
             run: run.clone(),
             readable,
             locks,
-            time: plan.limits.timeout.map(as_duration),
+            time: plan.limits.timeout.map(plan::Span::as_duration),
             strategy_wanted: plan.strategy_wanted,
             stop: stop.clone(),
             progress: &progress,
         };
-        let held = holding(claim, self.lease, self.stop, &stop, || {
-            let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
-            std::panic::catch_unwind(work).unwrap_or_else(|_| {
-                Report::failed(
-                    Category::Internal,
-                    "the actor panicked; its program has a defect",
-                )
-            })
+        let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
+        let report = std::panic::catch_unwind(work).unwrap_or_else(|_| {
+            Report::failed(
+                Category::Internal,
+                "the actor panicked; its program has a defect",
+            )
         });
         let isolation = lock(&isolation).take();
-        self.record(claim, &held.given, &run, began, isolation);
-        Ok(held)
+        self.record(claim, &report, &run, began, isolation);
+        Ok(report)
     }
 
     /// Remembers the run. What cannot be remembered is missed in `log`, and nothing else.
@@ -116,22 +185,62 @@ impl Drive<'_> {
         let _ = hands.workshop.end_run(run, &record);
     }
 
-    fn hand_in(&self, claim: Claim, report: Report) -> Result<(), Error> {
+    /// Hands in what came of a run. A store that is away is waited for while the claim is held: what was
+    /// worked out must not be lost to a lease that expires. Nothing is taken twice: the store knows what
+    /// this holder handed in.
+    ///
+    /// What was used is charged before that: between the two nothing can be lost, for what is charged is
+    /// charged once, and a result that was not handed in is worked on again.
+    fn hand_in(&self, claim: &Claim, report: &Report, used: Amount) -> Result<(), Error> {
+        let enough = Stop::default();
+        let held = holding(claim, self.lease, self.stop, &enough, &|| {}, || {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                let settled = self.settle(claim, used);
+                match settled.and_then(|()| self.hand_in_once(claim, report)) {
+                    Err(error) if is_of_a_store_that_is_away(&error) => {
+                        if pause == TELLING_PAUSE {
+                            let text = format!("what it made cannot be handed in yet: {error}");
+                            (self.tell)(claim.plan(), &Happening::Trouble(text));
+                        }
+                        if enough.wait(pause) {
+                            return Err(error);
+                        }
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                    handed_in => return handed_in,
+                }
+            }
+        });
+        if held.lost {
+            // Handed in, or taken away: either way it is decided what becomes of it.
+            return Ok(());
+        }
+        held.given
+    }
+
+    fn hand_in_once(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
         let (lifecycle, plan, epoch) = (self.lifecycle, claim.plan().id, claim.epoch());
-        let (phase, call) = (claim.phase(), claim.call());
-        let handed_in = match report.outcome {
-            Outcome::Stopped => claim.release(),
-            Outcome::Failed { category, message } => claim.fail(category, &shortened(&message)),
-            Outcome::Asks { question, patience } => claim.ask(&shortened(&question), patience),
+        let (phase, call) = (claim.phase(), &claim.call());
+        let handed_in = match &report.outcome {
+            Outcome::Stopped => lifecycle.release(plan, epoch, call),
+            Outcome::Failed { category, message } => {
+                let (category, message) = self.blamed(claim.plan(), *category, message.clone());
+                lifecycle.fail(plan, epoch, category, &shortened(&message), call)
+            }
+            Outcome::Asks { question, patience } => {
+                lifecycle.ask(plan, epoch, &shortened(question), *patience, call)
+            }
             Outcome::Done if phase == Phase::Strategize => {
-                claim.complete_strategize(strategy(report.decisions, report.summary))
+                lifecycle.complete_strategize(plan, epoch, strategy(report), call)
             }
             Outcome::Done => {
-                let summary = report.summary.map(|text| Text::Known(shortened(&text)));
-                claim.complete_execute(&ResultContent {
-                    report: summary,
+                let summary = report.summary.as_ref();
+                let result = ResultContent {
+                    report: summary.map(|text| Text::Known(shortened(text))),
                     trees: Vec::new(),
-                })
+                };
+                lifecycle.complete_execute(plan, epoch, &result, call)
             }
         };
         let mut category = Category::Actor;
@@ -153,21 +262,38 @@ impl Drive<'_> {
             }
             Err(error) => return Err(error),
         };
-        lifecycle.fail(plan, epoch, category, &shortened(&why), &call)?;
+        let (category, why) = self.blamed(claim.plan(), category, why);
+        lifecycle.fail(plan, epoch, category, &shortened(&why), call)?;
         Ok(())
+    }
+
+    /// What went wrong, by where it came from: whoever works on a repository that goes missing fails over
+    /// it in ways of their own, and is not to blame.
+    fn blamed(&self, plan: &Plan, category: Category, said: String) -> (Category, String) {
+        match self.lifecycle.check_places(plan) {
+            Err(Error::Sandbox(gone)) => (Category::Resource, format!("{gone}\n{said}")),
+            Ok(()) | Err(_) => (category, said),
+        }
     }
 }
 
+/// Is it only that the store does not answer at this moment?
+fn is_of_a_store_that_is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(error) | Error::Unknown(error) if error.is_passing())
+}
+
 /// What was decided; without decisions, what was said is one.
-fn strategy(decisions: Vec<ReportedDecision>, summary: Option<String>) -> Vec<ReportedDecision> {
-    let said = summary.filter(|text| decisions.is_empty() && !text.trim().is_empty());
+fn strategy(report: &Report) -> Vec<ReportedDecision> {
+    let (decisions, summary) = (&report.decisions, &report.summary);
+    let said = summary.as_ref();
+    let said = said.filter(|text| decisions.is_empty() && !text.trim().is_empty());
     let Some(said) = said else {
-        return decisions;
+        return decisions.clone();
     };
     vec![ReportedDecision {
         kind: DecisionKind::StrategyChoice,
         question: "How is it to be done?".to_owned(),
-        choice: shortened(&said),
+        choice: shortened(said),
         alternatives: Vec::new(),
         rationale: None,
         confidence: None,
@@ -189,10 +315,6 @@ pub(super) fn shortened(text: &str) -> String {
     let head = text.floor_char_boundary(MOST / 2);
     let tail = text.ceil_char_boundary(text.len() - MOST / 2);
     format!("{}\n[…]\n{}", &text[..head], &text[tail..])
-}
-
-fn as_duration(span: plan::Span) -> std::time::Duration {
-    std::time::Duration::from_micros(u64::try_from(span.0).unwrap_or(0))
 }
 
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

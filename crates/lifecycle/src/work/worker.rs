@@ -19,7 +19,7 @@ use super::{Crew, Drive, Happening, Rested};
 use crate::{Call, Error, Lifecycle};
 
 /// For how long a claim holds without a renewal.
-const LEASE: Span = Span::seconds(30);
+pub const LEASE: Span = Span::seconds(30);
 
 /// How often it is looked for holders that are gone.
 const LOOK_FOR_THE_GONE: Duration = Duration::from_secs(1);
@@ -213,7 +213,12 @@ impl Worker {
                         return Err(error);
                     }
                 };
-                if picked.is_empty() && busy.is_empty() && until != Until::Stopped {
+                let waited_for = match until {
+                    Until::Stopped => true,
+                    Until::Drained => picker.waits_for_means(),
+                    Until::Once => false,
+                };
+                if picked.is_empty() && busy.is_empty() && !waited_for {
                     break;
                 }
                 for plan in picked {
@@ -319,10 +324,12 @@ fn settle(end: &Ended, picker: &mut Picker, tally: &mut Tally) {
         Some(Ok(Rested::Blocked | Rested::NobodyFor(_) | Rested::Unreachable(_))) => {
             picker.pause(end.plan);
         }
+        Some(Ok(Rested::OverBudget(_))) => return picker.wait_for_means(end.plan),
         Some(Ok(Rested::Stopped)) => {}
         Some(Err(_)) | None => {
             picker.pause(end.plan);
             tally.troubles += 1;
         }
     }
+    picker.means_may_be_free();
 }

@@ -101,6 +101,7 @@ pub(super) fn receipt(request: &Request, now: Timestamp) -> Receipt {
         version: None,
         epoch: None,
         changeset: None,
+        grant: None,
         at: now,
     }
 }

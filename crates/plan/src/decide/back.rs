@@ -2,7 +2,7 @@
 
 use crate::changeset::TreePath;
 use crate::decide::draft::Draft;
-use crate::decide::text;
+use crate::decide::{ledger, text};
 use crate::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Remedy};
 use crate::profile::Step;
 use crate::stage::{Landing, Work};
@@ -20,7 +20,9 @@ pub(super) fn retry(
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
     }
     draft.require_person()?;
-    let limits = limits.unwrap_or(draft.plan.limits);
+    let given = limits;
+    let limits = given.unwrap_or(draft.plan.limits);
+    ledger::require_something_left(&draft, &limits, given.as_ref())?;
     draft.emit(Event::Retried { fresh, limits });
     Ok(draft.done())
 }

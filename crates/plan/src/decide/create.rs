@@ -92,6 +92,7 @@ pub(super) fn from_use(
         version: Some(change.plan.version),
         epoch: None,
         changeset: None,
+        grant: None,
         at: now,
     };
     Ok(Decision {

@@ -1,8 +1,10 @@
 //! A decision in the making about one plan.
 
 use crate::decide::Request;
+use crate::decide::ledger;
 use crate::decide::options::options;
 use crate::facts::{Lease, PlanChange};
+use crate::ledger::Grant;
 use crate::profile::Step;
 use crate::{
     ChangesetId, Decision, Epoch, Event, Facts, Outcome, Plan, Receipt, Recorded, Refusal, Row,
@@ -19,6 +21,7 @@ pub(super) struct Draft<'a> {
     pub rows: Vec<Row>,
     pub epoch: Option<Epoch>,
     pub changeset: Option<ChangesetId>,
+    pub grant: Option<Grant>,
     before: Plan,
     events: Vec<Recorded>,
     others: Vec<PlanChange>,
@@ -38,6 +41,7 @@ impl<'a> Draft<'a> {
             rows: Vec::new(),
             epoch: request.command.epoch(),
             changeset: None,
+            grant: None,
             events: Vec::new(),
             others: Vec::new(),
         })
@@ -97,6 +101,8 @@ impl<'a> Draft<'a> {
         if self.before.stage.holder().is_some() && self.plan.stage.holder().is_none() {
             self.rows.push(Row::DropLease(self.plan.id));
         }
+        self.rows
+            .extend(ledger::fenced(self.facts, &self.plan, self.now));
         let receipt = self.receipt(Outcome::Done);
         let mut plans = Vec::new();
         if !self.events.is_empty() {
@@ -186,6 +192,7 @@ impl<'a> Draft<'a> {
             version: Some(self.plan.version),
             epoch: self.epoch,
             changeset: self.changeset,
+            grant: self.grant.clone().map(Box::new),
             at: self.now,
         }
     }

@@ -12,6 +12,10 @@ use crate::{
 };
 
 /// What came of a gate.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "looked at once and taken apart; a box would be an allocation for each"
+)]
 pub(super) enum Passage<'a> {
     /// It opened; the draft has its event.
     Open(Box<Draft<'a>>),

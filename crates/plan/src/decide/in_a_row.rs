@@ -3,6 +3,7 @@
 
 use crate::facts::PlanChange;
 use crate::judgement::Judgement;
+use crate::ledger::{AccountName, Reservation};
 use crate::{Command, Decision, Facts, Refusal, Row, Timestamp};
 
 use super::{Request, decide};
@@ -85,6 +86,18 @@ impl Facts {
                     self.projects.push(project.clone());
                 }
                 Row::DropProject(name) => self.projects.retain(|project| project.name != *name),
+                Row::PutAccount(AccountName::Global, account) => self.ledger.global = *account,
+                Row::PutAccount(AccountName::Plan(_), account) => self.ledger.plan = *account,
+                Row::PutReservation(reservation) => {
+                    let others = |other: &Reservation| other.epoch != reservation.epoch;
+                    self.ledger.reservations.retain(others);
+                    self.ledger.reservations.push(*reservation);
+                }
+                Row::DropReservation(_, epoch) => {
+                    self.ledger
+                        .reservations
+                        .retain(|other| other.epoch != *epoch);
+                }
                 // Nothing that is decided in a row reads them.
                 Row::PutRule(_)
                 | Row::DropRule { .. }

@@ -15,6 +15,7 @@ mod gate;
 mod halt;
 mod in_a_row;
 mod land;
+mod ledger;
 mod next;
 mod options;
 mod project;
@@ -93,6 +94,12 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
             judgement,
         } => claim::start(draft()?, *phase, owner, *lease, judgement.as_ref()),
         Command::Renew { epoch, lease } => claim::renew(draft()?, *epoch, *lease),
+        Command::Reserve {
+            epoch,
+            metering,
+            budget,
+        } => ledger::reserve(draft()?, *epoch, *metering, budget),
+        Command::Settle { epoch, used } => ledger::settle(draft()?, *epoch, *used),
         Command::Release { epoch } => claim::release(draft()?, *epoch),
         Command::Reclaim { grounds } => claim::reclaim(draft()?, *grounds),
         Command::RecordBases { epoch, bases } => advance::record_bases(draft()?, *epoch, bases),

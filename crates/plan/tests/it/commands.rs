@@ -6,11 +6,18 @@ use plan::changeset::{Entry, Node, Operation, TreePath};
 use plan::command::{Grounds, Into, LinkedPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::judgement::{RuleOutcome, Targets};
+use plan::ledger::{Amount, Budget, Metering};
 use plan::plan::Limits;
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, ResultTree};
-use plan::{Base, ChangesetId, Command, Digest, Phase, PlanId, Verb};
+use plan::{Base, ChangesetId, Command, Digest, Money, Phase, PlanId, Verb};
 
 use crate::world::{How, PATIENCE, World};
+
+/// What all plans together may use.
+const GLOBAL: Budget = Budget {
+    cost: Some(Money(1_000_000)),
+    tokens: Some(1_000_000),
+};
 
 impl World {
     /// A command; `None` for a verb that is not about a plan that exists.
@@ -123,6 +130,25 @@ impl World {
                 epoch,
                 lease: how.lease,
             },
+            Verb::Reserve => Command::Reserve {
+                epoch,
+                metering: pick(how, [Metering::Cost, Metering::Tokens, Metering::Time]),
+                budget: pick(how, [Budget::default(), GLOBAL]),
+            },
+            Verb::Settle => Command::Settle {
+                epoch,
+                used: pick(
+                    how,
+                    [
+                        Amount::default(),
+                        Amount {
+                            cost: 1,
+                            tokens: 2,
+                            time: 3,
+                        },
+                    ],
+                ),
+            },
             Verb::Release => Command::Release { epoch },
             Verb::Reclaim => Command::Reclaim {
                 grounds: pick(how, [Grounds::OwnerDead(how.epoch), Grounds::Expired]),
@@ -152,7 +178,7 @@ impl World {
                         None,
                         Some(Limits {
                             attempts: 2,
-                            timeout: None,
+                            ..Limits::default()
                         }),
                     ],
                 ),

@@ -227,12 +227,9 @@ fn a_signature_is_void_once_the_rules_are_others() {
         world.facts.rules.rules.push(rule);
     };
     let added = |world: &mut World| add(world, "new");
-    let cases: [(&dyn Fn(&mut World), &str); 3] = [
-        (&reworded, "added or reworded"),
-        (&removed, "removed"),
-        (&added, "added or reworded"),
-    ];
-    for (change, why) in cases {
+    let changes: [&dyn Fn(&mut World); 3] = [&reworded, &removed, &added];
+    let reasons = ["added or reworded", "removed", "added or reworded"];
+    for (change, why) in changes.into_iter().zip(reasons) {
         let mut world = signed.clone();
         change(&mut world);
         let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));

@@ -360,7 +360,7 @@ fn odd_values() -> Vec<Recorded> {
         ways: Default::default(),
         limits: Limits {
             attempts: u32::MAX,
-            timeout: None,
+            ..Limits::default()
         },
         origin: Origin::Use,
         result: None,

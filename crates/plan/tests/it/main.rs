@@ -14,6 +14,7 @@ mod fits;
 mod gates;
 mod golden;
 mod in_a_row;
+mod ledger;
 mod making;
 mod model;
 mod project;

@@ -74,6 +74,8 @@ fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
         | Verb::CompleteApply
         | Verb::Constrain
         | Verb::Renew
+        | Verb::Reserve
+        | Verb::Settle
         | Verb::Release
         | Verb::Ask
         | Verb::Retry

@@ -12,6 +12,7 @@ use plan::decide::Request;
 use plan::facts::PlanChange;
 use plan::invariant::{Check, Gate, Rule, RuleBook, RuleDraft, Scope};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict};
+use plan::ledger::{AccountName, Reservation};
 use plan::plan::{Limits, ProfileSource};
 use plan::project::{Place, Project, Resource};
 use plan::{
@@ -312,6 +313,13 @@ impl World {
             }
             Row::DropEntry(changeset, path) => self.drop_entry(*changeset, path),
             Row::PutVerdict(_) | Row::PutEvidence(_) => {}
+            Row::PutAccount(AccountName::Global, account) => self.facts.ledger.global = *account,
+            Row::PutAccount(AccountName::Plan(_), account) => self.facts.ledger.plan = *account,
+            Row::PutReservation(reservation) => {
+                self.drop_reservation(reservation.epoch);
+                self.facts.ledger.reservations.push(*reservation);
+            }
+            Row::DropReservation(_, epoch) => self.drop_reservation(*epoch),
             Row::PutAction(_)
             | Row::PutProject(_)
             | Row::DropProject(_)
@@ -320,6 +328,11 @@ impl World {
                 panic!("no command about a plan writes {row:?}")
             }
         }
+    }
+
+    fn drop_reservation(&mut self, epoch: Epoch) {
+        let others = |other: &Reservation| other.epoch != epoch;
+        self.facts.ledger.reservations.retain(others);
     }
 
     fn drop_entry(&mut self, changeset: ChangesetId, path: &TreePath) {

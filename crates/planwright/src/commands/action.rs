@@ -4,16 +4,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use plan::Name;
+use plan::{Action, Name};
 use serde_json::json;
 
+use crate::actions::Found;
 use crate::cli::App;
 use crate::commands::{Answer, conditions};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::ui;
 use crate::wire::ActionView;
-use crate::yaml;
+use crate::{actions, ui, wishes, yaml};
 
 /// Longest file that is read.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -74,21 +74,8 @@ fn create(file: &Path, key: Option<&str>, app: &App) -> Result<Answer, CommandEr
     if let Some(key) = key {
         call = call.with_key(key);
     }
-    // What is wrong with a rule is wrong with the file.
-    let action =
-        app.lifecycle()?
-            .create_action(definition, &call)
-            .map_err(|error| match error {
-                lifecycle::Error::Expr(_) => {
-                    let error = CommandError::from(error);
-                    CommandError {
-                        exit: Exit::Error,
-                        message: format!("{}: {}", file.display(), error.message),
-                        ..error
-                    }
-                }
-                other => other.into(),
-            })?;
+    let created = app.lifecycle()?.create_action(definition, &call);
+    let action = created.map_err(|error| actions::in_file(&file.display().to_string(), error))?;
     let text = format!("Created action {}\n", ui::styled(ui::BOLD, action.name()));
     let hint = format!(
         "planwright use {}{}",
@@ -98,49 +85,109 @@ fn create(file: &Path, key: Option<&str>, app: &App) -> Result<Answer, CommandEr
     Ok(Answer::new(ActionView::from(&action), text).hint(hint))
 }
 
+/// Those of the repository one is in come first: they are the ones that change.
 fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandError> {
     let limit = usize::from(limit);
-    let mut actions = app.lifecycle()?.list_actions(after, limit + 1)?;
-    let more = actions.len() > limit;
-    actions.truncate(limit);
-    let mut table = ui::Table::new(["ACTION", "STATE", "DESCRIPTION"]);
-    for action in &actions {
+    let mut kept = page(app, after, limit + 1)?;
+    let more = kept.len() > limit;
+    kept.truncate(limit);
+    let mut views = match after {
+        None => defined(app)?,
+        Some(_) => Vec::new(),
+    };
+    views.extend(kept.iter().map(ActionView::from));
+    let mut table = ui::Table::new(["ACTION", "STATE", "FROM", "DESCRIPTION"]);
+    for view in &views {
         table.row([
-            (action.name().to_string(), ui::BOLD),
-            (action.state.as_str().to_owned(), ui::DIM),
-            (
-                ui::one_line(&action.definition.description, 80),
-                anstyle::Style::new(),
-            ),
+            (view.name.clone(), ui::BOLD),
+            (view.state.to_owned(), ui::DIM),
+            (origin(view).to_owned(), ui::DIM),
+            (ui::one_line(&view.description, 80), anstyle::Style::new()),
         ]);
     }
-    let next = actions
-        .last()
-        .filter(|_| more)
-        .map(|action| action.name().to_string());
-    let views: Vec<ActionView> = actions.iter().map(ActionView::from).collect();
-    let text = if actions.is_empty() {
+    let next = kept.last().filter(|_| more);
+    let next = next.map(|action| action.name().to_string());
+    let text = if views.is_empty() {
         "No actions.\n".to_owned()
     } else {
         table.to_string()
     };
+    let empty = views.is_empty();
     let mut answer = Answer::new(json!({ "actions": views, "next": next }), text);
     if let Some(next) = next {
         answer = answer.hint(format!(
             "planwright action list --limit {limit} --after {next}"
         ));
-    } else if actions.is_empty() {
+    } else if empty {
         answer = answer.hint("planwright action create --config FILE");
     }
     Ok(answer)
 }
 
+/// So many kept actions, without what repositories defined at some time: nobody uses that by name.
+fn page(app: &App, after: Option<&Name>, most: usize) -> Result<Vec<Action>, CommandError> {
+    let mut found = Vec::new();
+    let mut after = after.cloned();
+    loop {
+        let page = app.lifecycle()?.list_actions(after.as_ref(), most)?;
+        let last = page.len() < most;
+        after = page.last().map(|action| action.name().clone()).or(after);
+        let named = page
+            .into_iter()
+            .filter(|action| !actions::is_frozen(action.name()));
+        found.extend(named);
+        if last || found.len() >= most {
+            found.truncate(most);
+            return Ok(found);
+        }
+    }
+}
+
+/// The actions of the repository one is in.
+fn defined(app: &App) -> Result<Vec<ActionView>, CommandError> {
+    let mut views = Vec::new();
+    for one in actions::defined_here()? {
+        let kept = actions::kept(app, &one.definition.name)?;
+        let shadowed = kept.as_ref().is_some_and(actions::is_available);
+        let state = if shadowed { "shadowed" } else { "available" };
+        views.push(ActionView {
+            file: Some(one.file),
+            ..ActionView::of(&one.definition, state)
+        });
+    }
+    Ok(views)
+}
+
+/// Where an action is defined, in a word.
+fn origin(view: &ActionView) -> &'static str {
+    match view.file {
+        Some(_) => wishes::FILE,
+        None => "store",
+    }
+}
+
 fn show(name: &Name, app: &App) -> Result<Answer, CommandError> {
-    let action = app.lifecycle()?.get_action(name)?;
-    let definition = &action.definition;
+    let kept = actions::kept(app, name)?.filter(actions::is_available);
+    let found = match kept {
+        Some(action) => Found::Kept(Box::new(action)),
+        None => actions::find(app, name, &actions::defined_here()?)?,
+    };
+    let text = shown(&found);
+    let view = match &found {
+        Found::Kept(action) => ActionView::from(action.as_ref()),
+        Found::Defined(action) => ActionView {
+            file: Some(action.file.clone()),
+            ..ActionView::of(&action.definition, "available")
+        },
+    };
+    Ok(Answer::new(view, text))
+}
+
+fn shown(found: &Found) -> String {
+    let definition = found.definition();
     let mut text = format!(
         "{}  {}\n",
-        ui::styled(ui::BOLD, action.name()),
+        ui::styled(ui::BOLD, &definition.name),
         ui::one_line(&definition.description, 100)
     );
     let mut line = |label: &str, value: String| {
@@ -149,7 +196,9 @@ fn show(name: &Name, app: &App) -> Result<Answer, CommandError> {
             ui::styled(ui::DIM, format!("{label:<11}"))
         ));
     };
-    line("state", action.state.as_str().to_owned());
+    if let Found::Kept(action) = found {
+        line("state", action.state.as_str().to_owned());
+    }
     if let Some(actors) = &definition.actors {
         line(
             "actors",
@@ -176,14 +225,19 @@ fn show(name: &Name, app: &App) -> Result<Answer, CommandError> {
     if let Some(profile) = definition.automation_profile {
         line("profile", profile.to_string());
     }
-    line(
-        "created",
-        format!("{} by {}", action.created_at, action.created_by),
-    );
+    match found {
+        Found::Kept(action) => line(
+            "created",
+            format!("{} by {}", action.created_at, action.created_by),
+        ),
+        Found::Defined(action) => {
+            line("defined in", ui::clean(&action.file.display().to_string()));
+        }
+    }
     if let Some(long) = &definition.long_description {
         text.push_str(&format!("\n{}\n", ui::clean(long.trim_end())));
     }
-    Ok(Answer::new(ActionView::from(&action), text))
+    text
 }
 
 fn archive(name: &Name, app: &App) -> Result<Answer, CommandError> {
@@ -231,7 +285,7 @@ fn read(file: &Path) -> Result<String, CommandError> {
     })
 }
 
-fn required_arguments(action: &plan::Action) -> String {
+fn required_arguments(action: &Action) -> String {
     let required = action
         .definition
         .arguments

@@ -1,6 +1,6 @@
 //! `planwright actor`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use actors::{installed, preset, presets};
 use clap::Subcommand;
@@ -12,7 +12,8 @@ use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::{crew, home, settings, ui, yaml};
+use crate::wishes::{self, Wishes};
+use crate::{crew, here, home, settings, ui, yaml};
 
 /// Actors: who can work on plans.
 #[derive(Debug, Subcommand)]
@@ -22,7 +23,7 @@ pub enum Command {
         /// The definition, as YAML.
         file: PathBuf,
     },
-    /// List your own actors and the well-known agents, and which of them are installed.
+    /// List your own actors, those of the repository one is in and the well-known agents.
     List,
     /// Show a definition, to be copied and changed.
     Show {
@@ -71,50 +72,102 @@ fn add(app: &App, file: &std::path::Path) -> Result<Answer, CommandError> {
     )))
 }
 
+/// Who defined an actor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    You,
+    Repository,
+    Planwright,
+}
+
+impl From {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::You => "you",
+            Self::Repository => "repository",
+            Self::Planwright => "preset",
+        }
+    }
+}
+
+/// Everybody who can be named here; who is named twice is whom the name means.
+fn everybody(app: &App) -> Result<Vec<(ActorDefinition, From)>, CommandError> {
+    let defined_here = match here::checkout() {
+        Some(root) => wishes::of_repository(&root)?.actors,
+        None => Vec::new(),
+    };
+    let own = crew::own(app)?.into_iter().map(|one| (one, From::You));
+    let here = defined_here.into_iter().map(|one| (one, From::Repository));
+    let known = presets().iter().map(|one| (one.clone(), From::Planwright));
+    let mut found: Vec<(ActorDefinition, From)> = Vec::new();
+    for (definition, from) in own.chain(here).chain(known) {
+        if !found.iter().any(|(other, _)| other.name == definition.name) {
+            found.push((definition, from));
+        }
+    }
+    Ok(found)
+}
+
 fn list(app: &App) -> Result<Answer, CommandError> {
-    let own = crew::own(app)?;
-    let mut table = ui::Table::new(["ACTOR", "KIND", "STARTED BY", "WHAT"]);
+    let mut table = ui::Table::new(["ACTOR", "FROM", "RUNS", "WHAT"]);
     let mut views = Vec::new();
     let path = settings::surroundings().path.unwrap_or_default();
-    let shadowed = |preset: &&ActorDefinition| !own.iter().any(|one| one.name == preset.name);
-    let known = presets().iter().filter(shadowed).map(|one| (one, true));
-    for (definition, is_preset) in own.iter().map(|one| (one, false)).chain(known) {
-        let (kind, found) = match &definition.kind {
-            ActorKind::Command(_) => ("command", installed(definition, &path)),
-            ActorKind::Human { .. } => ("human", None),
-        };
-        let by = match (&definition.kind, &found) {
-            (ActorKind::Human { .. }, _) => ("a person".to_owned(), ui::DIM),
-            (_, Some(found)) => (home::shown(found), ui::GOOD),
-            (_, None) => ("not installed".to_owned(), ui::DIM),
-        };
+    for (definition, from) in everybody(app)? {
+        let found = installed(&definition, &path);
+        let (runs, style) = runs(&definition, from, found.as_deref());
         table.row([
             (definition.name.to_string(), ui::BOLD),
-            (kind.to_owned(), ui::DIM),
-            by,
+            (from.as_str().to_owned(), ui::DIM),
+            (ui::one_line(&runs, 60), style),
             (
                 ui::one_line(definition.description.as_deref().unwrap_or_default(), 50),
                 anstyle::Style::new(),
             ),
         ]);
-        views.push(view(definition, is_preset, found.as_ref()));
+        views.push(view(&definition, from, found.as_ref()));
     }
     Ok(Answer::new(json!({ "actors": views }), table.to_string()))
 }
 
-fn view(definition: &ActorDefinition, is_preset: bool, found: Option<&PathBuf>) -> Value {
+/// What is run: of a well-known agent where it is, of any other the command.
+fn runs(
+    definition: &ActorDefinition,
+    from: From,
+    found: Option<&Path>,
+) -> (String, anstyle::Style) {
+    let ActorKind::Command(line) = &definition.kind else {
+        return ("a person".to_owned(), ui::DIM);
+    };
+    match (from, found) {
+        (From::Planwright, Some(found)) => (home::shown(found), ui::GOOD),
+        (From::Planwright, None) => ("not installed".to_owned(), ui::DIM),
+        (From::You | From::Repository, Some(_)) => (line.command.join(" "), ui::GOOD),
+        // It may lie in the repository, which is not looked at here.
+        (From::You | From::Repository, None) if line.command[0].contains('/') => {
+            (line.command.join(" "), ui::DIM)
+        }
+        (From::You | From::Repository, None) => {
+            (format!("{} (not installed)", line.command[0]), ui::DIM)
+        }
+    }
+}
+
+fn view(definition: &ActorDefinition, from: From, found: Option<&PathBuf>) -> Value {
     json!({
         "name": definition.name.to_string(),
         "description": definition.description,
-        "preset": is_preset,
+        "preset": from == From::Planwright,
+        "from": from.as_str(),
         "installed_at": found,
     })
 }
 
 fn show(app: &App, name: &Name) -> Result<Answer, CommandError> {
-    let own = crew::own(app)?.into_iter().find(|one| one.name == *name);
-    let found = own.or_else(|| preset(&name.to_string()));
-    let definition = found.ok_or_else(|| unknown(name))?;
+    let mut known = everybody(app)?.into_iter();
+    let found = known.find(|(one, _)| one.name == *name);
+    let Some((definition, _)) = found else {
+        return Err(crew::unknown(app, name, &Wishes::default()));
+    };
     let text = yaml::actor_text(&definition);
     Ok(Answer::new(json!({ "actor": definition }), text))
 }
@@ -132,16 +185,11 @@ fn remove(app: &App, name: &Name) -> Result<Answer, CommandError> {
                     "`{name}` is a preset; there is nothing of yours to remove."
                 )));
             }
-            Err(unknown(name))
+            Err(crew::unknown(app, name, &Wishes::default()))
         }
         Err(error) => Err(CommandError::new(
             Exit::Error,
             format!("{} cannot be removed: {error}", home::shown(&kept)),
         )),
     }
-}
-
-fn unknown(name: &Name) -> CommandError {
-    CommandError::new(Exit::NotFound, format!("There is no actor `{name}`."))
-        .hint("planwright actor list")
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
-use crate::settings::{Key, Setting};
+use crate::settings::{Key, Removal, Setting};
 use crate::ui;
 
 /// Settings of this user.
@@ -14,15 +14,20 @@ use crate::ui;
 pub enum Command {
     /// Show one setting.
     Get {
-        /// store, actor or profile.
+        /// One of those that `config list` shows.
         key: String,
     },
     /// Change one setting in the user's file.
     Set {
-        /// store, actor or profile.
+        /// One of those that `config list` shows.
         key: String,
         /// Its new value.
         value: String,
+    },
+    /// Take one setting out of the user's file.
+    Unset {
+        /// store, actor, profile or notify.command.
+        key: String,
     },
     /// Show all settings.
     List {
@@ -51,9 +56,22 @@ impl Command {
                     text,
                 ))
             }
+            Self::Unset { key } => unset(app, Key::parse(&key)?),
             Self::List { show_origin } => Ok(list(app, show_origin)),
         }
     }
+}
+
+fn unset(app: &App, key: Key) -> Result<Answer, CommandError> {
+    let file = app.settings.file();
+    let said = match app.settings.remove(key)? {
+        Removal::Removed => format!("{} is no longer in {}", key.as_str(), file.display()),
+        Removal::WasNotThere => format!("{} was not in {}", key.as_str(), file.display()),
+    };
+    Ok(Answer::new(
+        json!({ "key": key.as_str(), "file": file }),
+        format!("{said}\n"),
+    ))
 }
 
 fn list(app: &App, show_origin: bool) -> Answer {

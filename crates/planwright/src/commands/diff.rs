@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::Stdio;
 
 use lifecycle::Looked;
-use sandbox::Shape;
+use sandbox::{SandboxError, Shape};
 use serde_json::json;
 
 use crate::cli::{App, Format};
@@ -63,23 +63,42 @@ pub fn show_patch(app: &App, plan: plan::PlanId) -> Result<(), CommandError> {
     show(&app.lifecycle()?.look(plan)?, Shape::Patch, &[])
 }
 
-/// Straight to the terminal, through a pager where there is one to read it.
+/// What goes to a program stays as it is, byte for byte, so that it can be applied; a person sees what is
+/// in it.
 fn show(looked: &[Looked], shape: Shape, paths: &[String]) -> Result<(), CommandError> {
-    let on_terminal = std::io::stdout().is_terminal();
-    let colour = on_terminal
-        && anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
     for one in looked {
         if looked.len() > 1 {
             let mut stdout = anstream::stdout().lock();
             let heading = ui::styled(ui::BOLD, format!("== {} ==", one.resource));
             let _ = writeln!(stdout, "{heading}");
         }
-        let shown = if on_terminal && shape == Shape::Patch {
-            one.look.show_in_pager(shape, colour, paths)
+        let shown = if std::io::stdout().is_terminal() {
+            show_to_a_person(one, shape, paths)
         } else {
-            one.look.show(shape, colour, paths, Stdio::inherit())
+            one.look.show(shape, paths, Stdio::inherit())
         };
         shown.map_err(lifecycle::Error::Sandbox)?;
+    }
+    Ok(())
+}
+
+/// Through a pager where there is one.
+fn show_to_a_person(one: &Looked, shape: Shape, paths: &[String]) -> Result<(), SandboxError> {
+    let text = one.look.text(shape, paths)?;
+    let shown = match shape {
+        Shape::Patch => ui::patch(&text),
+        Shape::Stat | Shape::NameOnly => ui::clean(&String::from_utf8_lossy(&text)),
+    };
+    let colourless =
+        anstream::AutoStream::choice(&std::io::stdout()) == anstream::ColorChoice::Never;
+    let shown = match colourless {
+        true => anstream::adapter::strip_str(&shown).to_string(),
+        false => shown,
+    };
+    let in_a_pager = shape == Shape::Patch && one.look.page(shown.as_bytes());
+    if !in_a_pager {
+        // A reader that went away is no error of ours.
+        let _ = write!(anstream::stdout().lock(), "{shown}");
     }
     Ok(())
 }
@@ -99,7 +118,7 @@ fn told(
         let patch = if args.patch {
             let text = one
                 .look
-                .text(Shape::Patch, false, &args.paths)
+                .text(Shape::Patch, &args.paths)
                 .map_err(lifecycle::Error::Sandbox)?;
             json!(String::from_utf8_lossy(&text))
         } else {
@@ -129,7 +148,7 @@ pub fn summary(looked: &[Looked], paths: &[String]) -> Result<String, CommandErr
         }
         let shown = one
             .look
-            .text(Shape::Stat, false, paths)
+            .text(Shape::Stat, paths)
             .map_err(lifecycle::Error::Sandbox)?;
         text.push_str(&ui::clean(&String::from_utf8_lossy(&shown)));
     }

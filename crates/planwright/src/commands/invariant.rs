@@ -41,7 +41,7 @@ pub struct AddArgs {
     #[command(flatten)]
     check: CheckArgs,
     /// After this long a command has failed, as in 90s or 20m [default: 10m].
-    #[arg(long, value_name = "TIME", requires = "command")]
+    #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
     /// Where it is judged: strategize, execute, result or apply; wherever it has something to judge if not
     /// said.
@@ -141,6 +141,9 @@ impl Command {
 
 fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
     home::require_a_person("change rules")?;
+    if args.timeout.is_some() && args.check.command.is_none() {
+        return Err(CommandError::usage("--timeout is for rules by --command."));
+    }
     let check = args.check.check(args.timeout);
     let mut at = match args.at.is_empty() {
         true => lifecycle::default_gates(&check),

@@ -1,5 +1,7 @@
 //! `planwright list`.
 
+use plan::ledger::Means;
+use plan::plan::Origin;
 use plan::stage::StateName;
 use plan::{Name, Phase, PlanId};
 use serde_json::json;
@@ -7,9 +9,10 @@ use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
 use crate::commands::Answer;
+use crate::commands::undone::Undone;
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::PlanSummary;
+use crate::wire::{PlanSummary, UsedView};
 
 /// List plans, newest first.
 #[derive(Debug, clap::Args)]
@@ -32,6 +35,9 @@ pub struct Args {
     /// Only plans that wait for a person.
     #[arg(long)]
     needs_me: bool,
+    /// Also show what each cost.
+    #[arg(long)]
+    cost: bool,
     /// At most so many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -62,6 +68,9 @@ impl Args {
         if self.needs_me {
             command.push_str(" --needs-me");
         }
+        if self.cost {
+            command.push_str(" --cost");
+        }
         format!("{command} --limit {} --after {after}", self.limit)
     }
 }
@@ -85,19 +94,43 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         .list_plans(&filter, args.after, limit + 1)?;
     let more = rows.len() > limit;
     rows.truncate(limit);
+    let mut undone = match args.after {
+        // On the first page every newer plan is in sight.
+        None => Undone::default(),
+        Some(_) => Undone::by_the_newest(app, &filter)?,
+    };
+    undone.look_at(&rows);
     let now = app.clock.now();
-    let mut table = ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"]);
+    let mut table = if args.cost {
+        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
+    } else {
+        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
+    };
     let mut summaries = Vec::new();
     for row in &rows {
-        let summary = summary(app, row)?;
-        let (standing, style) = ui::standing(row);
-        table.row([
+        let mut summary = summary(app, row)?;
+        let (mut standing, mut style) = ui::standing(row);
+        summary.undone_by = undone.by(row.plan.id);
+        if summary.undone_by.is_some() {
+            (standing, style) = (UNDONE, ui::DIM);
+            summary.standing = UNDONE;
+        }
+        let goal = goal(app, &summary)?;
+        let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
             (standing.to_owned(), style),
             (summary.phase.to_owned(), ui::DIM),
             (ui::age(now, row.plan.updated_at), ui::DIM),
-            (ui::one_line(&summary.goal, 60), anstyle::Style::new()),
-        ]);
+        ];
+        if args.cost {
+            let account = app.lifecycle()?.ledger(row.plan.id)?.plan;
+            let limit = row.plan.limits.of(Means::Cost);
+            let spent = ui::spent(Means::Cost, account.settled.cost, limit);
+            cells.push((spent, anstyle::Style::new()));
+            summary.used = Some(UsedView::new(&account));
+        }
+        cells.push((ui::one_line(&goal, 60), anstyle::Style::new()));
+        table.row(cells);
         summaries.push(summary);
     }
     let next = rows.last().filter(|_| more).map(|row| row.plan.id);
@@ -111,6 +144,20 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint(args.next_page(next));
     }
     Ok(answer)
+}
+
+/// Where a plan stands that was taken back.
+pub const UNDONE: &str = "undone";
+
+/// The goal as a list shows it: of a plan that takes another back, which.
+fn goal(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
+    let Some(of) = summary.undo_of else {
+        return Ok(summary.goal.clone());
+    };
+    let of = app.lifecycle()?.short_name(of)?;
+    let goal = summary.goal.strip_prefix("Undo: ");
+    let goal = goal.unwrap_or(&summary.goal);
+    Ok(format!("Undo of {of}: {goal}"))
 }
 
 /// A plan as a row of a list.
@@ -127,5 +174,11 @@ pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
         needs_person: row.needs_person(),
         updated_at: row.plan.updated_at,
         next: app.next_command(row)?,
+        undo_of: match row.plan.origin {
+            Origin::UndoOf(of) => Some(of),
+            Origin::Use | Origin::RestOf(_) => None,
+        },
+        undone_by: None,
+        used: None,
     })
 }

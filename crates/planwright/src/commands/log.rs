@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
-use plan::how::Shape;
-use plan::stage::RefMove;
-use plan::{Event, How, PlanId};
+use plan::{PlanId, Recorded};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::{App, Format};
-use crate::commands::{Answer, transcript};
+use crate::commands::Answer;
+use crate::commands::story::Story;
+use crate::commands::transcript::{self, Manner};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui;
@@ -20,16 +21,19 @@ use crate::wire::{DecisionView, EventView};
 pub struct Args {
     /// The plan.
     id: String,
-    /// Its events, oldest first; this is the default.
+    /// Every event with all its details, oldest first.
     #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
     events: bool,
     /// Its decision tree.
     #[arg(long, conflicts_with = "transcript")]
     decisions: bool,
-    /// What its agents said, run by run; of runs on this host.
+    /// What its agents said and did, run by run; of runs on this host.
     #[arg(long)]
     transcript: bool,
-    /// Its events as they happen, until it has ended.
+    /// With --transcript: every line as the agent wrote it.
+    #[arg(long, requires = "transcript")]
+    raw: bool,
+    /// What happens as it happens, until the plan has ended.
     #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
     follow: bool,
 }
@@ -38,80 +42,133 @@ impl Args {
     /// The events of a plan.
     pub fn events(id: String) -> Self {
         Self {
-            id,
             events: true,
-            decisions: false,
-            transcript: false,
-            follow: false,
+            ..Self::of(id)
         }
     }
 
     /// The decision tree of a plan.
     pub fn decisions(id: String) -> Self {
         Self {
+            decisions: true,
+            ..Self::of(id)
+        }
+    }
+
+    fn of(id: String) -> Self {
+        Self {
             id,
             events: false,
-            decisions: true,
+            decisions: false,
             transcript: false,
+            raw: false,
             follow: false,
+        }
+    }
+
+    fn teller(&self) -> Teller {
+        if self.events {
+            Teller::Events
+        } else {
+            Teller::Story(Story::default())
         }
     }
 }
 
-/// Shows events or decisions.
+/// Shows events, decisions or what was said.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let plan = app.plan(&args.id)?;
     if args.decisions {
-        let nodes = lifecycle.decisions(plan)?;
-        let views: Vec<DecisionView> = nodes.iter().map(DecisionView::from).collect();
-        let mut text = String::new();
-        tree(&views, None, 0, &mut text);
-        if text.is_empty() {
-            text.push_str("No decisions yet.\n");
-        }
-        return Ok(Answer::new(
-            json!({ "plan_id": plan, "decisions": views }),
-            text,
-        ));
+        return decisions(app, plan);
     }
     if args.transcript {
-        return transcript::show(app, plan);
+        let manner = match args.raw {
+            true => Manner::Raw,
+            false => Manner::Readable,
+        };
+        return transcript::show(app, plan, manner);
     }
     if args.follow {
-        return follow(app, plan);
+        return follow(app, plan, args.teller());
     }
     let history = lifecycle.history(plan)?;
-    let mut table = ui::Table::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
-    let mut landing = Landing::default();
-    for (recorded, view) in history.iter().zip(&views) {
-        let told = landing.told(&recorded.event);
+    let text = match args.teller() {
+        Teller::Events => events(&history, &views),
+        Teller::Story(mut story) => history.iter().map(|one| story.line(one)).collect(),
+    };
+    Ok(Answer::new(
+        json!({ "plan_id": plan, "events": views }),
+        text,
+    ))
+}
+
+fn decisions(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
+    let nodes = app.lifecycle()?.decisions(plan)?;
+    let views: Vec<DecisionView> = nodes.iter().map(DecisionView::from).collect();
+    let mut text = String::new();
+    tree(&views, None, 0, &mut text);
+    if text.is_empty() {
+        text.push_str("No decisions yet.\n");
+    }
+    Ok(Answer::new(
+        json!({ "plan_id": plan, "decisions": views }),
+        text,
+    ))
+}
+
+/// Every event with its details.
+fn events(history: &[Recorded], views: &[EventView]) -> String {
+    let mut table = ui::Table::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
+    let mut story = Story::default();
+    for (recorded, view) in history.iter().zip(views) {
+        let told = match story.of_landing(&recorded.event) {
+            Some(told) => ui::one_line(&told, 300),
+            None => ui::one_line(&details(&view.data), 90),
+        };
         table.row([
             (view.version.to_string(), ui::DIM),
             (view.at.to_string(), ui::DIM),
             (view.kind.to_owned(), ui::BOLD),
             (view.by.clone(), anstyle::Style::new()),
-            (
-                match told {
-                    Some(told) => ui::one_line(&told, 300),
-                    None => ui::one_line(&details(&view.data), 90),
-                },
-                anstyle::Style::new(),
-            ),
+            (told, anstyle::Style::new()),
         ]);
     }
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "events": views }),
-        table.to_string(),
-    ))
+    table.to_string()
+}
+
+/// How events are told to people one by one.
+enum Teller {
+    /// As they stand in the log.
+    Events,
+    /// In sentences.
+    Story(Story),
+}
+
+impl Teller {
+    fn line(&mut self, recorded: &Recorded) -> String {
+        match self {
+            Self::Story(story) => story.line(recorded),
+            Self::Events => {
+                let view = EventView::from(recorded);
+                format!(
+                    "{} {}  {}  {}\n",
+                    ui::styled(ui::DIM, view.version),
+                    ui::styled(ui::DIM, view.at),
+                    ui::styled(ui::BOLD, view.kind),
+                    ui::one_line(&details(&view.data), 90)
+                )
+            }
+        }
+    }
 }
 
 /// How long is waited for something to be committed before looking anew.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Tells the events of a plan as they happen, until nothing can happen to it any more.
-fn follow(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
+/// Tells what happens to a plan as it happens, until nothing can any more or nobody listens.
+fn follow(app: &App, plan: PlanId, mut teller: Teller) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let mut told = 0;
     loop {
@@ -120,11 +177,15 @@ fn follow(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
             for recorded in lifecycle.history(plan)? {
                 if recorded.version.0 > told {
                     told = recorded.version.0;
-                    tell(app, &EventView::from(&recorded))?;
+                    let line = match app.format {
+                        Format::Json => format!("{}\n", json!(EventView::from(&recorded))),
+                        Format::Human => teller.line(&recorded),
+                    };
+                    tell(&line)?;
                 }
             }
         }
-        if row.plan.stage.is_final() {
+        if row.plan.stage.is_final() || !somebody_listens() {
             let data = json!({ "plan_id": plan, "events": told });
             return Ok(Answer::new(data, String::new()));
         }
@@ -132,83 +193,30 @@ fn follow(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
     }
 }
 
-fn tell(app: &App, view: &EventView) -> Result<(), CommandError> {
+fn tell(line: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
-    let line = match app.format {
-        Format::Json => json!(view).to_string(),
-        Format::Human => format!(
-            "{} {}  {}  {}",
-            ui::styled(ui::DIM, view.version),
-            ui::styled(ui::DIM, view.at),
-            ui::styled(ui::BOLD, view.kind),
-            ui::one_line(&details(&view.data), 90)
-        ),
+    match write!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        // A reader that went away has seen enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CommandError::new(
+            Exit::Error,
+            format!("It cannot be told: {error}"),
+        )),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Is there still a reader at the other end? Nothing may happen for long, and then nothing is written that
+/// would tell.
+fn somebody_listens() -> bool {
+    let stdout = std::io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
     };
-    let told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-    // A reader that went away has seen enough.
-    told.map_err(|error| CommandError::new(Exit::Error, format!("It cannot be told: {error}")))
-}
-
-/// What is known of a landing on the way through the events.
-#[derive(Default)]
-struct Landing {
-    how: How,
-    moves: Vec<RefMove>,
-}
-
-impl Landing {
-    /// Of an event about a landing, what a person wants to know: where to, what, and how.
-    fn told(&mut self, event: &Event) -> Option<String> {
-        let each = |moves: &[RefMove], told: fn(&RefMove) -> String| {
-            let moves: Vec<String> = moves.iter().map(told).collect();
-            moves.join("; ")
-        };
-        match event {
-            Event::Approved { how, .. } => {
-                self.how = how.clone();
-                None
-            }
-            Event::ApplyPrepared { intent, .. } if !intent.moves.is_empty() => {
-                self.moves.clone_from(&intent.moves);
-                Some(each(&self.moves, about_to_move))
-            }
-            Event::Landed { .. } if !self.moves.is_empty() => {
-                let way = match &self.how.shape {
-                    Shape::Commit if self.how.merge => "as a merge commit",
-                    Shape::Commit => "as one commit",
-                    Shape::Branch(_) => "as a branch",
-                    Shape::Uncommitted => "uncommitted",
-                };
-                Some(format!("{way}: {}", each(&self.moves, moved)))
-            }
-            _ => None,
-        }
-    }
-}
-
-fn about_to_move(step: &RefMove) -> String {
-    let new = short(&step.new);
-    match branch(step) {
-        Some(branch) if step.old.bytes().all(|digit| digit == b'0') => {
-            format!("{}: new branch {branch} at {new}", step.resource)
-        }
-        Some(branch) => format!("{}: {branch} {} → {new}", step.resource, short(&step.old)),
-        None => format!("{}: working tree, {new}", step.resource),
-    }
-}
-
-fn moved(step: &RefMove) -> String {
-    let target = branch(step).unwrap_or("working tree");
-    format!("{}: {target}, {}", step.resource, short(&step.new))
-}
-
-/// The branch that moves; nothing if it is the working tree alone.
-fn branch(step: &RefMove) -> Option<&str> {
-    step.target.strip_prefix("refs/heads/")
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..10).unwrap_or(commit)
+    let answered = poll(&mut asked, Some(&now)).is_ok();
+    let gone = PollFlags::ERR | PollFlags::NVAL;
+    !(answered && asked[0].revents().intersects(gone))
 }
 
 /// The details of an event, shortest way: `name=value`, nothing that is empty.

@@ -33,8 +33,10 @@ mod sandbox;
 mod shell;
 mod status;
 mod store;
+mod story;
 mod transcript;
 mod undo;
+mod undone;
 mod use_action;
 mod wait;
 mod waive;
@@ -190,7 +192,7 @@ fn go_on_unless(detach: bool, app: &App, done: &Done) -> Result<Answer, CommandE
     if detach || done.repeated || app.format == Format::Json || !run::is_workable(&done.plan) {
         return moved(app, done);
     }
-    run::go_on(app, done.plan.id, false)
+    run::go_on(app, done.plan.id, run::Consent::Asked)
 }
 
 /// The answer to a command that moved a plan: one line on what it is now, and how to go on.

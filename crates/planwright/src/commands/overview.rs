@@ -2,13 +2,15 @@
 
 use lifecycle::{Lifecycle, Mendable};
 use plan::PlanId;
+use plan::stage::StateName;
 use serde_json::json;
 use store::PlanFilter;
 
 use crate::cli::App;
-use crate::commands::{Answer, list};
+use crate::commands::{Answer, is_workable, list};
 use crate::error::CommandError;
 use crate::ui;
+use crate::wire::PlanSummary;
 
 /// How many are shown.
 const SHOWN: usize = 20;
@@ -51,7 +53,14 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
     if text.is_empty() {
         text.push_str("Nothing needs you.\n");
     }
-    let data = json!({ "needs_me": summaries, "more": more, "unfinished_landings": unfinished });
+    let waiting = waiting(app)?;
+    text.push_str(&waiting_words(app, &waiting));
+    let data = json!({
+        "needs_me": summaries,
+        "more": more,
+        "unfinished_landings": unfinished,
+        "waiting": waiting,
+    });
     let mut answer = Answer::new(data, text);
     if more {
         answer = answer.hint("planwright list --needs-me");
@@ -63,6 +72,47 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint("planwright demo").hint("planwright help");
     }
     Ok(answer)
+}
+
+/// Plans that nobody works on and that anybody may: left to a worker, or given up by one.
+fn waiting(app: &App) -> Result<Vec<PlanSummary>, CommandError> {
+    let filter = PlanFilter {
+        state: Some(StateName::Queued),
+        ..PlanFilter::default()
+    };
+    let rows = app.lifecycle()?.list_plans(&filter, None, SHOWN)?;
+    let mut waiting = Vec::new();
+    for row in rows.iter().filter(|row| !row.needs_person()) {
+        let mut summary = list::summary(app, row)?;
+        summary.next = Some(match is_workable(&row.plan) {
+            true => "planwright work".to_owned(),
+            // No worker of ours can start whoever works on it.
+            false => format!("planwright why {}", summary.handle),
+        });
+        waiting.push(summary);
+    }
+    Ok(waiting)
+}
+
+/// Those with the same next command stand above it together.
+fn waiting_words(app: &App, waiting: &[PlanSummary]) -> String {
+    let mut text = String::new();
+    for (number, summary) in waiting.iter().enumerate() {
+        text.push_str(&format!(
+            "{}  {}  {}\n",
+            ui::styled(ui::BOLD, &summary.handle),
+            ui::styled(ui::DIM, "waits for a worker"),
+            ui::one_line(&summary.goal, 70),
+        ));
+        let after = waiting
+            .get(number + 1)
+            .and_then(|other| other.next.as_ref());
+        if after != summary.next.as_ref() {
+            let next = app.typed.hint(summary.next.as_deref().unwrap_or_default());
+            text.push_str(&format!("    {}\n", ui::styled(ui::CODE, next)));
+        }
+    }
+    text
 }
 
 /// Landings that a killed process left half done on this host. Where nothing can be landed from, there

@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use lifecycle::Force;
 use plan::project::{HostId, Place, Resource, ResourceName};
-use plan::{Name, Project};
+use plan::{Name, PlanId, Project};
 use sandbox::{look_at_dir, look_at_git};
 use serde_json::json;
+use store::PlanFilter;
 
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
-use crate::wire::ProjectView;
+use crate::typed::quoted;
+use crate::wire::{Message, ProjectView};
 use crate::{host, settings, ui};
 
 /// Projects: what plans work on.
@@ -127,7 +130,7 @@ impl Command {
                 force,
             } => {
                 let lifecycle = app.lifecycle()?;
-                let project = lifecycle.unlink_resource(&name, &resource, force, &call)?;
+                let project = lifecycle.unlink_resource(&name, &resource, forced(force), &call)?;
                 Ok(shown(&project))
             }
             Self::Relink {
@@ -153,13 +156,75 @@ impl Command {
             Self::Pause { name } => Ok(shown(&app.lifecycle()?.pause_project(&name, &call)?)
                 .hint(format!("planwright project resume {name}"))),
             Self::Resume { name } => Ok(shown(&app.lifecycle()?.resume_project(&name, &call)?)),
-            Self::Delete { name, force } => {
-                app.lifecycle()?.delete_project(&name, force, &call)?;
-                let text = format!("Deleted project {name}; its repositories are as they were.\n");
-                Ok(Answer::new(json!({ "name": name.to_string() }), text))
-            }
+            Self::Delete { name, force } => delete(app, &name, forced(force)),
         }
     }
+}
+
+fn forced(force: bool) -> Force {
+    if force { Force::Yes } else { Force::No }
+}
+
+/// Deletes a project, and says what becomes of the plans that worked on it.
+fn delete(app: &App, name: &Name, force: Force) -> Result<Answer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let again = lifecycle
+        .get_project(name)
+        .map(|project| creation(&project));
+    let stranded = stranded(app, name)?;
+    lifecycle.delete_project(name, force, &app.call())?;
+    let text = format!("Deleted project {name}; its repositories are as they were.\n");
+    let mut answer = Answer::new(
+        json!({ "name": name.to_string(), "stranded_plans": stranded }),
+        text,
+    );
+    let Some(newest) = stranded.first() else {
+        return Ok(answer);
+    };
+    let handle = lifecycle.short_name(*newest)?;
+    answer.messages.push(Message {
+        level: "warn",
+        text: match stranded.len() {
+            1 => format!("Plan {handle} has not ended, and cannot go on without it."),
+            several => format!(
+                "{several} plans have not ended, and cannot go on without it; the newest is {handle}."
+            ),
+        },
+    });
+    if let Ok(again) = again {
+        answer = answer.hint(format!("To let them go on: {again}"));
+    }
+    Ok(answer.hint(format!("planwright cancel {handle}")))
+}
+
+/// The plans of a project that have not ended, newest first.
+fn stranded(app: &App, project: &Name) -> Result<Vec<PlanId>, CommandError> {
+    const MOST: usize = 500;
+    let filter = PlanFilter {
+        project: Some(project.clone()),
+        ..PlanFilter::default()
+    };
+    let rows = app.lifecycle()?.list_plans(&filter, None, MOST)?;
+    let living = rows.iter().filter(|row| !row.plan.stage.is_final());
+    Ok(living.map(|row| row.plan.id).collect())
+}
+
+/// The command that creates a project as it is.
+fn creation(project: &Project) -> String {
+    let mut command = format!("planwright project create {}", project.name);
+    for resource in &project.resources {
+        command.push_str(&match &resource.place {
+            Place::Git { path, branch } => {
+                let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+                format!(" --git {} --branch {}", quoted(path), quoted(branch))
+            }
+            Place::Dir { path } => format!(" --dir {}", quoted(path)),
+        });
+    }
+    if let [only] = project.resources.as_slice() {
+        command.push_str(&format!(" --as {}", only.name));
+    }
+    command
 }
 
 impl Places {

@@ -1,13 +1,11 @@
 //! `planwright retry`.
 
-use plan::Span;
-use plan::plan::Limits;
-
 use crate::cli::App;
 use crate::commands::{Answer, Conditions, go_on_unless};
 use crate::error::CommandError;
+use crate::limits::LimitArgs;
 
-/// Try a halted plan again.
+/// Try a halted plan again, with other limits from now on where they are given.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan.
@@ -15,12 +13,8 @@ pub struct Args {
     /// Start from scratch instead of keeping partial work.
     #[arg(long)]
     fresh: bool,
-    /// From now on, this many tries before it waits for a person.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    attempts: Option<u32>,
-    /// From now on, this long for one run of the agent, as in 90s, 20m or 2h.
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<Span>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Leave the work to a worker instead of going on here.
     #[arg(long)]
     detach: bool,
@@ -32,15 +26,10 @@ pub struct Args {
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let call = args.conditions.apply(app.call());
     let (lifecycle, plan) = (app.lifecycle()?, app.plan(&args.id)?);
-    let limits = match (args.attempts, args.timeout) {
-        (None, None) => None,
-        (attempts, timeout) => {
-            let now = lifecycle.get_plan(plan)?.plan.limits;
-            Some(Limits {
-                attempts: attempts.unwrap_or(now.attempts),
-                timeout: timeout.or(now.timeout),
-            })
-        }
+    let said = args.limits.said();
+    let limits = match said.is_said() {
+        false => None,
+        true => Some(said.over(lifecycle.get_plan(plan)?.plan.limits)),
     };
     let done = lifecycle.retry(plan, args.fresh, limits, &call)?;
     go_on_unless(args.detach, app, &done)

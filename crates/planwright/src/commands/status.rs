@@ -1,11 +1,14 @@
 //! `planwright status`.
 
+use plan::ledger::{Budget, Ledger, Means};
 use plan::plan::Origin;
 use plan::stage::Landing;
-use plan::{Phase, Stage};
+use plan::{Phase, PlanId, Stage};
+use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::undone::{self, Undone};
+use crate::commands::{Answer, list};
 use crate::error::CommandError;
 use crate::ui;
 use crate::wire::PlanView;
@@ -22,9 +25,14 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(app.plan(&args.id)?)?;
     let changesets = lifecycle.changesets(row.plan.id)?;
+    let ledger = lifecycle.ledger(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
-    let (standing, style) = ui::standing(&row);
+    let (mut standing, mut style) = ui::standing(&row);
+    let undone_by = undone_by(app, &row)?;
+    if undone_by.is_some() {
+        (standing, style) = (list::UNDONE, ui::DIM);
+    }
     let mut lines: Vec<(&str, String)> = vec![
         ("plan", plan.id.to_string()),
         (
@@ -32,11 +40,22 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             format!("{} ({})", ui::styled(style, standing), plan.stage),
         ),
     ];
-    if let Some(verdict) = row.verdict.as_ref().filter(|_| row.is_blocked()) {
+    if row.verdict_now().is_none() && plan.is_stuck() {
+        for unmet in plan.unmet() {
+            let found = ui::clean(unmet.evidence.as_str());
+            lines.push(("blocked by", format!("{}: {found}", unmet.rule)));
+        }
+    }
+    if let Some(verdict) = row.verdict_now() {
         for failed in &verdict.failed {
             lines.push((
                 "blocked by",
-                format!("{} at {}: {}", failed.rule, verdict.gate, failed.evidence),
+                format!(
+                    "{} at {}: {}",
+                    failed.rule,
+                    verdict.gate,
+                    ui::clean(&failed.evidence)
+                ),
             ));
         }
     }
@@ -60,7 +79,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             format!("{kind}: {}", ui::clean(constraint.message.as_str())),
         ));
         for path in constraint.paths.iter().take(10) {
-            lines.push(("", path.to_string()));
+            lines.push(("", ui::clean(&path.to_string())));
         }
     }
     if let Some(lease) = &row.lease {
@@ -107,8 +126,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         && let Ok(sandboxes) = lifecycle.sandboxes_of(plan.id)
     {
         for sandbox in sandboxes {
-            lines.push(("sandbox", sandbox.path.display().to_string()));
+            lines.push(("sandbox", ui::clean(&sandbox.path.display().to_string())));
         }
+    }
+    if let Some(by) = undone_by {
+        lines.push(("undone by", by.to_string()));
     }
     match plan.origin {
         Origin::Use => {}
@@ -125,6 +147,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),
     ));
     lines.push(("limits", ui::limits(plan.limits)));
+    lines.extend(means(plan, &ledger, &lifecycle.budget()));
     lines.extend(last_run(app, plan));
     if plan.reversions > 0 {
         lines.push(("reversions", plan.reversions.to_string()));
@@ -158,11 +181,58 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             ui::styled(ui::DIM, format!("{label:<11}"))
         ));
     }
-    let mut answer = Answer::new(PlanView::new(&row, &changesets), text);
+    let mut answer = Answer::new(PlanView::new(&row, &changesets, &ledger), text);
     if let Some(next) = app.next_command(&row)? {
         answer = answer.hint(next);
     }
     Ok(answer)
+}
+
+/// The plan that took this one back.
+fn undone_by(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
+    let project = row.plan.resources.first().map(|one| one.project.clone());
+    if project.is_none() || !undone::is_landed(row) {
+        return Ok(None);
+    }
+    let of_the_project = PlanFilter {
+        project,
+        ..PlanFilter::default()
+    };
+    Ok(Undone::by_the_newest(app, &of_the_project)?.by(row.plan.id))
+}
+
+/// What was used of what, what is set aside, and what was charged unseen.
+fn means(plan: &plan::Plan, ledger: &Ledger, budget: &Budget) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for means in Means::ALL {
+        let label = match means {
+            Means::Cost => "cost",
+            Means::Tokens => "tokens",
+            Means::Time => "time",
+        };
+        let (account, limit) = (&ledger.plan, plan.limits.of(means));
+        let spent = account.settled.of(means);
+        if spent > 0 || limit.is_some() {
+            let mut text = ui::spent(means, spent, limit);
+            let unseen = account.forfeited.of(means);
+            if unseen > 0 {
+                let unseen = means.shown(unseen);
+                text.push_str(&format!(
+                    ", {unseen} of it charged in full: its worker vanished without telling"
+                ));
+            }
+            let reserved = account.reserved.of(means);
+            if reserved > 0 {
+                text.push_str(&format!(", {} set aside", means.shown(reserved)));
+            }
+            lines.push((label, text));
+        }
+        if let Some(limit) = budget.of(means) {
+            let spent = ui::spent(means, ledger.global.settled.of(means), Some(limit));
+            lines.push(("all plans", spent));
+        }
+    }
+    lines
 }
 
 /// The newest run of an actor on this host: who, how it ended, how it was confined, what it used.

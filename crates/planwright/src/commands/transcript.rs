@@ -2,7 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 
-use plan::PlanId;
+use actors::stream::{Aloud, Stream, aloud};
+use plan::actor::{ActorKind, Output};
+use plan::{Plan, PlanId};
 use sandbox::Run;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -24,8 +26,20 @@ struct Line {
     text: String,
 }
 
+/// How a transcript is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// What was said, for people.
+    Readable,
+    /// Every line as it was written.
+    Raw,
+}
+
+/// How much is shown of what a tool answered.
+const LINES_OF_AN_ANSWER: usize = 8;
+
 /// Shows the runs of a plan on this host.
-pub fn show(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
+pub fn show(app: &App, plan: PlanId, manner: Manner) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(plan)?;
     let runs = lifecycle
@@ -38,13 +52,14 @@ pub fn show(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
     for run in &runs {
         let lines = lines_of(run)?;
         text.push_str(&heading(run));
+        let format = match manner {
+            Manner::Readable => format_of(run, &row.plan),
+            Manner::Raw => Output::Text,
+        };
         for line in &lines {
-            let style = match line.stream.as_str() {
-                "stdout" => anstyle::Style::new(),
-                _ => ui::DIM,
-            };
-            text.push_str(&format!("{}\n", ui::styled(style, ui::clean(&line.text))));
+            text.push_str(&told(line, format));
         }
+        text.push_str(&answer_of(&lines, format));
         views.push(json!({ "epoch": run.epoch, "run": run.record, "lines": lines }));
     }
     if runs.is_empty() {
@@ -54,6 +69,83 @@ pub fn show(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
         json!({ "plan_id": row.plan.id, "runs": views }),
         text,
     ))
+}
+
+/// The format in which the actor of a run writes.
+fn format_of(run: &Run, plan: &Plan) -> Output {
+    let actor = match &run.record {
+        Some(record) => Some(&record.actor),
+        None => plan.actor_in(plan.phase()),
+    };
+    let definition = actor.and_then(|actor| plan.definition(actor));
+    match definition.map(|definition| &definition.kind) {
+        Some(ActorKind::Command(line)) => line.output,
+        Some(ActorKind::Human { .. }) | None => Output::Text,
+    }
+}
+
+/// What an agent answered in the end, if it did not say so on the way.
+fn answer_of(lines: &[Line], format: Output) -> String {
+    let by_the_agent = || lines.iter().filter(|line| line.stream == "stdout");
+    let has_spoken = by_the_agent().any(|line| {
+        let said = aloud(format, &line.text);
+        said.is_none_or(|said| said.iter().any(|one| matches!(one, Aloud::Words(_))))
+    });
+    if has_spoken || format == Output::Text {
+        return String::new();
+    }
+    let mut stream = Stream::new(format);
+    for line in by_the_agent() {
+        stream.line(&line.text);
+    }
+    let answer = stream.end().answer;
+    answer.map_or_else(String::new, |answer| format!("{}\n", ui::clean(&answer)))
+}
+
+/// A line as people read it: said, done, answered.
+fn told(line: &Line, format: Output) -> String {
+    let by_the_agent = line.stream == "stdout";
+    let said = by_the_agent.then(|| aloud(format, &line.text)).flatten();
+    let Some(said) = said else {
+        let style = if by_the_agent {
+            anstyle::Style::new()
+        } else {
+            ui::DIM
+        };
+        return format!("{}\n", ui::styled(style, ui::clean(&line.text)));
+    };
+    said.iter().map(spoken).collect()
+}
+
+fn spoken(said: &Aloud) -> String {
+    let words = ui::clean(said.words().trim_end());
+    match said {
+        Aloud::Words(_) => format!("{words}\n"),
+        Aloud::Thought(_) => format!("{}\n", ui::styled(ui::DIM, words)),
+        Aloud::Tool(_) => format!("{}\n", ui::styled(ui::CODE, format!("→ {words}"))),
+        Aloud::Answer(_) => answered(&words),
+        Aloud::Trouble(_) => format!("{}\n", ui::styled(ui::BAD, words)),
+    }
+}
+
+/// What a tool answered, as far as people read on.
+fn answered(words: &str) -> String {
+    let mut text: String = words
+        .lines()
+        .take(LINES_OF_AN_ANSWER)
+        .map(|line| {
+            format!(
+                "{}\n",
+                ui::styled(ui::DIM, format!("  {}", ui::one_line(line, 160)))
+            )
+        })
+        .collect();
+    let more = words.lines().count().saturating_sub(LINES_OF_AN_ANSWER);
+    if more > 0 {
+        let left_out = format!("  … {} more", ui::count(more as u64, "line"));
+        text.push_str(&format!("{}\n", ui::styled(ui::DIM, left_out)));
+    }
+    text
 }
 
 fn heading(run: &Run) -> String {

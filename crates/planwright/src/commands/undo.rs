@@ -41,5 +41,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             },
         );
     }
+    // Somebody else who takes it back at this moment lands the same plan.
+    let handle = lifecycle.short_name(undone.plan)?;
     apply::land(app, undone.plan, &undone.how, &app.call())
+        .map_err(|error| error.hint(format!("What takes it back: planwright status {handle}")))
 }

@@ -4,11 +4,14 @@ use lifecycle::{Done, UseRequest};
 use plan::plan::ProfileSource;
 use plan::{Actors, Name, Profile};
 
+use crate::actions::Found;
 use crate::cli::App;
-use crate::commands::{Answer, conditions, described, view_with_receipt};
+use crate::commands::{Answer, conditions, described, is_workable, view_with_receipt};
 use crate::error::CommandError;
+use crate::limits::LimitArgs;
 use crate::wire::Message;
-use crate::{crew, in_force, ui, wishes};
+use crate::wishes::{self, RepositoryAction, Wishes};
+use crate::{actions, crew, here, host, in_force, ui};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -29,6 +32,8 @@ pub struct Args {
     /// What it is for, instead of the action's description.
     #[arg(long)]
     goal: Option<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Repeating it with the same key makes no second plan and gives the same answer.
     #[arg(long, value_name = "KEY", value_parser = conditions::key)]
     idempotency_key: Option<String>,
@@ -36,29 +41,39 @@ pub struct Args {
 
 /// Makes a plan.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let wishes = wishes::of_projects(app, &args.projects)?;
+    if args.projects.is_empty() && here::checkout().is_some() {
+        // Before the engine is opened, which looks what this host is called: an action of the repository
+        // may make it a project.
+        host::register(&app.settings.home)?;
+    }
+    let scene = scene(args, app)?;
+    let wishes = scene.wishes;
     let fallback_actors = wishes
         .actor
         .clone()
         .map(Actors::both)
         .or(app.settings.actors());
-    let action = app.lifecycle()?.get_action(&args.action)?.definition;
-    let works = action.actors.or_else(|| fallback_actors.clone());
-    let definitions = match &works {
-        Some(actors) => crew::definitions(app, actors, &wishes)?,
+    let actors = scene.action.definition().actors.clone();
+    let definitions = match actors.or_else(|| fallback_actors.clone()) {
+        Some(actors) => crew::definitions(app, &actors, &wishes)?,
         None => Vec::new(),
     };
+    let action = match &scene.action {
+        Found::Kept(action) => action.name().clone(),
+        Found::Defined(action) => actions::freeze(app, action)?,
+    };
+    let said = args.limits.said().or(wishes.limits);
     let request = UseRequest {
         definitions,
-        limits: wishes.limits,
+        limits: said.or(app.settings.limits()).settled(),
         ways: wishes.ways,
-        action: Some(args.action.clone()),
+        action: Some(action),
         goal: args.goal.clone(),
         arguments: args.arguments.clone(),
         fallback_actors,
         profile: args.profile,
         fallback_profile: fallback_profile(app, wishes.profile),
-        projects: args.projects.clone(),
+        projects: scene.projects.clone(),
         with_changes: args.with_changes,
         ..UseRequest::default()
     };
@@ -71,18 +86,95 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let described = described(&done, describe(app, &done));
     let unknown = undefined(&done.plan);
     described.map(|answer| {
-        let unseen = what_is_not_committed(app, &args.projects, args.with_changes);
+        let start = Start::of(args.with_changes);
+        let unseen = what_is_not_committed(app, &scene.projects, start);
         Answer {
-            messages: answer
-                .messages
+            messages: unseen
                 .into_iter()
-                .chain(unseen)
                 .chain(unknown)
-                .chain(paused(app, &args.projects))
+                .chain(passed_over(&scene.action, &wishes.actions))
+                .chain(paused(app, &scene.projects))
+                .chain(answer.messages)
                 .collect(),
             ..answer
         }
     })
+}
+
+/// What is used, on what, and what the repositories say about it.
+struct Scene {
+    action: Found,
+    projects: Vec<Name>,
+    wishes: Wishes,
+}
+
+/// A kept action works on the projects that are named; one of the repository one is in, on that one
+/// unless others are named.
+fn scene(args: &Args, app: &App) -> Result<Scene, CommandError> {
+    let wishes = wishes::of_projects(app, &args.projects)?;
+    if !args.projects.is_empty() {
+        return Ok(Scene {
+            action: actions::find(app, &args.action, &wishes.actions)?,
+            projects: args.projects.clone(),
+            wishes,
+        });
+    }
+    let kept = actions::kept(app, &args.action)?;
+    if let Some(action) = kept.filter(actions::is_available) {
+        return Ok(Scene {
+            action: Found::Kept(Box::new(action)),
+            projects: Vec::new(),
+            wishes,
+        });
+    }
+    let action = actions::find(app, &args.action, &actions::defined_here()?)?;
+    let Found::Defined(_) = &action else {
+        return Ok(Scene {
+            action,
+            projects: Vec::new(),
+            wishes,
+        });
+    };
+    let place = here::repository()?;
+    let project = match here::project_of(app, &place)? {
+        Some(project) => project,
+        None => here::register(app, &place)?,
+    };
+    let projects = vec![project];
+    Ok(Scene {
+        action,
+        wishes: wishes::of_projects(app, &projects)?,
+        projects,
+    })
+}
+
+/// Says that a repository means something else by the name.
+fn passed_over(action: &Found, defined: &[RepositoryAction]) -> Vec<Message> {
+    let Found::Kept(kept) = action else {
+        return Vec::new();
+    };
+    let other = defined
+        .iter()
+        .find(|one| one.definition.name == *kept.name() && one.definition != kept.definition);
+    let Some(other) = other else {
+        return Vec::new();
+    };
+    let told = Message {
+        level: "info",
+        text: format!(
+            "The action `{}` of your store was used, not the one of {}.",
+            kept.name(),
+            other.file.display()
+        ),
+    };
+    let hint = Message {
+        level: "hint",
+        text: format!(
+            "To use the repository's from now on: planwright action archive {}",
+            kept.name()
+        ),
+    };
+    vec![told, hint]
 }
 
 /// Says that nobody here knows how an actor of the plan is started.
@@ -128,7 +220,11 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
             text: "It had been made before; there is no second plan.".to_owned(),
         });
     }
-    Ok(answer.hint(format!("planwright status {handle}")))
+    let next = match is_workable(&done.plan) {
+        true => "run",
+        false => "status",
+    };
+    Ok(answer.hint(format!("planwright {next} {handle}")))
 }
 
 /// Says at once that nothing will start.
@@ -153,8 +249,28 @@ fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
     messages
 }
 
-/// Says at once what the work will not see.
-pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Message> {
+/// What work starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// What is committed.
+    Committed,
+    /// What is not committed yet, too.
+    WithChanges,
+}
+
+impl Start {
+    /// As the flag `--with-changes` says.
+    pub fn of(with_changes: bool) -> Self {
+        if with_changes {
+            Self::WithChanges
+        } else {
+            Self::Committed
+        }
+    }
+}
+
+/// Says at once what the work will not see, and which rules are not those that count.
+pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<Message> {
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
     };
@@ -170,7 +286,7 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], seen: bool) -> Vec<Me
                 site.name
             ),
         }));
-        if seen {
+        if start == Start::WithChanges {
             continue;
         }
         let mut uncommitted = lifecycle

@@ -51,9 +51,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         .map(|id| app.plan(id))
         .collect::<Result<_, _>>()?;
     let began = Instant::now();
-    let timeout = args
-        .timeout
-        .map(|span| Duration::from_micros(span.0.unsigned_abs()));
+    let timeout = args.timeout.map(Span::as_duration);
     loop {
         let rows: Vec<PlanRow> = plans
             .iter()

@@ -6,8 +6,8 @@ use plan::{Phase, Refusal, Stage};
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::{Answer, is_workable};
-use crate::error::{CommandError, command_for};
+use crate::commands::Answer;
+use crate::error::{CommandError, daily_commands};
 use crate::ui;
 
 /// Say why a plan does not move, and what would help.
@@ -66,20 +66,18 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if why.holder_gone && plan.phase() == Phase::Apply {
         commands.push(format!("planwright apply {handle}"));
     }
-    if plan.stage.waiting().is_some() && is_workable(plan) {
-        commands.insert(0, format!("planwright run {handle}"));
-    }
     let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
     if to_review || matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
         commands.extend(app.next_command(&why.row)?);
     }
     // Whoever holds the plan knows its authority; it is no secret.
     let epoch = format!("--epoch {}", plan.epoch);
-    commands.extend(
-        why.options
-            .iter()
-            .map(|verb| command_for(*verb, &handle).replace("--epoch E", &epoch)),
-    );
+    let options = daily_commands(plan, &why.options, &handle).into_iter();
+    for command in options.map(|command| command.replace("--epoch E", &epoch)) {
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
     let text: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
     let data = json!({
         "plan_id": plan.id,
@@ -177,6 +175,9 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     }
     if let Some(host) = &why.host {
         return format!("It is waiting for host {host}, where its repository lies");
+    }
+    if let Some(over) = &why.over {
+        return format!("It waits for the budget: {over}");
     }
     if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
         let mut reason = format!(

@@ -113,6 +113,7 @@ fn tell(format: Format, handle: &str, plan: &Plan, happening: &Happening) {
         Happening::Lands => "is being landed".to_owned(),
         Happening::Rests if plan.stage.is_final() => format!("is {}", plan.stage.state()),
         Happening::Rests => format!("waits for a person ({})", plan.stage),
+        Happening::NearLimit(how) => format!("nears its limit: {how}"),
         Happening::Trouble(what) => format!("trouble: {}", ui::clean(what)),
         Happening::Progress(_) | Happening::Landed(_) => return,
     };

@@ -3,17 +3,22 @@
 
 mod age;
 mod ask;
+mod patch;
 mod progress;
 mod table;
+mod visible;
 
 pub use age::age;
 pub use ask::{ask, can_be_asked};
+pub use patch::patch;
 pub use progress::{Audience, Progress};
 pub use table::Table;
+pub use visible::{clean, clean_line, only_colours};
 
 use anstyle::{AnsiColor, Style};
+use plan::ledger::Means;
 use plan::plan::Limits;
-use plan::stage::{Landing, Work};
+use plan::stage::{ConstraintKind, Landing, Work};
 use plan::{Plan, Stage};
 use sandbox::RunRecord;
 use store::PlanRow;
@@ -36,19 +41,6 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Text from outside, made harmless for a terminal: control characters are shown, not obeyed.
-pub fn clean(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            _ if character.is_control() => shown.extend(character.escape_default()),
-            _ => shown.push(character),
-        }
-    }
-    shown
-}
-
 /// One line of at most so many characters.
 pub fn one_line(text: &str, width: usize) -> String {
     let line = clean(text.lines().next().unwrap_or_default()).replace('\t', " ");
@@ -63,16 +55,28 @@ pub fn one_line(text: &str, width: usize) -> String {
 
 /// An amount of money: `$0.42`.
 pub fn money(micros: u64) -> String {
-    let cents = micros.div_ceil(10_000);
-    format!("${}.{:02}", cents / 100, cents % 100)
+    plan::Money(micros).to_string()
 }
 
 /// What a plan may use.
 pub fn limits(limits: Limits) -> String {
     let attempts = count(limits.attempts, "attempt");
-    match limits.timeout {
+    let mut parts = vec![match limits.timeout {
         Some(timeout) => format!("{attempts}, {timeout} each"),
         None => format!("{attempts}, no time limit"),
+    }];
+    for means in Means::ALL {
+        let limit = limits.of(means).map(|limit| means.shown(limit));
+        parts.extend(limit.map(|limit| format!("{limit} in all")));
+    }
+    parts.join(", ")
+}
+
+/// What was used of a limit, if there is one.
+pub fn spent(means: Means, spent: u64, limit: Option<u64>) -> String {
+    match limit {
+        Some(limit) => format!("{} of {}", means.shown(spent), means.shown(limit)),
+        None => means.shown(spent),
     }
 }
 
@@ -115,6 +119,7 @@ pub fn standing(row: &PlanRow) -> (&'static str, Style) {
             Landing::Processing(..) => ("landing", Style::new()),
             Landing::AwaitingInput(..) => ("needs answer", WARN),
             Landing::Errored(_) => ("failed", BAD),
+            Landing::Constrained(one) if one.kind == ConstraintKind::Gate => ("blocked", BAD),
             Landing::Constrained(_) => ("conflict", BAD),
             Landing::Applied(_) if row.plan.has_targets() => ("landed", GOOD),
             Landing::Applied(_) => ("done", GOOD),

@@ -13,7 +13,7 @@ use plan::plan::Remedy;
 use plan::{Phase, Plan};
 use serde_json::json;
 
-use super::{BOLD, DIM, clean, one_line, styled};
+use super::{BOLD, DIM, WARN, clean, one_line, styled};
 
 /// How often the line renews itself.
 const TICK: Duration = Duration::from_millis(120);
@@ -110,7 +110,22 @@ impl Progress {
                 };
                 state.step = String::new();
             }
-            Happening::Landed(_) | Happening::Rests | Happening::Trouble(_) => {}
+            Happening::NearLimit(_)
+            | Happening::Landed(_)
+            | Happening::Rests
+            | Happening::Trouble(_) => {}
+        }
+        let warning = match happening {
+            Happening::NearLimit(how) => Some(format!("nearing a limit: {how}")),
+            _ => None,
+        };
+        if let Some(warning) = warning.as_ref().filter(|_| self.audience != Audience::Json) {
+            if self.audience == Audience::Terminal {
+                // The line that renews itself comes again below.
+                draw("");
+            }
+            let _ = writeln!(anstream::stderr().lock(), "{}", styled(WARN, warning));
+            return;
         }
         match self.audience {
             Audience::Terminal => {}
@@ -135,6 +150,7 @@ impl Progress {
                         "step": state.step,
                         "elapsed_ms": u64::try_from(state.began.elapsed().as_millis()).unwrap_or(u64::MAX),
                         "usage": state.used,
+                        "warning": warning,
                     }
                 });
                 let _ = writeln!(anstream::stdout().lock(), "{line}");

@@ -1,5 +1,8 @@
 //! Actions as programs see them.
 
+use std::path::PathBuf;
+
+use plan::action::ActionDefinition;
 use plan::{Action, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,8 +16,10 @@ pub struct ActionView {
     pub description: String,
     /// What it does, at length.
     pub long_description: Option<String>,
-    /// `available` or `archived`.
+    /// `available` or `archived`; of a repository's, `shadowed` if one of that name is kept in the store.
     pub state: &'static str,
+    /// The repository's file that defines it; nothing if it is kept in the store.
+    pub file: Option<PathBuf>,
     /// Who works in strategize, if it says so.
     pub strategy_actor: Option<String>,
     /// Who works in execute, if it says so.
@@ -29,20 +34,31 @@ pub struct ActionView {
     pub read_only: bool,
     /// May it be used more than once?
     pub reusable: bool,
-    /// When it was created.
-    pub created_at: Timestamp,
+    /// When it was created, if it is kept in the store.
+    pub created_at: Option<Timestamp>,
     /// By whom.
-    pub created_by: String,
+    pub created_by: Option<String>,
 }
 
 impl From<&Action> for ActionView {
     fn from(action: &Action) -> Self {
-        let definition = &action.definition;
+        Self {
+            created_at: Some(action.created_at),
+            created_by: Some(action.created_by.to_string()),
+            ..Self::of(&action.definition, action.state.as_str())
+        }
+    }
+}
+
+impl ActionView {
+    /// An action as it is defined.
+    pub fn of(definition: &ActionDefinition, state: &'static str) -> Self {
         Self {
             name: definition.name.to_string(),
             description: definition.description.clone(),
             long_description: definition.long_description.clone(),
-            state: action.state.as_str(),
+            state,
+            file: None,
             strategy_actor: definition.actors.as_ref().map(|actors| actors.strategy.to_string()),
             execution_actor: definition.actors.as_ref().map(|actors| actors.execution.to_string()),
             arguments: definition
@@ -69,8 +85,8 @@ impl From<&Action> for ActionView {
             automation_profile: definition.automation_profile.map(plan::Profile::as_str),
             read_only: definition.read_only,
             reusable: definition.reusable,
-            created_at: action.created_at,
-            created_by: action.created_by.to_string(),
+            created_at: None,
+            created_by: None,
         }
     }
 }

@@ -11,7 +11,7 @@ mod sandbox;
 pub use action::ActionView;
 pub use envelope::{Envelope, Message, Status, Timing};
 pub use event::{DecisionView, EventView};
-pub use plan::{ChangesetView, PlanSummary, PlanView};
+pub use plan::{ChangesetView, PlanSummary, PlanView, UsedView};
 pub use project::ProjectView;
 pub use rule::RuleView;
 pub use sandbox::SandboxView;

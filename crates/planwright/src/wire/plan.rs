@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plan::changeset::{Changeset, Entry, TreePath};
+use plan::ledger::{Account, Ledger};
 use plan::plan::Origin;
 use plan::stage::Landing;
 use plan::{PlanId, Stage, Timestamp, Verb};
@@ -45,6 +46,10 @@ pub struct PlanView {
     pub profile_source: &'static str,
     /// Who works on it.
     pub actors: Value,
+    /// What it may use; what is not there is not limited.
+    pub limits: Value,
+    /// What it used, what is set aside for whoever works on it, and what was charged unseen.
+    pub used: UsedView,
     /// It may write nothing.
     pub read_only: bool,
     /// What it works on.
@@ -75,6 +80,34 @@ pub struct PlanView {
     pub changesets: Vec<ChangesetView>,
     /// Why it halted.
     pub error: Option<Value>,
+}
+
+/// What a plan used.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct UsedView {
+    /// Millionths of a US dollar.
+    pub cost_micros: u64,
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// Seconds of all runs.
+    pub seconds: u64,
+    /// Of the money, what is set aside for whoever works now.
+    pub reserved_cost_micros: u64,
+    /// Of the money, what was charged because a worker vanished without telling what it used.
+    pub forfeited_cost_micros: u64,
+}
+
+impl UsedView {
+    /// The view of a plan's account.
+    pub fn new(account: &Account) -> Self {
+        Self {
+            cost_micros: account.settled.cost,
+            tokens: account.settled.tokens,
+            seconds: account.settled.time / 1_000_000,
+            reserved_cost_micros: account.reserved.cost,
+            forfeited_cost_micros: account.forfeited.cost,
+        }
+    }
 }
 
 /// Who works, until when.
@@ -155,13 +188,20 @@ pub struct PlanSummary {
     pub updated_at: Timestamp,
     /// The command to go on with.
     pub next: Option<String>,
+    /// The plan that it takes back.
+    pub undo_of: Option<PlanId>,
+    /// The plan that took it back.
+    pub undone_by: Option<PlanId>,
+    /// What it used, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<UsedView>,
 }
 
 impl PlanView {
-    /// The view of a plan and its changesets.
-    pub fn new(row: &PlanRow, changesets: &[(Changeset, Vec<Entry>)]) -> Self {
+    /// The view of a plan, its changesets and its account.
+    pub fn new(row: &PlanRow, changesets: &[(Changeset, Vec<Entry>)], ledger: &Ledger) -> Self {
         let plan = &row.plan;
-        let verdict = row.verdict.as_ref().filter(|_| row.is_blocked());
+        let verdict = row.verdict_now();
         Self {
             plan_id: plan.id,
             goal: plan.goal.to_string(),
@@ -181,6 +221,8 @@ impl PlanView {
                 "strategy": plan.actors.strategy.to_string(),
                 "execution": plan.actors.execution.to_string(),
             }),
+            limits: json!(plan.limits),
+            used: UsedView::new(&ledger.plan),
             read_only: plan.read_only,
             resources: plan
                 .resources

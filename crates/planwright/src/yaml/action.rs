@@ -12,7 +12,7 @@ use super::rule::{self, RULE};
 use super::tree::Node;
 use super::value::{boolean, integer, list, number, parsed, prose, text};
 
-static ACTION: Shape<'_> = Shape {
+pub(super) static ACTION: Shape<'_> = Shape {
     what: "an action",
     place: "at the top level",
     keys: &[
@@ -59,7 +59,7 @@ static ACTION: Shape<'_> = Shape {
     others: &[&ARGUMENT, &RULE],
 };
 
-static ARGUMENT: Shape<'_> = Shape {
+pub(super) static ARGUMENT: Shape<'_> = Shape {
     what: "an argument",
     place: "under an argument",
     keys: &[
@@ -93,16 +93,13 @@ pub(super) fn read(root: &Node) -> Result<ActionDefinition, Flaw> {
 
 /// The rules of its plans, and those that say when the work is done.
 fn invariants(fields: &Fields<'_, '_>) -> Result<Vec<RuleDraft>, Flaw> {
-    let mut found = fields
-        .optional("invariants", rule::rules)?
-        .unwrap_or_default();
-    fields.optional("definition_of_done", |node| {
-        for draft in rule::definition_of_done(node)? {
-            rule::require_new(&found, &draft, node)?;
+    let mut found = rule::rules_at(fields, "invariants")?;
+    if let Some(entry) = fields.get("definition_of_done") {
+        for draft in rule::definition_of_done(&entry.value)? {
+            rule::require_new(&found, &draft, &entry.value)?;
             found.push(draft);
         }
-        Ok(())
-    })?;
+    }
     Ok(found)
 }
 

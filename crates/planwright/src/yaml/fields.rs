@@ -1,9 +1,9 @@
 //! Mappings with a fixed set of keys.
 
-use super::nearest::nearest;
 use super::problem::{Flaw, Position, shown};
 use super::tree::{Entry, Node, Value};
 use super::value::mismatch;
+use crate::nearest::nearest;
 
 /// What the keys of a kind of mapping are.
 pub(super) struct Shape<'k> {

@@ -11,7 +11,6 @@ mod action;
 mod actor;
 mod actor_text;
 mod fields;
-mod nearest;
 mod problem;
 mod repository;
 mod rule;

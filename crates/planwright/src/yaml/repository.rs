@@ -1,21 +1,22 @@
 //! A repository's `planwright.yaml`, out of its tree.
 
+use plan::action::ActionDefinition;
 use plan::actor::{ActorKind, Isolation};
 use plan::how::Shape as Arrival;
 use plan::invariant::RuleDraft;
-use plan::plan::Limits;
 use plan::ways::Clean;
-use plan::{ActorDefinition, How, Name, Profile};
+use plan::{ActorDefinition, How, Money, Name, Profile};
 
-use super::actor;
 use super::fields::{Fields, Shape};
 use super::problem::Flaw;
 use super::rule::{self, RULE};
 use super::tree::Node;
 use super::value::{boolean, is_nothing, list, parsed, prose, text, written};
+use super::{action, actor};
+use crate::limits::{self, LimitsSaid};
 
 /// What a repository says about work on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RepositoryFile {
     /// A command that makes a new sandbox ready.
     pub setup: Option<String>,
@@ -29,15 +30,15 @@ pub struct RepositoryFile {
     pub actor: Option<Name>,
     /// How actors are started.
     pub actors: Vec<ActorDefinition>,
+    /// What can be used there.
+    pub actions: Vec<ActionDefinition>,
     /// Where plans stop and ask.
     pub profile: Option<Profile>,
     /// What plans may use.
-    pub limits: Option<Limits>,
+    pub limits: LimitsSaid,
     /// Rules of plans that land here. They count once they are on the branch that plans land on.
     pub invariants: Vec<RuleDraft>,
 }
-
-const LATER: &str = "is not yet supported";
 
 static FILE: Shape<'_> = Shape {
     what: "planwright.yaml",
@@ -45,17 +46,14 @@ static FILE: Shape<'_> = Shape {
     keys: &[
         "actor",
         "actors",
+        "actions",
         "profile",
         "sandbox",
         "apply",
         "limits",
         "invariants",
     ],
-    refused: &[(
-        "actions",
-        LATER,
-        "store them with: planwright action create",
-    )],
+    refused: &[],
     others: &[&SANDBOX, &APPLY, &LIMITS, &RULE],
 };
 
@@ -78,8 +76,8 @@ static APPLY: Shape<'_> = Shape {
 static LIMITS: Shape<'_> = Shape {
     what: "`limits`",
     place: "under `limits`",
-    keys: &["attempts", "timeout"],
-    refused: &[("max_cost", LATER, "time and attempts are limited already")],
+    keys: &["attempts", "timeout", "cost", "tokens", "time"],
+    refused: &[],
     others: &[&FILE, &SANDBOX, &APPLY],
 };
 
@@ -100,11 +98,17 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
         }
         file.actors.push(actor);
     }
+    for node in fields.optional("actions", list)?.unwrap_or_default() {
+        let action = action::read(node).map_err(|flaw| flaw.under("actions"))?;
+        if file.actions.iter().any(|other| other.name == action.name) {
+            let message = format!("action `{}` is defined twice", action.name);
+            return Err(Flaw::new(node.at, message).under("actions"));
+        }
+        file.actions.push(action);
+    }
     file.profile = fields.optional("profile", parsed)?;
-    file.limits = fields.optional("limits", limits)?;
-    file.invariants = fields
-        .optional("invariants", rule::rules)?
-        .unwrap_or_default();
+    file.limits = fields.optional("limits", limits)?.unwrap_or_default();
+    file.invariants = rule::rules_at(&fields, "invariants")?;
     fields.optional("sandbox", |node| {
         let fields = Fields::of(node, &SANDBOX)?;
         file.setup = fields.optional("setup", prose)?;
@@ -153,23 +157,23 @@ fn of_a_repository(mut actor: ActorDefinition, node: &Node) -> Result<ActorDefin
     Ok(actor)
 }
 
-fn limits(node: &Node) -> Result<Limits, Flaw> {
+fn limits(node: &Node) -> Result<LimitsSaid, Flaw> {
     let fields = Fields::of(node, &LIMITS)?;
-    let usual = Limits::default();
-    Ok(Limits {
-        attempts: fields
-            .optional("attempts", attempts)?
-            .unwrap_or(usual.attempts),
-        timeout: fields.optional("timeout", parsed)?.or(usual.timeout),
+    Ok(LimitsSaid {
+        attempts: fields.optional("attempts", |node| read_as(node, limits::attempts))?,
+        timeout: fields.optional("timeout", parsed)?,
+        cost: fields.optional("cost", |node| read_as(node, str::parse::<Money>))?,
+        tokens: fields.optional("tokens", |node| read_as(node, limits::tokens))?,
+        time: fields.optional("time", parsed)?,
     })
 }
 
-fn attempts(node: &Node) -> Result<u32, Flaw> {
-    let given = written(node)?;
-    let number = given.parse::<u32>().ok();
-    number
-        .filter(|number| (1..=1000).contains(number))
-        .ok_or_else(|| Flaw::new(node.at, "expected a whole number from 1 to 1000"))
+/// A single value, as it is written, read like this.
+fn read_as<T, E: std::fmt::Display>(
+    node: &Node,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, Flaw> {
+    read(&written(node)?).map_err(|error| Flaw::new(node.at, error.to_string()))
 }
 
 fn clean(node: &Node) -> Result<Clean, Flaw> {

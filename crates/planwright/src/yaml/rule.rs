@@ -3,6 +3,7 @@
 use lifecycle::default_gates;
 use plan::invariant::{Check, Gate, RuleDraft};
 
+use super::action::{ACTION, ARGUMENT};
 use super::fields::{Fields, Shape};
 use super::problem::Flaw;
 use super::tree::{Node, Value};
@@ -30,12 +31,15 @@ pub(super) static RULE: Shape<'_> = Shape {
         "non_overridable",
     ],
     refused: &[],
-    others: &[],
+    others: &[&ACTION, &ARGUMENT],
 };
 
-/// A list of rules whose names differ.
-pub(super) fn rules(node: &Node) -> Result<Vec<RuleDraft>, Flaw> {
-    let nodes = list(node)?;
+/// The rules under a key, whose names differ.
+pub(super) fn rules_at(fields: &Fields<'_, '_>, key: &str) -> Result<Vec<RuleDraft>, Flaw> {
+    rules(fields.optional(key, list)?.unwrap_or_default())
+}
+
+fn rules(nodes: &[Node]) -> Result<Vec<RuleDraft>, Flaw> {
     if let Some(extra) = nodes.get(MAX_RULES) {
         return Err(Flaw::new(extra.at, format!("more than {MAX_RULES} rules")));
     }
@@ -51,8 +55,8 @@ pub(super) fn rules(node: &Node) -> Result<Vec<RuleDraft>, Flaw> {
 /// What has to be so for the work to be done: rules about the result, or a text that somebody judges.
 pub(super) fn definition_of_done(node: &Node) -> Result<Vec<RuleDraft>, Flaw> {
     match &node.value {
-        Value::List(_) => {
-            let mut found = rules(node)?;
+        Value::List(items) => {
+            let mut found = rules(items)?;
             for draft in &mut found {
                 draft.at.retain(|gate| gate.has_result());
             }
@@ -102,8 +106,6 @@ fn rule(node: &Node) -> Result<RuleDraft, Flaw> {
         let message = format!("at the {gate} gate `{kind}` has nothing to judge yet");
         return Err(Flaw::new(node.at, message).hint("leave `at` out, or write `at: result`"));
     }
-    lifecycle::check_rule(&draft)
-        .map_err(|error| Flaw::new(node.at, error.to_string().replace('\n', " ")))?;
     Ok(draft)
 }
 
@@ -142,6 +144,9 @@ fn check(fields: &Fields<'_, '_>, node: &Node) -> Result<Check, Flaw> {
 fn globs(node: &Node) -> Result<Vec<String>, Flaw> {
     match &node.value {
         Value::Scalar(_) => Ok(vec![prose(node)?]),
+        Value::List(items) if items.is_empty() => {
+            Err(Flaw::new(node.at, "expected a glob, found an empty list"))
+        }
         Value::List(items) => items.iter().map(prose).collect(),
         Value::Mapping(_) => Err(mismatch(node, "a glob or a list of globs")),
     }

@@ -267,7 +267,7 @@ fn unknown_keys_are_refused_with_the_nearest_one() {
     );
     hint(
         &rest("invariants: [{nam: r}]"),
-        "the keys are name, expr, at, advisory, non_overridable",
+        "the keys are name, expr, allow, forbid, command, timeout, ask, at, advisory, non_overridable",
     );
 }
 
@@ -313,21 +313,11 @@ fn keys_that_nothing_consumes_are_refused_and_say_so() {
     all_bad(
         rest,
         "
-        definition_of_done: x => 3:1: `definition_of_done` is not yet supported
         invariant_actor: x => 3:1: `invariant_actor` is not yet supported
         estimation_actor: x => 3:1: `estimation_actor` is refused: nothing here consumes it
         review_actor: x => 3:1: `review_actor` is refused: nothing here consumes it
         apply_actor: x => 3:1: `apply_actor` is refused: nothing here consumes it
         state: archived => 3:1: `state` is not part of a definition: it is set by `action archive`
-    ",
-    );
-    all_bad(
-        rule,
-        "
-        allow: x => 5:3: `allow` is not yet supported: only `expr` rules are
-        forbid: x => 5:3: `forbid` is not yet supported: only `expr` rules are
-        command: x => 5:3: `command` is not yet supported: only `expr` rules are
-        ask: x => 5:3: `ask` is not yet supported: only `expr` rules are
     ",
     );
 }
@@ -447,12 +437,21 @@ fn rules_are_sound() {
         expr: a⏎  at: [] => 6:7: `at`: expected a gate, found an empty list
         expr: a⏎  at: [apply, result, apply] => 6:23: `at`: `apply` is named twice
         expr: a⏎  at: {b: c} => 6:7: `at`: expected a gate or a list of gates, found a mapping
-        expr: a⏎- {name: r, expr: b} => 6:3: `invariants` names `r` twice
+        expr: a⏎- {name: r, expr: b} => 6:3: rule `r` is there twice
+        expr: a⏎  allow: b => 4:3: a rule is of one kind, this one of expr and allow
+        forbid: [] => 5:11: `forbid`: expected a glob, found an empty list
+        forbid: {a: b} => 5:11: `forbid`: expected a glob or a list of globs, found a mapping
+        command: '' => 5:12: `command`: expected a text, found an empty one
+        command: a⏎  timeout: soon => 6:12: `timeout`: `soon` is not a length of time such as 90s, 20m or 2h
+        ask: a⏎  timeout: 3s => 6:3: `timeout` is for rules by `command`
+        forbid: a⏎  at: execute => 4:3: at the execute gate `forbid` has nothing to judge yet
         expr: !args.force => 5:9: tags (`!name`) are not supported
     ",
     );
     all_bad(rest, "
-        invariants: [{name: r}] => 3:14: a rule needs the key `expr`
+        invariants: [{name: r}] => 3:14: a rule says what must hold
+        invariants: [{name: r, ask: a}]⏎definition_of_done: [{name: r, ask: b}] => 4:21: rule `r` is there twice
+        definition_of_done: {a: b} => 3:21: expected a text or a list of rules, found a mapping
         invariants: [{name: R, expr: a}] => 3:21: `name`: the name of a rule is 1 to 64 lower-case letters, digits, `-`, `_` and `.`
     ");
 }

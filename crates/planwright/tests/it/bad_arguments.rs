@@ -120,11 +120,24 @@ fn rules_that_are_none() {
     let endless = "[1].all(a, [1].all(b, [1].all(c, [1].all(d, true))))";
     usage(&["calm", "--expr", endless]);
     usage(&["calm", "--expr", "true", "--at", "later"]);
-    usage(&["calm", "--allow", "src/**"]);
-    usage(&["calm", "--forbid", "*.lock"]);
-    usage(&["calm", "--command", "make test"]);
-    usage(&["calm", "--ask", "Is it good?"]);
-    usage(&["calm", "--expr", "true", "--project", "web"]);
+    usage(&["calm", "--allow", "src/**", "--forbid", "*.lock"]);
+    usage(&["calm", "--allow", "src/**", "--at", "strategize"]);
+    usage(&["calm", "--forbid", "../*.lock"]);
+    usage(&["calm", "--command", " "]);
+    usage(&["calm", "--ask", ""]);
+    usage(&["calm", "--expr", "true", "--timeout", "3s"]);
+    shell.bad(
+        3,
+        &[
+            "invariant",
+            "add",
+            "calm",
+            "--expr",
+            "true",
+            "--project",
+            "web",
+        ],
+    );
     usage(&["calm", "--expr", "true", "--global", "--plan", &plan]);
     shell.bad(
         3,

@@ -78,7 +78,10 @@ fn keys_that_do_not_belong() {
     check(
         &shell,
         "done",
-        but("actor: bot", "actor: bot\ndefinition_of_done: tests pass"),
+        but(
+            "actor: bot",
+            "actor: bot\ndefinition_of_done: {tests: pass}",
+        ),
     );
     check(
         &shell,
@@ -168,8 +171,8 @@ fn rules_that_are_none() {
     check(&shell, "no-name", rule("  - expr: 'true'\n"));
     check(
         &shell,
-        "kind-to-come",
-        rule("  - name: a\n    command: make test\n"),
+        "two-kinds",
+        rule("  - name: a\n    command: make test\n    ask: Is it good?\n"),
     );
     check(
         &shell,

@@ -190,6 +190,8 @@ fn every_command_for_programs() {
     run(&[]);
     run(&["init"]);
     run(&["config", "set", "actor", "bot"]);
+    run(&["config", "set", "profile", "manual"]);
+    run(&["config", "unset", "profile"]);
     run(&["config", "get", "actor"]);
     run(&["config", "list"]);
     run(&["profile", "list"]);

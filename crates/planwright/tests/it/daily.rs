@@ -9,20 +9,20 @@ use testkit::Said;
 use crate::yard::Yard;
 
 /// Writes a line into a file of the repository, and remembers every start outside of it.
-const SCRIBE: &str = "#!/bin/sh
+pub const SCRIBE: &str = "#!/bin/sh
 echo \"$PLANWRIGHT_PHASE $PLANWRIGHT_PLAN $PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 echo \"looking around\"
 echo \"$PLANWRIGHT_GOAL\" >> src/a.txt
 ";
 
 /// A yard with an actor of its own: a script.
-struct Loop {
-    yard: Yard,
+pub struct Loop {
+    pub yard: Yard,
     tools: tempfile::TempDir,
 }
 
 impl Loop {
-    fn with(script: &str) -> Self {
+    pub fn with(script: &str) -> Self {
         let made = Self {
             yard: Yard::new(),
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
@@ -36,11 +36,11 @@ impl Loop {
         made
     }
 
-    fn write_tool(&self, name: &str, script: &str) {
+    pub fn write_tool(&self, name: &str, script: &str) {
         testkit::write_program(&self.tools.path().join(name), script);
     }
 
-    fn define(&self, name: &str, extra: &str) {
+    pub fn define(&self, name: &str, extra: &str) {
         let tool = self.tools.path().join(name);
         let file = self.tools.path().join(format!("{name}.yaml"));
         let text = format!(
@@ -51,8 +51,15 @@ impl Loop {
         self.yard.ok(&["actor", "add", file.to_str().unwrap()]);
     }
 
+    /// Commits a set-up command of the repository.
+    fn set_up_with(&self, command: &str) {
+        let text = format!("sandbox:\n  setup: |-\n    {command}\n");
+        self.yard.write("planwright.yaml", &text);
+        self.yard.commit("with a set-up");
+    }
+
     /// Runs the program in the repository.
-    fn here(&self, words: &[&str]) -> Said {
+    pub fn here(&self, words: &[&str]) -> Said {
         let words = [&["--format", "json"], words].concat();
         self.yard
             .program
@@ -62,7 +69,7 @@ impl Loop {
     }
 
     /// The same as a person sees it.
-    fn seen(&self, words: &[&str]) -> Said {
+    pub fn seen(&self, words: &[&str]) -> Said {
         self.yard
             .program
             .run(words.to_vec())
@@ -72,19 +79,19 @@ impl Loop {
 
     /// Runs it; it must end like this.
     #[track_caller]
-    fn ends(&self, code: i32, words: &[&str]) -> Value {
+    pub fn ends(&self, code: i32, words: &[&str]) -> Value {
         let said = self.here(words);
         assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
         last_line(&said)["data"].clone()
     }
 
     #[track_caller]
-    fn begun(&self, code: i32) -> (String, Value) {
+    pub fn begun(&self, code: i32) -> (String, Value) {
         let data = self.ends(code, &["run", "--actor", "scribe", "Write a line"]);
         (data["plan_id"].as_str().unwrap().to_owned(), data)
     }
 
-    fn starts(&self) -> Vec<String> {
+    pub fn starts(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.tools.path().join("starts")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -93,7 +100,7 @@ impl Loop {
         self.ends(0, &["log", plan, "--transcript"]).to_string()
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.tools.path().join(name)
     }
 }
@@ -103,7 +110,7 @@ fn last_line(said: &Said) -> Value {
     said.envelope()
 }
 
-fn state(data: &Value) -> String {
+pub fn state(data: &Value) -> String {
     let word = |key: &str| data[key].as_str().unwrap().to_owned();
     format!("{}/{}", word("phase"), word("state"))
 }
@@ -133,6 +140,43 @@ fn a_script_works_a_person_lands_it_and_takes_it_back() {
     day.ends(0, &["undo", &plan, "--yes"]);
     assert_eq!(day.yard.read("src/a.txt"), before);
     day.yard.assert_tidy();
+}
+
+#[test]
+fn several_who_take_a_plan_back_at_once_make_one_plan() {
+    let day = Loop::with(SCRIBE);
+    let before = day.yard.read("src/a.txt");
+    let (plan, _) = day.begun(6);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let undos = || {
+        let listed = day.ends(0, &["list", "--all"]);
+        let listed = listed["plans"].as_array().unwrap().clone();
+        let undoes = |one: &&Value| one["goal"] == "Undo: Write a line";
+        listed.iter().filter(undoes).cloned().collect::<Vec<_>>()
+    };
+    let undo = || day.yard.program.run(["undo", &plan, "--yes"]).start();
+    let running: Vec<_> = (0..6).map(|_| undo()).collect();
+    let said: Vec<Said> = running.into_iter().map(testkit::Running::finish).collect();
+    for one in &said {
+        let code = one.code().unwrap();
+        // Whoever is not first takes part, or is told who does it.
+        assert!(code == 0 || code == 4, "{one:?}");
+    }
+    assert!(said.iter().any(|one| one.code() == Some(0)));
+    assert_eq!(undos().len(), 1, "{said:?}");
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    // Asked again, it is taken back already.
+    day.ends(0, &["undo", &plan, "--yes"]);
+    let version = day.ends(0, &["status", &plan])["version"].to_string();
+    day.ends(0, &["undo", &plan, "--yes", "--if-version", &version]);
+    day.ends(4, &["undo", &plan, "--yes", "--if-version", "1"]);
+    let [only] = undos().try_into().unwrap();
+    // What was taken back and brought in again can be taken back again.
+    day.ends(0, &["undo", only["plan_id"].as_str().unwrap(), "--yes"]);
+    assert_ne!(day.yard.read("src/a.txt"), before);
+    day.ends(0, &["undo", &plan, "--yes"]);
+    assert_eq!(day.yard.read("src/a.txt"), before);
+    assert_eq!(undos().len(), 2);
 }
 
 #[test]
@@ -663,7 +707,8 @@ fn a_landing_that_cannot_be_is_shown_with_its_reason() {
     day.yard.git(&["branch", "-q", "-D", "feature"]);
     let said = day.here(&["apply", &plan, "--yes"]);
     assert_eq!(said.code(), Some(3), "{said:?}");
-    assert_eq!(day.yard.state_of(&plan), "apply/errored");
+    // Nobody can say what the rules there are, so that nothing moved.
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
     let needs = day.ends(0, &[]);
     assert_eq!(needs["needs_me"][0]["plan_id"], plan.as_str());
     day.yard.git(&["branch", "feature"]);
@@ -678,9 +723,7 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
         "#!/bin/sh\necho \"touch $STARTS.escaped\" > setup.sh\necho more >> src/a.txt\n",
     );
     day.yard.write("setup.sh", "exit 0\n");
-    day.yard
-        .write("planwright.yaml", "sandbox:\n  setup: sh setup.sh\n");
-    day.yard.commit("with a set-up");
+    day.set_up_with("sh setup.sh");
     let (plan, _) = day.begun(6);
     let path = day.ends(0, &["path", &plan])["sandboxes"][0]["path"]
         .as_str()
@@ -698,6 +741,166 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
     assert!(!day.file("starts.escaped").exists());
 }
 
+#[test]
+fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
+    let day = Loop::with(SCRIBE);
+    let ready = day.file("ready");
+    day.set_up_with(&format!(
+        "test -e {} || {{ echo no such package; exit 3; }}",
+        ready.display()
+    ));
+    let said = day.here(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    let data = last_line(&said)["data"].clone();
+    assert_eq!(state(&data), "execute/errored");
+    assert_eq!(data["error"]["category"], "resource", "{data}");
+    let message = data["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("ended with exit code 3\nno such package"),
+        "{message}"
+    );
+    let plan = data["plan_id"].as_str().unwrap();
+    let handle = plan[plan.len() - 4..].to_lowercase();
+    let messages = said.messages();
+    assert!(
+        messages.contains(&format!("planwright retry {handle}")),
+        "{messages}"
+    );
+    assert!(
+        !messages.contains("--transcript"),
+        "nobody said anything: {messages}"
+    );
+    assert!(day.starts().is_empty());
+    std::fs::write(&ready, "").unwrap();
+    let said = day.seen(&["retry", plan]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(day.starts().len(), 1);
+}
+
+/// A set-up that goes on for ever, and what it started that left its group and its session.
+struct LongSetUp {
+    day: Loop,
+    running: testkit::Running,
+}
+
+impl LongSetUp {
+    fn begun() -> Self {
+        let day = Loop::with(SCRIBE);
+        let tools = day.tools.path().display().to_string();
+        day.set_up_with(&format!(
+            "setsid sh -c 'echo $$ > {tools}/escaped; exec sleep 1000' & \
+             echo $$ > {tools}/setup; sleep 1000"
+        ));
+        let run = day
+            .yard
+            .program
+            .run(["run", "--actor", "scribe", "Write a line"]);
+        let running = run.within(day.yard.shop()).start();
+        let is_written = |name| std::fs::read(day.file(name)).is_ok_and(|text| !text.is_empty());
+        wait_for("it is being set up", || {
+            is_written("escaped") && is_written("setup")
+        });
+        Self { day, running }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let number = i32::try_from(self.running.number()).unwrap();
+        let number = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(number, signal).unwrap();
+    }
+
+    /// How it ended, once nothing of the set-up is left.
+    fn ended(self) -> (Loop, Said) {
+        let began = Instant::now();
+        let said = self.running.finish();
+        assert!(began.elapsed() < Duration::from_secs(20), "{said:?}");
+        for name in ["escaped", "setup"] {
+            let process = std::fs::read_to_string(self.day.file(name)).unwrap();
+            let stat = format!("/proc/{}/stat", process.trim());
+            wait_for(&format!("{name} ends"), || {
+                std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+            });
+        }
+        (self.day, said)
+    }
+}
+
+#[test]
+fn what_a_set_up_started_ends_with_a_run_that_is_killed() {
+    let set_up = LongSetUp::begun();
+    set_up.signal(rustix::process::Signal::KILL);
+    let (_, said) = set_up.ended();
+    assert!(said.was_killed());
+}
+
+#[test]
+fn a_set_up_ends_when_its_run_is_interrupted_and_the_plan_waits() {
+    let set_up = LongSetUp::begun();
+    set_up.signal(rustix::process::Signal::INT);
+    let (day, said) = set_up.ended();
+    assert_eq!(said.code(), Some(130), "{said:?}");
+    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/queued");
+}
+
+#[test]
+fn a_set_up_ends_when_its_plan_is_cancelled() {
+    let set_up = LongSetUp::begun();
+    set_up.day.ends(0, &["cancel", "@"]);
+    let (day, said) = set_up.ended();
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/cancelled");
+}
+
+#[test]
+fn a_result_is_not_sent_back_to_a_repository_that_is_gone() {
+    let day = Loop::with(SCRIBE);
+    let (plan, _) = day.begun(6);
+    let elsewhere = day.file("elsewhere");
+    std::fs::rename(day.yard.shop(), &elsewhere).unwrap();
+    let said = day.yard.bad(4, &["revise", &plan, "again"], "is gone");
+    let messages = said.messages();
+    let relink = "planwright project relink shop shop --git PATH";
+    assert!(messages.contains(relink), "{messages}");
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    let relink = relink.replace("PATH", elsewhere.to_str().unwrap());
+    let words: Vec<&str> = relink.split(' ').skip(1).collect();
+    day.yard.ok(&words);
+    day.yard.ok(&["revise", &plan, "again"]);
+}
+
+/// Whatever an agent says when the objects it borrows are gone: it is not to blame.
+#[test]
+fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
+    for ending in ["exit 1", "echo more >> src/a.txt"] {
+        let day = Loop::with(&format!(
+            "#!/bin/sh\necho begun > \"$STARTS\"\nwhile ! [ -e \"$STARTS.go\" ]; do sleep 0.05; done\n{ending}\n"
+        ));
+        let run = [
+            "--format",
+            "json",
+            "run",
+            "--actor",
+            "scribe",
+            "Write a line",
+        ];
+        let running = day.yard.program.run(run).within(day.yard.shop()).start();
+        wait_for("the agent starts", || !day.starts().is_empty());
+        std::fs::rename(day.yard.shop(), day.file("elsewhere")).unwrap();
+        std::fs::write(day.file("starts.go"), "").unwrap();
+        let said = running.finish();
+        assert_eq!(said.code(), Some(7), "{said:?}");
+        let error = last_line(&said)["data"]["error"].clone();
+        assert_eq!(error["category"], "resource", "{error}");
+        let message = error["message"].as_str().unwrap();
+        let place = day.yard.shop();
+        assert!(message.starts_with(place.to_str().unwrap()), "{message}");
+        assert!(
+            said.messages()
+                .contains("planwright project relink shop shop")
+        );
+    }
+}
+
 /// What a person changes while an agent works would be handed in as the agent's.
 #[test]
 fn nobody_enters_a_sandbox_that_somebody_works_in() {
@@ -713,4 +916,158 @@ fn nobody_enters_a_sandbox_that_somebody_works_in() {
     assert!(said.stderr.contains("works in the sandbox"), "{said:?}");
     day.ends(0, &["cancel", "@"]);
     running.finish();
+}
+
+/// The repository's own action, as it stands now, on the repository one is in.
+#[test]
+fn a_repository_defines_actions_that_plans_freeze() {
+    let day = Loop::with(SCRIBE);
+    let define = |line: &str| {
+        let text = format!(
+            "actions:\n  - name: greet\n    description: {line}\n    actor: scribe\n    \
+             arguments:\n      - name: whom\n        type: string\n        required: true\n    \
+             invariants:\n      - name: calm\n        expr: plan.attempt <= 3\n"
+        );
+        day.yard.write("planwright.yaml", &text);
+    };
+    define("Greet somebody");
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"][0]["name"], "greet");
+    let file = listed["actions"][0]["file"].as_str().unwrap().to_owned();
+    assert!(file.ends_with("shop/planwright.yaml"), "{file}");
+    assert_eq!(listed["actions"][1]["file"], Value::Null);
+    let shown = day.seen(&["action", "show", "greet"]);
+    assert!(shown.stdout.contains("defined in"), "{shown:?}");
+
+    let first = day.ends(0, &["use", "greet", "--arg", "whom=Ada"]);
+    assert_eq!(first["goal"], "Greet somebody");
+    assert_eq!(first["resources"][0]["project"], "shop", "{first}");
+    let again = day.ends(0, &["use", "greet", "shop", "--arg", "whom=Bob"]);
+    assert_eq!(again["action"], first["action"]);
+    define("Greet everybody");
+    let second = day.ends(0, &["use", "greet", "--arg", "whom=Bob"]);
+    assert_ne!(second["action"], first["action"]);
+    // The first plan still has what it was made of.
+    let kept = day.ends(0, &["action", "show", first["action"].as_str().unwrap()]);
+    assert_eq!(kept["description"], "Greet somebody");
+    let rules = [
+        "invariant",
+        "list",
+        "--effective",
+        first["plan_id"].as_str().unwrap(),
+    ];
+    assert_eq!(day.ends(0, &rules)["rules"][0]["name"], "calm");
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"].as_array().unwrap().len(), 2, "{listed}");
+    let said = day.here(&["use", "geret", "--arg", "whom=Bob"]);
+    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert!(said.messages().contains("did you mean `greet`"), "{said:?}");
+}
+
+/// What a person calls by a name stays theirs, until they give it up.
+#[test]
+fn a_kept_action_goes_before_a_repositorys() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actions:\n  - name: tidy\n    description: Tidy it my way\n    actor: scribe\n",
+    );
+    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(listed["actions"][0]["state"], "shadowed");
+    let said = day.here(&["use", "tidy", "shop"]);
+    assert_eq!(said.data()["goal"], "Tidy the shop", "{said:?}");
+    assert!(
+        said.messages().contains("planwright action archive tidy"),
+        "{said:?}"
+    );
+    day.ends(0, &["action", "archive", "tidy"]);
+    let made = day.ends(0, &["use", "tidy", "shop"]);
+    assert_eq!(made["goal"], "Tidy it my way");
+}
+
+#[test]
+fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
+    let day = Loop::with(SCRIBE);
+    for (text, says) in [
+        ("  - name: one\n", "needs the key `description`"),
+        (
+            "  - name: one\n    description: A\n  - name: one\n    description: B\n",
+            "defined twice",
+        ),
+        (
+            "  - name: one\n    description: A\n    invariants: [{name: bad, expr: 1 +}]\n",
+            "planwright.yaml: ",
+        ),
+    ] {
+        day.yard
+            .write("planwright.yaml", &format!("actions:\n{text}"));
+        let said = day.here(&["use", "one", "shop"]);
+        assert_eq!(said.code(), Some(1), "{text}: {said:?}");
+        assert!(said.messages().contains(says), "{text}: {said:?}");
+    }
+}
+
+/// People are pointed to what they type every day, scripts to plumbing.
+#[test]
+fn who_asks_decides_what_can_be_done_instead() {
+    let day = Loop::with(SCRIBE);
+    let waiting = day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let plan = waiting["plan_id"].as_str().unwrap();
+    let said = day.seen(&["apply", plan]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    let told = &said.stderr;
+    assert!(told.contains("Apply is not possible"), "{told}");
+    assert!(told.contains("try: planwright run "), "{told}");
+    assert!(told.contains("try: planwright cancel "), "{told}");
+    assert!(
+        !told.contains("plumbing") && !told.contains("pprove"),
+        "{told}"
+    );
+    let said = day.seen(&["plumbing", "apply-plan", plan]);
+    assert!(
+        said.stdout.contains("apply-plan is not possible"),
+        "{said:?}"
+    );
+    assert!(
+        said.stdout.contains("now: start-strategize, cancel"),
+        "{said:?}"
+    );
+    // `why` speaks to people, too.
+    let said = day.seen(&["why", plan]);
+    assert!(said.stderr.contains("planwright run "), "{said:?}");
+    assert!(!said.stderr.contains("plumbing"), "{said:?}");
+}
+
+#[test]
+fn a_detached_head_is_told_what_helps() {
+    let day = Loop::with(SCRIBE);
+    day.yard.git(&["switch", "-q", "--detach"]);
+    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("switch BRANCH"), "{said:?}");
+    assert!(
+        said.stderr.contains("project create NAME --git"),
+        "{said:?}"
+    );
+}
+
+/// The very first command in a repository already works as the repository wants it.
+#[test]
+fn a_repositorys_action_is_used_from_a_home_that_knows_nothing() {
+    let day = Loop::with(SCRIBE);
+    day.yard.write(
+        "planwright.yaml",
+        "actor: inhouse\nlimits: {attempts: 7}\nactors:\n  - name: inhouse\n    kind: command\n    \
+         command: [sh, ./tool]\nactions:\n  - name: greet\n    description: Greet them\n",
+    );
+    let fresh = testkit::Program::new(env!("CARGO_BIN_EXE_planwright"));
+    let here = |words: &[&str]| fresh.run(words.to_vec()).within(day.yard.shop()).finish();
+    let used = here(&["use", "greet"]);
+    assert_eq!(used.code(), Some(0), "{used:?}");
+    assert!(used.stderr.contains("planwright run "), "{used:?}");
+    let shown = here(&["status", "@"]).stdout;
+    assert!(
+        shown.contains("7 attempts") && shown.contains("inhouse"),
+        "{shown}"
+    );
 }

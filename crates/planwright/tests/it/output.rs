@@ -8,7 +8,7 @@ fn data_goes_to_stdout_and_the_rest_to_stderr() {
     let said = shell.run(&["use", "tidy", "--arg", "area=docs"]).finish();
     assert!(said.stdout.contains("Tidy one area"), "{said:?}");
     assert!(
-        said.stderr.starts_with("  try: planwright status "),
+        said.stderr.contains("\n  try: planwright status "),
         "{said:?}"
     );
     let said = shell.run(&["status", "zzzz"]).finish();
@@ -203,7 +203,8 @@ fn hints_can_be_typed_from_where_one_is() {
     let said = shell
         .run(&["--store", &store, "use", "tidy", "--arg", "area=src"])
         .finish();
-    let hint = said.stderr.trim().strip_prefix("try: ").unwrap().to_owned();
+    let last = said.stderr.lines().last().unwrap().trim();
+    let hint = last.strip_prefix("try: ").unwrap().to_owned();
     let expected = format!("planwright --store '{store}' status ");
     assert!(hint.starts_with(&expected), "{hint}");
 }

@@ -232,3 +232,56 @@ fn the_quick_start_of_the_readme_works_as_written() {
     );
     assert_eq!(desk.yard.read("README.md"), "# Shop\n");
 }
+
+/// What agents write cannot speak to the terminal of whoever looks at it.
+#[test]
+fn nothing_from_outside_commands_the_terminal() {
+    let desk = Desk::new();
+    let agent = "#!/bin/sh
+cat > /dev/null
+printf 'clear \\033[2J ring \\007 turn \\342\\200\\256 back\\r\\n' >> README.md
+printf x > \"$(printf 'odd\\033[31m.txt')\"
+printf '{\"outcome\":\"done\",\"summary\":\"all \\\\u001b[8mhidden \\\\u202ewell\"}' > \"$PLANWRIGHT_REPORT\"
+";
+    testkit::write_program(&desk.tools.path().join("claude"), agent);
+    let mut run = desk.types(&["run", "Do\u{1b}[2J it \u{202e}now"]);
+    run.shows("ater?").types("d");
+    run.shows("ater?").types("l");
+    let (_, seen) = run.ends_as_written();
+    let look = |words: &[&str]| desk.types(words).ends_as_written().1;
+    let told = [
+        seen,
+        look(&["diff", "@"]),
+        look(&["diff", "@", "--stat"]),
+        look(&["diff", "@", "--name-only"]),
+        look(&["status", "@"]),
+        look(&["list"]),
+        look(&["log", "@"]),
+        look(&["log", "@", "--transcript"]),
+        look(&[]),
+    ]
+    .concat();
+    for raw in [
+        "\u{1b}[2J",
+        "\u{1b}[31m.txt",
+        "\u{1b}[8m",
+        "\u{7}",
+        "\u{202e}",
+    ] {
+        assert!(!told.contains(raw), "{raw:?}: {told:?}");
+    }
+    assert!(
+        told.contains(r"clear \u{1b}[2J ring \u{7} turn \u{202e} back\r"),
+        "{told:?}"
+    );
+    // For a program every byte is what it was.
+    let patch = desk.run(&["diff", "@"]).finish();
+    assert!(
+        patch
+            .stdout
+            .contains("clear \u{1b}[2J ring \u{7} turn \u{202e} back\r\n"),
+        "{patch:?}"
+    );
+    let file = desk.yard.write_beside("of.patch", &patch.stdout);
+    desk.yard.git(&["apply", "--check", &file]);
+}

@@ -271,6 +271,9 @@ impl Shell {
         text = replace(&text, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", &|_| {
             "2030-01-01T00:00:00.000000Z".to_owned()
         });
+        text = replace(&text, r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  \w+", &|_| {
+            "2030-01-01 00:00:00Z  ada".to_owned()
+        });
         text = replace(&text, r"\b[0-9a-f]{64}\b", &|_| "0".repeat(64));
         text = replace(&text, r"\bas [0-9a-f]{10}\b", &|_| {
             "as 0123456789".to_owned()

@@ -7,7 +7,7 @@ use plan::{Digest, PlanId};
 pub struct Message {
     /// The plan.
     pub plan: PlanId,
-    /// What it is for; the first line becomes the subject.
+    /// What it is for; its first words become the subject.
     pub goal: String,
     /// The head of the plan's chain of events before it landed.
     pub chain: Digest,
@@ -17,16 +17,26 @@ pub struct Message {
     pub even_if_empty: bool,
 }
 
+/// Longest subject that is shown whole wherever commits are listed.
+const SUBJECT: usize = 72;
+
+/// Longest text under it: a goal may be a whole document, which is kept with its plan.
+const BODY: usize = 4096;
+
 impl Message {
     /// Subject, text and trailers.
     pub(crate) fn text(&self) -> String {
-        let mut lines = self.goal.trim().lines();
-        let subject = lines.next().unwrap_or("Land a plan").trim();
-        let rest: Vec<&str> = lines.collect();
+        let goal = self.goal.trim();
+        let (first, more) = goal.split_once('\n').unwrap_or((goal, ""));
+        let (subject, left) = subject(first.trim());
+        let subject = match subject.as_str() {
+            "" => "Land a plan",
+            subject => subject,
+        };
+        let body = format!("{left}\n{more}");
         let mut text = format!("{subject}\n\n");
-        let rest = rest.join("\n");
-        if !rest.trim().is_empty() {
-            text.push_str(rest.trim());
+        if !body.trim().is_empty() {
+            text.push_str(&bounded(body.trim()));
             text.push_str("\n\n");
         }
         text.push_str(&format!(
@@ -34,5 +44,79 @@ impl Message {
             self.plan, self.chain
         ));
         text
+    }
+}
+
+/// A line cut at a word so that it can be a subject, and what is left of it.
+fn subject(line: &str) -> (String, String) {
+    let Some((limit, _)) = line.char_indices().nth(SUBJECT) else {
+        return (line.to_owned(), String::new());
+    };
+    // One less, for the mark of the cut.
+    let head = line[..limit].char_indices().next_back();
+    let head = head.map_or("", |(last, _)| &line[..last]);
+    let cut = head.rfind(char::is_whitespace).filter(|cut| *cut > 0);
+    let cut = cut.unwrap_or(head.len());
+    let (subject, left) = line.split_at(cut);
+    (
+        format!("{}…", subject.trim_end()),
+        format!("…{}", left.trim_start()),
+    )
+}
+
+/// A text of at most so many bytes, and a mark if some are missing.
+fn bounded(text: &str) -> String {
+    if text.len() <= BODY {
+        return text.to_owned();
+    }
+    let mut end = BODY;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(goal: &str) -> String {
+        let message = Message {
+            plan: "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap(),
+            goal: goal.to_owned(),
+            chain: Digest::ZERO,
+            seconds: 0,
+            even_if_empty: false,
+        };
+        let text = message.text();
+        let (own, trailers) = text.rsplit_once("\n\n").unwrap();
+        assert!(trailers.starts_with("Planwright-Plan: "), "{text}");
+        own.to_owned()
+    }
+
+    #[test]
+    fn a_goal_of_a_line_is_the_subject() {
+        assert_eq!(said("Tidy the shop"), "Tidy the shop");
+        assert_eq!(said("Tidy\n\nAll of it"), "Tidy\n\nAll of it");
+        assert_eq!(said("  "), "Land a plan");
+    }
+
+    #[test]
+    fn a_long_goal_is_cut_at_a_word_and_bounded() {
+        let long = format!("{}end", "word ".repeat(20));
+        let text = said(&long);
+        let (subject, body) = text.split_once("\n\n").unwrap();
+        assert!(subject.chars().count() <= 72, "{subject}");
+        assert!(subject.ends_with("word…"), "{subject}");
+        assert!(body.starts_with("…word") && body.ends_with("end"), "{body}");
+        for huge in [
+            "x".repeat(200_000),
+            "é".repeat(100_000),
+            "\u{1f980} ".repeat(9_000),
+        ] {
+            let text = said(&huge);
+            assert!(text.lines().next().unwrap().chars().count() <= 72);
+            assert!(text.len() < 5_000, "{}", text.len());
+        }
     }
 }

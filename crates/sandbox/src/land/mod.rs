@@ -297,6 +297,8 @@ impl Workshop {
     pub fn settle(&self, room: &Room<'_>, proposal: &Proposal) -> Result<(), SandboxError> {
         let repository = self.repository(room.site)?;
         let _turn = turn::take(&repository)?;
+        // As in settling what others left: nothing moves the branch late.
+        Fence::void(&repository.git(), room.plan)?;
         let checkouts = repository.checkouts()?;
         self.settle_journal(room, &repository, &checkouts, proposal)
             .map(drop)

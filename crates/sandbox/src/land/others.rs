@@ -4,6 +4,7 @@
 use plan::PlanId;
 
 use crate::error::Doing;
+use crate::refs::Fence;
 use crate::repository::{Checkout, Repository};
 use crate::room::{Room, Site, SitePlace, Workshop};
 use crate::{SandboxError, files};
@@ -59,6 +60,11 @@ impl Workshop {
         let yard = journal::yard(room, &checkout.git_dir);
         let lock = IndexLock::find(&checkout.git_dir, room.plan, &yard)?;
         let journal = Journal::read(room, checkout)?;
+        if journal.is_some() {
+            // Whoever began it is gone, but a git that it started may not be: it must not move the branch
+            // once it is settled that it did not move.
+            Fence::void(&repository.git(), room.plan)?;
+        }
         let moved = match &journal {
             Some(journal) => super::observe(repository, &journal.proposal())?,
             None => Seen::Untouched,

@@ -10,7 +10,6 @@ use rustix::io::Errno;
 
 use crate::SandboxError;
 use crate::error::Doing;
-use crate::files;
 
 /// How often a lock is tried.
 const TRY: Duration = Duration::from_millis(5);
@@ -18,39 +17,54 @@ const TRY: Duration = Duration::from_millis(5);
 /// How long is waited for somebody who only looks.
 const LOOKING: Duration = Duration::from_secs(2);
 
-/// Locks that are held as long as this lives.
+/// Says that somebody works somewhere, as long as it lives.
 #[derive(Debug)]
-pub(super) struct Held {
-    _locks: Vec<File>,
+pub struct Hold {
+    _lock: File,
 }
 
-/// Takes locks, making the files that are missing.
-pub(super) fn take(paths: &[PathBuf]) -> Result<Held, SandboxError> {
-    let take = |path: &PathBuf| {
-        let mut options = OpenOptions::new();
-        let lock = options.create(true).append(true).open(path);
-        let lock = lock.doing("opened", path)?;
-        let shared = FlockOperation::NonBlockingLockShared;
-        if lock_within(&lock, shared, LOOKING).doing("locked", path)? {
-            Ok(lock)
-        } else {
-            Err(Errno::WOULDBLOCK).doing("locked", path)
-        }
-    };
-    let locks = paths.iter().map(take).collect::<Result<_, _>>()?;
-    Ok(Held { _locks: locks })
+/// Nobody else says so, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    lock: File,
+    path: PathBuf,
 }
 
-/// Is a lock still held after this time?
-pub(crate) fn is_held(path: &Path, after: Duration) -> Result<bool, SandboxError> {
-    let lock = match File::open(path) {
-        Ok(lock) => lock,
-        Err(error) if files::is_absent(&error) => return Ok(false),
-        Err(error) => return Err(error).doing("opened", path),
-    };
+/// Takes a lock beside others, making the file if it is missing.
+pub(crate) fn take(path: &Path) -> Result<Hold, SandboxError> {
+    share(open(path)?, path)
+}
+
+/// Takes a lock for oneself, if all others let go of it within this time.
+pub(crate) fn take_alone(path: &Path, within: Duration) -> Result<Option<Alone>, SandboxError> {
+    let lock = open(path)?;
     let exclusive = FlockOperation::NonBlockingLockExclusive;
-    let free = lock_within(&lock, exclusive, after).doing("locked", path)?;
-    Ok(!free)
+    let free = lock_within(&lock, exclusive, within).doing("locked", path)?;
+    let path = path.to_owned();
+    Ok(free.then_some(Alone { lock, path }))
+}
+
+impl Alone {
+    /// Lets others in. For a moment nobody has the lock: whoever took it then is waited for, and has to
+    /// be looked for.
+    pub fn share(self) -> Result<Hold, SandboxError> {
+        share(self.lock, &self.path)
+    }
+}
+
+fn open(path: &Path) -> Result<File, SandboxError> {
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).append(true).open(path);
+    lock.doing("opened", path)
+}
+
+fn share(lock: File, path: &Path) -> Result<Hold, SandboxError> {
+    let shared = FlockOperation::NonBlockingLockShared;
+    if lock_within(&lock, shared, LOOKING).doing("locked", path)? {
+        Ok(Hold { _lock: lock })
+    } else {
+        Err(Errno::WOULDBLOCK).doing("locked", path)
+    }
 }
 
 fn lock_within(

@@ -28,9 +28,10 @@ use std::process::ExitCode;
 pub use confine::offered;
 pub use ending::{Ending, Isolated, RunEnded};
 pub use errand::{Confinement, Errand, Reach};
+pub use hold::Hold;
 pub use running::{Running, Stopper, Supervisor};
 
-pub(crate) use hold::is_held;
+pub(crate) use hold::{Alone, take, take_alone};
 
 /// Says that this is the last stage; the number of the supervising process follows.
 const INNER: &str = "--inner";

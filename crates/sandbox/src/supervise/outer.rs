@@ -76,7 +76,10 @@ fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
 
     let unsupervised = |error: io::Error| format!("it cannot be supervised: {error}");
     Family::adopt_orphans().map_err(unsupervised)?;
-    let locks = hold::take(&errand.locks).map_err(|error| error.to_string())?;
+    let locks = errand.locks.iter().map(|path| hold::take(path));
+    let locks: Vec<_> = locks
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())?;
     let (events, happened) = channel();
     listen_to_signals(events.clone()).map_err(unsupervised)?;
     let (program, socket) = start_last_stage(&words).map_err(unsupervised)?;

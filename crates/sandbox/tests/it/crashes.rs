@@ -97,6 +97,73 @@ fn proposing_can_be_killed_anywhere() {
     }
 }
 
+/// A git that moves a branch outlives whoever started it, and may come to it late.
+struct Orphan(String);
+
+impl Orphan {
+    /// Of a landing that was killed right before.
+    fn of(yard: &Yard, proposal: &Proposal) -> Self {
+        let fence = format!("refs/planwright/fence/{}", plan(1));
+        let mark = yard.git(&["rev-parse", &fence]);
+        let Proposal { target, old, new } = proposal;
+        Self(format!(
+            "start\nverify {fence} {mark}\nupdate {target} {new} {old}\nprepare\ncommit\n"
+        ))
+    }
+
+    fn moves_the_branch(&self, yard: &Yard) -> bool {
+        let script = yard.directory.path().join("script");
+        std::fs::write(&script, &self.0).unwrap();
+        let mut git = Command::new("git");
+        git.args(["update-ref", "--stdin"]).current_dir(yard.path());
+        let input = std::fs::File::open(script).unwrap();
+        git.stdin(input).output().unwrap().status.success()
+    }
+}
+
+#[test]
+fn a_branch_is_not_moved_late_once_another_plan_settled_that_it_did_not_move() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    kill_at(Step::Journalled, "land", &yard, Some(&proposal));
+    let orphan = Orphan::of(&yard, &proposal);
+    let sandbox = yard.enter(plan(2), 1);
+    write(&sandbox.path.join("other.txt"), "other\n");
+    let result = yard.captured(plan(2), 1);
+    yard.propose(plan(2), 2, &result, &COMMIT);
+    assert!(!orphan.moves_the_branch(&yard));
+    assert_eq!(yard.tip(), proposal.old);
+    yard.assert_clean();
+    // Whoever goes on with it may, also under the same epoch.
+    let landed = yard.land(plan(1), 2, &proposal);
+    assert_eq!(landed, Landed::Yes { kept: Vec::new() });
+    assert_eq!(yard.tip(), proposal.new);
+}
+
+#[test]
+fn a_branch_is_not_moved_late_once_its_landing_was_taken_back() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    kill_at(Step::Journalled, "land", &yard, Some(&proposal));
+    let orphan = Orphan::of(&yard, &proposal);
+    let room = yard.room(plan(1));
+    yard.workshop.settle(&room, &proposal).unwrap();
+    assert!(!orphan.moves_the_branch(&yard));
+    assert_eq!(yard.tip(), proposal.old);
+    yard.assert_clean();
+}
+
+/// What is tried above does move a branch if nothing keeps it from it.
+#[test]
+fn what_a_killed_landing_started_moves_the_branch_before_anybody_settled_it() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    kill_at(Step::Journalled, "land", &yard, Some(&proposal));
+    assert!(Orphan::of(&yard, &proposal).moves_the_branch(&yard));
+    yard.land(plan(1), 3, &proposal);
+    assert_landed(&yard, &proposal, Step::Journalled);
+}
+
 #[test]
 fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
     for step in LANDING {
@@ -380,7 +447,8 @@ fn child_process() {
             let base = workshop.tip(&yard.site).unwrap();
             let sandbox = workshop
                 .enter(&room, Epoch(1), &base, Start::Continue)
-                .unwrap();
+                .unwrap()
+                .sandbox;
             yard.usual_work(&sandbox);
             workshop.capture(&room, Epoch(1), &base).unwrap();
         }

@@ -120,7 +120,13 @@ fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solv
     yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n8\n");
     let tip = yard.commit("same line");
     let room = yard.room(plan(1));
+    let base = &sandbox.base;
+    let entered = yard
+        .workshop
+        .enter(&room, Epoch(3), base, Start::Continue)
+        .unwrap();
     let caught_up = yard.workshop.catch_up(&room, Epoch(3), &tip).unwrap();
+    drop(entered);
     assert_eq!((&caught_up.base, &caught_up.path), (&tip, &sandbox.path));
     let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
     assert!(text.contains("EIGHT") && text.contains("\n8\n"), "{text}");
@@ -481,4 +487,31 @@ fn a_commit_in_the_last_moment_is_not_overwritten() {
     assert_eq!(yard.git(&["log", "-1", "--format=%s"]), "theirs");
     yard.assert_clean();
     yard.assert_tidy();
+}
+
+/// Whoever finds a lock of another git, or of one that was killed, is told which file it is.
+#[test]
+fn a_lock_that_git_left_is_named_and_nothing_is_touched() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    let before = yard.photograph_of_theirs();
+    let fence = format!("refs/planwright/fence/{}", plan(1));
+    for (epoch, name) in [(2, "refs/heads/main"), (3, fence.as_str())] {
+        let lock = yard.path().join(format!(".git/{name}.lock"));
+        std::fs::write(&lock, "").unwrap();
+        let room = yard.room(plan(1));
+        let refused = yard.workshop.land(&room, Epoch(epoch), &proposal);
+        std::fs::remove_file(&lock).unwrap();
+        let Err(error @ SandboxError::Locked { .. }) = refused else {
+            panic!("{name}: {refused:?}");
+        };
+        assert!(
+            error.to_string().contains(lock.to_str().unwrap()),
+            "{error}"
+        );
+        assert!(error.is_passing());
+        assert_eq!(yard.photograph_of_theirs(), before, "{name}");
+    }
+    let landed = yard.land(plan(1), 4, &proposal);
+    assert_eq!(landed, Landed::Yes { kept: Vec::new() });
 }

@@ -278,7 +278,8 @@ fn places_that_cannot_be_used_are_refused_with_what_to_do() {
         "is the inside of a repository"
     );
     yard.git(&["checkout", "-q", "--detach"]);
-    assert!(look(&yard.path(), None).contains("HEAD is detached"));
+    let detached = look_at_git(&surroundings, &yard.path(), None);
+    assert!(matches!(detached, Err(SandboxError::Detached { .. })));
     let place = look_at_git(&surroundings, &yard.path(), Some("main")).unwrap();
     assert_eq!(place.branch, "refs/heads/main");
     assert_eq!(
@@ -359,7 +360,8 @@ fn what_is_not_committed_becomes_the_base_when_asked_for() {
     let sandbox = yard
         .workshop
         .enter(&room, Epoch(1), &base, Start::Continue)
-        .unwrap();
+        .unwrap()
+        .sandbox;
     assert_eq!(
         std::fs::read_to_string(sandbox.path.join("untracked.txt")).unwrap(),
         "neither\n"

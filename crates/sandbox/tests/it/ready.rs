@@ -171,7 +171,7 @@ fn set_up(
     command: &str,
     limit: Duration,
 ) -> Result<SetUp, SandboxError> {
-    workshop.set_up(sandbox, command, limit)
+    workshop.set_up(sandbox, command, limit, &|| true)
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
         .enter(&room, plan::Epoch(2), &sandbox.base, Start::Afresh)
         .unwrap();
     assert!(matches!(
-        set_up(&yard.workshop, &fresh, command, MINUTE),
+        set_up(&yard.workshop, &fresh.sandbox, command, MINUTE),
         Ok(SetUp::Done(_))
     ));
 }
@@ -247,9 +247,9 @@ fn a_set_up_that_takes_too_long_is_ended_with_all_it_started() {
     let yard = Yard::new();
     let sandbox = yard.enter(plan(1), 1);
     let began = Instant::now();
-    let command = "echo begun; sleep 61 & echo $! > child; sleep 62";
+    let command = format!("echo begun; {ESCAPES} sleep 62");
     let limit = Duration::from_millis(500);
-    let late = set_up(&yard.workshop, &sandbox, command, limit);
+    let late = set_up(&yard.workshop, &sandbox, &command, limit);
     let Err(SandboxError::SetUpFailed { ended, said, .. }) = late else {
         panic!("{late:?}");
     };
@@ -258,26 +258,98 @@ fn a_set_up_that_takes_too_long_is_ended_with_all_it_started() {
     assert!(began.elapsed() < Duration::from_secs(30));
     assert_gone(&sandbox);
     // What it leaves running when it ends by itself goes as well.
-    let done = set_up(
-        &yard.workshop,
-        &sandbox,
-        "sleep 63 & echo $! > child",
-        MINUTE,
-    );
-    assert!(matches!(done, Ok(SetUp::Done(_))));
+    let done = set_up(&yard.workshop, &sandbox, ESCAPES, MINUTE);
+    assert!(matches!(done, Ok(SetUp::Done(_))), "{done:?}");
     assert_gone(&sandbox);
+}
+
+/// Starts a process that leaves the group and the session it was started in, and says which it is.
+const ESCAPES: &str = "setsid sh -c 'echo $$ > child; exec sleep 61' & \
+    while ! [ -s child ]; do sleep 0.01; done;";
+
+#[test]
+fn a_set_up_that_nobody_wants_any_more_is_ended_with_all_it_started() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    let began = Instant::now();
+    let is_begun = || std::fs::read(sandbox.path.join("child")).is_ok_and(|text| !text.is_empty());
+    let stopped = yard
+        .workshop
+        .set_up(&sandbox, &format!("{ESCAPES} sleep 62"), MINUTE, &|| {
+            !is_begun()
+        });
+    assert!(
+        matches!(stopped, Err(SandboxError::SetUpStopped { .. })),
+        "{stopped:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert_gone(&sandbox);
+    // Nothing says that it succeeded.
+    let done = set_up(&yard.workshop, &sandbox, "true", MINUTE);
+    assert!(matches!(done, Ok(SetUp::Done(_))), "{done:?}");
+}
+
+#[test]
+fn nobody_takes_a_sandbox_over_that_is_being_set_up() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    let looked = std::cell::Cell::new(false);
+    let look = || {
+        let lock = std::fs::File::open(sandbox.lock()).unwrap();
+        let taken = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        looked.set(true);
+        taken.is_ok()
+    };
+    let stopped = yard.workshop.set_up(&sandbox, "sleep 62", MINUTE, &look);
+    assert!(looked.get());
+    assert!(
+        matches!(stopped, Err(SandboxError::SetUpStopped { .. })),
+        "{stopped:?}"
+    );
+}
+
+#[test]
+fn a_workshop_that_nobody_supervises_in_runs_no_set_up() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    let alone = Workshop::new(
+        yard.directory.path().join("home"),
+        crate::yard::surroundings(),
+    );
+    let refused = set_up(&alone, &sandbox, "touch ran", MINUTE);
+    assert!(
+        matches!(refused, Err(SandboxError::NoSupervisor { .. })),
+        "{refused:?}"
+    );
+    assert!(!sandbox.path.join("ran").exists());
+}
+
+#[test]
+fn people_are_told_the_last_lines_of_a_set_up() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    let failed = set_up(&yard.workshop, &sandbox, "seq 1 100; exit 4", MINUTE);
+    let told = failed.unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(
+        lines[0],
+        "the set-up `seq 1 100; exit 4` ended with exit code 4"
+    );
+    assert_eq!(lines[1..3], ["[…]", "61"]);
+    assert_eq!(lines.last(), Some(&"100"));
+    let silent = set_up(&yard.workshop, &sandbox, "exit 4", MINUTE);
+    assert!(
+        silent
+            .unwrap_err()
+            .to_string()
+            .ends_with("It said nothing.")
+    );
 }
 
 fn assert_gone(sandbox: &Sandbox) {
     let child = std::fs::read_to_string(sandbox.path.join("child")).unwrap();
-    let stat = format!("/proc/{}/stat", child.trim());
-    for _ in 0..200 {
-        // Until whoever inherited it has looked after it, it is there as a zombie.
-        match std::fs::read_to_string(&stat) {
-            Ok(text) if !text.contains(") Z ") => {}
-            Ok(_) | Err(_) => return,
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{} still runs", child.trim());
+    crate::stage::eventually("what it started is gone", || {
+        !crate::stage::is_alive(child.trim())
+    });
+    std::fs::remove_file(sandbox.path.join("child")).unwrap();
 }

@@ -3,7 +3,7 @@
 
 use plan::Epoch;
 use plan::changeset::Operation;
-use planwright_sandbox::{Room, Start};
+use planwright_sandbox::{Faults, Room, SandboxError, Start, Step};
 
 use crate::yard::{Yard, git, plan, write};
 
@@ -131,7 +131,8 @@ fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
     let second = yard
         .workshop
         .enter(&room, Epoch(2), &sandbox.base, Start::Continue)
-        .unwrap();
+        .unwrap()
+        .sandbox;
     inside.kill().unwrap();
     inside.wait().unwrap();
     assert_ne!(second.path, sandbox.path);
@@ -142,7 +143,8 @@ fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
     let third = yard
         .workshop
         .enter(&room, Epoch(3), &sandbox.base, Start::Continue)
-        .unwrap();
+        .unwrap()
+        .sandbox;
     assert_eq!((third.path, third.held_by), (second.path, Epoch(3)));
 }
 
@@ -157,7 +159,7 @@ fn a_sandbox_with_a_held_lock_is_not_taken_over() {
         let workshop = &yard.workshop;
         workshop.enter(&room, Epoch(epoch), &sandbox.base, Start::Continue)
     };
-    let second = enter(2).unwrap();
+    let second = enter(2).unwrap().sandbox;
     assert_ne!(second.path, sandbox.path);
     assert!(sandbox.path.exists(), "kept for rescue");
     assert_ne!(second.lock(), sandbox.lock());
@@ -176,8 +178,142 @@ fn a_sandbox_whose_programs_are_being_ended_is_waited_for() {
     });
     let workshop = &yard.workshop;
     let second = workshop.enter(&room, Epoch(2), &sandbox.base, Start::Continue);
-    assert_eq!(second.unwrap().path, sandbox.path);
+    assert_eq!(second.unwrap().sandbox.path, sandbox.path);
     ending.join().unwrap();
+}
+
+#[test]
+fn whoever_has_entered_keeps_its_sandbox_from_a_later_holder() {
+    let yard = Yard::new();
+    let room = yard.room(plan(1));
+    let base = yard.tip();
+    let enter = |epoch| {
+        let workshop = &yard.workshop;
+        let entered = workshop.enter(&room, Epoch(epoch), &base, Start::Continue);
+        entered.unwrap()
+    };
+    let first = enter(1);
+    let second = enter(2);
+    assert_ne!(second.sandbox.path, first.sandbox.path);
+    drop((first, second));
+    // Taken over, it is held as well.
+    let third = enter(3);
+    assert_eq!(third.sandbox.made_by, Epoch(2));
+    let fourth = enter(4);
+    assert_eq!(fourth.sandbox.made_by, Epoch(4));
+}
+
+#[test]
+fn whoever_comes_back_late_is_told_that_its_sandbox_is_another_s() {
+    let yard = Yard::new();
+    let room = yard.room(plan(1));
+    let sandbox = yard.enter(plan(1), 1);
+    yard.usual_work(&sandbox);
+    yard.captured(plan(1), 1);
+    let second = yard.enter(plan(1), 2);
+    assert_eq!(second.path, sandbox.path, "nobody was in it");
+    write(&second.path.join("second.txt"), "of the second\n");
+    let newer = yard.captured(plan(1), 2);
+    let base = &sandbox.base;
+    let late = [
+        yard.workshop
+            .enter(&room, Epoch(1), base, Start::Base)
+            .map(drop),
+        yard.workshop.occupy(&room, Epoch(1)).map(drop),
+        yard.workshop.capture(&room, Epoch(1), base).map(drop),
+        yard.workshop.catch_up(&room, Epoch(1), base).map(drop),
+        yard.workshop.drop_paths(&room, Epoch(1), &[]),
+    ];
+    for came in late {
+        assert!(
+            matches!(
+                came,
+                Err(SandboxError::Fenced {
+                    given: 1,
+                    current: 2
+                })
+            ),
+            "{came:?}"
+        );
+    }
+    assert_eq!(yard.captured(plan(1), 2), newer);
+}
+
+#[test]
+fn a_sandbox_that_somebody_has_entered_is_not_removed() {
+    let yard = Yard::new();
+    let room = yard.room(plan(1));
+    let entered = yard
+        .workshop
+        .enter(&room, Epoch(1), &yard.tip(), Start::Continue)
+        .unwrap();
+    let kept = yard.workshop.remove(plan(1), || Ok(()));
+    assert!(
+        matches!(kept, Err(SandboxError::WorkedIn { .. })),
+        "{kept:?}"
+    );
+    assert!(entered.sandbox.path.exists());
+    drop(entered);
+    assert!(yard.workshop.remove(plan(1), || Ok(())).unwrap());
+}
+
+/// Whoever takes a sandbox over does so with the lock to itself; who waited for the lock looks again.
+#[test]
+fn whoever_waited_while_its_sandbox_was_taken_over_is_told_so() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    let state = sandbox.lock().with_extension("json");
+    let lock = std::fs::File::create(sandbox.lock()).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let taking_over = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let text = std::fs::read_to_string(&state).unwrap();
+        let taken = text.replace("\"held_by\":1", "\"held_by\":2");
+        assert_ne!(taken, text);
+        std::fs::write(&state, taken).unwrap();
+        drop(lock);
+    });
+    let late = yard.workshop.occupy(&yard.room(plan(1)), Epoch(1));
+    assert!(
+        matches!(late, Err(SandboxError::Fenced { current: 2, .. })),
+        "{late:?}"
+    );
+    taking_over.join().unwrap();
+}
+
+/// Stopped after its files were read and before that was remembered, it must not replace what a newer
+/// holder remembered meanwhile.
+#[test]
+fn a_late_checkpoint_does_not_replace_a_newer_one() {
+    let yard = std::sync::Arc::new(Yard::new());
+    let sandbox = yard.enter(plan(1), 1);
+    yard.usual_work(&sandbox);
+    let meanwhile = std::sync::Arc::clone(&yard);
+    let stopped = std::sync::atomic::AtomicBool::new(false);
+    let faults = Faults::new(move |step| {
+        let once = || !stopped.swap(true, std::sync::atomic::Ordering::SeqCst);
+        if step == Step::TreeWritten && once() {
+            // It holds the first one, so that this is another.
+            let second = meanwhile.enter(plan(1), 2);
+            write(&second.path.join("second.txt"), "of the second\n");
+            meanwhile.captured(plan(1), 2);
+        }
+        Ok(())
+    });
+    let room = yard.room(plan(1));
+    let late = yard
+        .with_faults(faults)
+        .capture(&room, Epoch(1), &sandbox.base);
+    assert!(
+        matches!(late, Err(SandboxError::Fenced { current: 2, .. })),
+        "{late:?}"
+    );
+    let third = yard
+        .workshop
+        .enter(&room, Epoch(3), &sandbox.base, Start::Continue)
+        .unwrap()
+        .sandbox;
+    assert!(third.path.join("second.txt").exists());
 }
 
 #[test]
@@ -189,7 +325,8 @@ fn starting_from_the_base_discards_what_was_left_but_not_what_is_ignored() {
     let again = yard
         .workshop
         .enter(&yard.room(plan(1)), Epoch(2), &sandbox.base, Start::Base)
-        .unwrap();
+        .unwrap()
+        .sandbox;
     assert_eq!(again.path, sandbox.path);
     assert_eq!(git(&again.path, &["status", "--porcelain"]), "");
     assert!(again.path.join("old/gone.txt").exists());
@@ -205,7 +342,7 @@ fn dropped_paths_go_back_to_the_base() {
     let paths =
         ["old/gone.txt", "src/new/c.txt"].map(|path| plan::changeset::TreePath::new(path).unwrap());
     yard.workshop
-        .drop_paths(&yard.room(plan(1)), &paths)
+        .drop_paths(&yard.room(plan(1)), Epoch(1), &paths)
         .unwrap();
     let captured = yard
         .workshop

@@ -70,7 +70,7 @@ impl Yard {
         let directory = tempfile::TempDir::new().unwrap();
         let _ = std::fs::remove_dir(directory.path());
         let mut yard = Self::in_directory(directory);
-        yard.workshop = Workshop::new(path.join("home"), surroundings());
+        yard.workshop = workshop(&path.join("home"));
         yard.site.place = SitePlace::Git {
             path: path.join("shop"),
             target: "refs/heads/main".to_owned(),
@@ -80,7 +80,7 @@ impl Yard {
 
     fn in_directory(directory: tempfile::TempDir) -> Self {
         let repository = directory.path().join("shop");
-        let workshop = Workshop::new(directory.path().join("home"), surroundings());
+        let workshop = workshop(&directory.path().join("home"));
         let site = Site {
             name: "shop/code".to_owned(),
             place: SitePlace::Git {
@@ -133,6 +133,7 @@ impl Yard {
         self.workshop
             .enter(&self.room(plan), Epoch(epoch), &base, Start::Continue)
             .unwrap()
+            .sandbox
     }
 
     /// The usual change: one file edited, one made, one deleted.
@@ -223,6 +224,10 @@ impl Yard {
         assert_eq!(self.git(&["status", "--porcelain"]), "");
         assert_eq!(self.git(&["symbolic-ref", "HEAD"]), "refs/heads/main");
     }
+}
+
+fn workshop(home: &Path) -> Workshop {
+    Workshop::new(home, surroundings()).with_supervisor(crate::stage::supervisor())
 }
 
 pub fn message(plan: PlanId) -> Message {

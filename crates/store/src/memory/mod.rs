@@ -13,18 +13,20 @@ use std::time::Duration;
 use plan::changeset::{Changeset, Entry};
 use plan::facts::Outcome;
 use plan::invariant::{RuleBook, Scope};
+use plan::ledger::Ledger;
 use plan::{Action, Decision, Facts, Name, Phase, PlanId, Project, Timestamp, Version};
 
 use crate::fault::{Fault, FaultPoint, Faults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
-    Clock, Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow,
-    Read, Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission, Tail,
+    Clock, Commit, CommitError, Committed, Cursor, Due, EventPage, LedgerReads, Maintain,
+    PlanFilter, PlanRow, Read, Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission,
+    Tail,
 };
 use tables::Tables;
 
 /// The schema of the databases of this program.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// A store in this process's memory.
 #[derive(Default)]
@@ -250,6 +252,10 @@ impl Read for MemoryStore {
             .collect())
     }
 
+    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
+        Ok(lock(&self.tables).ledger(plan))
+    }
+
     fn now(&self) -> Result<Timestamp, StoreError> {
         Ok(self.clock.now())
     }
@@ -381,6 +387,10 @@ impl Tables {
             entries,
             projects,
             live_plans,
+            ledger: match (reads.ledger, plan) {
+                (LedgerReads::OfPlan, Some(plan)) => self.ledger(plan),
+                (LedgerReads::OfPlan, None) | (LedgerReads::None, _) => Ledger::default(),
+            },
         }
     }
 }

@@ -6,8 +6,10 @@ use plan::changeset::{Changeset, Entry, TreePath};
 use plan::facts::{Lease, LivePlans, PlanChange};
 use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, Scope};
 use plan::judgement::{Evidence, Verdict};
+use plan::ledger::{Account, AccountName, Ledger, Reservation};
 use plan::{
-    Action, ChangesetId, Decision, Digest, Name, Plan, PlanId, Project, Receipt, Row, Version,
+    Action, ChangesetId, Decision, Digest, Epoch, Name, Plan, PlanId, Project, Receipt, Row,
+    Version,
 };
 
 use crate::commit::LIVE_PLANS_NAMED;
@@ -32,6 +34,8 @@ pub(super) struct Tables {
     pub rules: BTreeMap<(Scope, RuleName), Rule>,
     pub changesets: BTreeMap<ChangesetId, Changeset>,
     pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, Entry>>,
+    pub accounts: BTreeMap<AccountName, Account>,
+    pub reservations: BTreeMap<(PlanId, Epoch), Reservation>,
     /// Answers by idempotency key, each with the digest of the arguments.
     pub keys: BTreeMap<(String, String), (Digest, Receipt)>,
     /// How often something was committed.
@@ -137,6 +141,21 @@ impl Tables {
         (changesets, entries)
     }
 
+    /// What a plan used and what is set aside for it.
+    pub fn ledger(&self, plan: PlanId) -> Ledger {
+        let account = |name| self.accounts.get(&name).copied().unwrap_or_default();
+        let of_plan = (plan, Epoch(0))..=(plan, Epoch(u64::MAX));
+        Ledger {
+            global: account(AccountName::Global),
+            plan: account(AccountName::Plan(plan)),
+            reservations: self
+                .reservations
+                .range(of_plan)
+                .map(|(_, one)| *one)
+                .collect(),
+        }
+    }
+
     /// Writes a decision. Infallible, so that it is written whole.
     pub fn write(&mut self, decision: Decision) {
         for change in decision.plans {
@@ -222,6 +241,16 @@ impl Tables {
             Row::PutEvidence(evidence) => {
                 let key = (evidence.plan, evidence.entry, evidence.verdict.rule.clone());
                 self.evidence.insert(key, evidence);
+            }
+            Row::PutAccount(name, account) => {
+                self.accounts.insert(name, account);
+            }
+            Row::PutReservation(reservation) => {
+                let key = (reservation.plan, reservation.epoch);
+                self.reservations.insert(key, reservation);
+            }
+            Row::DropReservation(plan, epoch) => {
+                self.reservations.remove(&(plan, epoch));
             }
         }
     }

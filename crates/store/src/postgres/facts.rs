@@ -8,16 +8,16 @@ use plan::{Digest, Facts, Project, Receipt, Timestamp};
 use super::Shared;
 use super::connection::{Call, Connection};
 use super::pipeline::values;
-use super::rows::{Columns, entry, number, rule_book};
+use super::rows::{self, Columns, entry, number, rule_book};
 use super::statements::{
-    FACTS, LIVE_PLANS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
-    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE, LOCK_PROJECTS_OF_PLAN,
-    LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, TAKE_PROJECT_TURNS, TAKE_TURNS,
-    TAKE_TURNS_OF_PLAN,
+    FACTS, LIVE_PLANS, LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES,
+    LOCK_ENTRIES_AT, LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE,
+    LOCK_PROJECTS_OF_PLAN, LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED,
+    RESERVATIONS, TAKE_PROJECT_TURNS, TAKE_TURNS, TAKE_TURNS_OF_PLAN,
 };
 use super::trouble::{Trouble, corrupt};
 use crate::commit::LIVE_PLANS_NAMED;
-use crate::{Access, ChangesetReads, Key, ProjectReads, Reads, StoreError};
+use crate::{Access, ChangesetReads, Key, LedgerReads, ProjectReads, Reads, StoreError};
 
 /// What was read and is held.
 pub(super) struct Held {
@@ -71,6 +71,7 @@ pub(super) fn read(
     let scopes = first_scope..calls.len() + 1;
     let projects = lock_projects(reads, &mut calls);
     let entries = lock_entries(reads, &mut calls);
+    let ledger = lock_ledger(reads, &mut calls);
     let scopes_wanted: Vec<String> = reads
         .rules
         .iter()
@@ -115,6 +116,9 @@ pub(super) fn read(
         if let Some(entries) = entries {
             facts.entries = columns(entries).map(entry).collect::<Result<_, _>>()?;
         }
+        if let Some(first) = ledger {
+            facts.ledger = rows::ledger(columns(first), columns(first + 1))?;
+        }
         let Some(row) = columns(last).next() else {
             return Err(corrupt(place, "the table of the schema's version is empty"));
         };
@@ -155,9 +159,14 @@ fn take_turns(schema: &str, reads: &Reads, calls: &mut Vec<Call<'_>>) {
     let action = action.map(|(name, access)| (format!("action {}", name.full()), *access));
     let scopes = sorted_scopes(reads).into_iter();
     let scopes = scopes.map(|(scope, access)| (format!("rules {scope}"), access));
+    let ledger = match reads.ledger {
+        LedgerReads::None => None,
+        LedgerReads::OfPlan => Some(("ledger".to_owned(), Access::Exclusive)),
+    };
     let (turns, alone): (Vec<i64>, Vec<bool>) = plan
         .chain(action)
         .chain(scopes)
+        .chain(ledger)
         .map(|(what, access)| (turn(schema, &what), access == Access::Exclusive))
         .unzip();
     if !turns.is_empty() {
@@ -277,6 +286,18 @@ fn sorted(mut wanted: Vec<(String, Access)>) -> Vec<(String, Access)> {
     wanted.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
     wanted.dedup_by(|later, earlier| later.0 == earlier.0);
     wanted
+}
+
+/// Locks the accounts and reads what is set aside; the number of the first of the two answers.
+fn lock_ledger(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
+    let (plan, _) = match reads.ledger {
+        LedgerReads::None => return None,
+        LedgerReads::OfPlan => reads.plan.as_ref()?,
+    };
+    calls.push((LOCK_ACCOUNTS, values![rows::account_names(*plan)]));
+    let first = calls.len();
+    calls.push((RESERVATIONS, values![plan.to_string()]));
+    Some(first)
 }
 
 /// Locks entries of open changesets; the number of the answer.

@@ -22,6 +22,7 @@ use crate::StoreError;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("plans", include_str!("migrations/0001_plans.sql")),
     ("projects", include_str!("migrations/0002_projects.sql")),
+    ("ledger", include_str!("migrations/0003_ledger.sql")),
 ];
 
 /// The schema of this program.

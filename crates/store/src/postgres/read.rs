@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use plan::changeset::{Changeset, Entry};
 use plan::invariant::{RuleBook, Scope};
 use plan::judgement::Evidence;
+use plan::ledger::Ledger;
 use plan::phase::Phase;
 use plan::stage::StateName;
 use plan::{Action, ChangesetId, Name, PlanId, Project, Timestamp};
@@ -15,11 +16,11 @@ use tokio_postgres::Row;
 use super::connection::{Call, Connection};
 use super::migrate::{look, read_version, require_current};
 use super::pipeline::values;
-use super::rows::{Columns, entry, plan_row, rule_book};
+use super::rows::{self, Columns, entry, plan_row, rule_book};
 use super::statements::{
-    ACTION, ACTIONS, CHANGESETS, DUE, ENTRIES, EVIDENCE, EXPIRED, NOW, PLAN, PLANS,
+    ACCOUNTS, ACTION, ACTIONS, CHANGESETS, DUE, ENTRIES, EVIDENCE, EXPIRED, NOW, PLAN, PLANS,
     PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE, PLANS_NEEDING_A_PERSON, PROJECT,
-    PROJECTS, RULES, RULES_OF, SCHEMA, SCOPES, SCOPES_OF,
+    PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES, SCOPES_OF,
 };
 use super::tail::page;
 use super::trouble::{Trouble, corrupt};
@@ -187,6 +188,20 @@ impl Read for PostgresStore {
                 Ok((changeset, entries))
             })
             .collect()
+    }
+
+    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
+        let rows = self.shared.read(|_| {
+            vec![
+                (ACCOUNTS, values![rows::account_names(plan)]),
+                (RESERVATIONS, values![plan.to_string()]),
+            ]
+        })?;
+        let Some([accounts, reservations]) = rows.as_deref() else {
+            return Ok(Ledger::default());
+        };
+        let place = self.shared.place();
+        rows::ledger(columns(accounts, place), columns(reservations, place))
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {

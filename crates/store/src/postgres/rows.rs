@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use plan::changeset::Entry;
 use plan::facts::Lease;
 use plan::invariant::{Rule, RuleBook};
+use plan::ledger::{AccountName, Ledger};
 use plan::{ChangesetId, Digest, Plan, PlanId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -153,6 +154,34 @@ pub(super) fn rule_book<'a>(
 /// An entry with the changeset it belongs to.
 pub(super) fn entry(row: Columns<'_>) -> Result<(ChangesetId, Entry), StoreError> {
     Ok((row.parsed(0)?, row.json(1)?))
+}
+
+/// The names of the accounts that work on a plan is charged to.
+pub(super) fn account_names(plan: PlanId) -> Vec<String> {
+    [AccountName::Global, AccountName::Plan(plan)]
+        .map(|name| name.to_string())
+        .to_vec()
+}
+
+/// What a plan used and what is set aside for it, from its accounts and reservations.
+pub(super) fn ledger<'a>(
+    accounts: impl Iterator<Item = Columns<'a>>,
+    reservations: impl Iterator<Item = Columns<'a>>,
+) -> Result<Ledger, StoreError> {
+    let mut ledger = Ledger::default();
+    let global = AccountName::Global.to_string();
+    for row in accounts {
+        let account = if row.get::<&str>(0)? == global {
+            &mut ledger.global
+        } else {
+            &mut ledger.plan
+        };
+        *account = row.json(1)?;
+    }
+    for row in reservations {
+        ledger.reservations.push(row.json(0)?);
+    }
+    Ok(ledger)
 }
 
 /// An event of the log.

@@ -86,6 +86,17 @@ statements! {
         SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
         WHERE c.plan_id = $1 AND NOT c.sealed ORDER BY e.changeset_id, e.path FOR UPDATE OF e";
 
+    /// Takes accounts, in the order of their names, for a change. One that nobody wrote to is not there yet;
+    /// the turn at the ledger covers it.
+    LOCK_ACCOUNTS = "SELECT name, body FROM accounts WHERE name = ANY($1) ORDER BY name FOR UPDATE";
+
+    /// What is set aside for the holders of a plan. Behind the turn at the ledger, without which nobody
+    /// changes it.
+    RESERVATIONS = "SELECT body FROM reservations WHERE plan_id = $1 ORDER BY epoch";
+
+    /// Accounts, as they are.
+    ACCOUNTS = "SELECT name, body FROM accounts WHERE name = ANY($1)";
+
     /// What needs no lock of its own because those that are held cover it: the schema, the clock, the
     /// lease of plan $1, the answer remembered under the key $2, $3, the rules of the scopes $4, the
     /// open changesets of plan $5.
@@ -199,6 +210,19 @@ statements! {
 
     /// The end of an entry.
     DROP_ENTRY = "DELETE FROM entries WHERE changeset_id = $1 AND path_digest = $2";
+
+    /// What came of an account.
+    PUT_ACCOUNT = "\
+        INSERT INTO accounts (name, body) VALUES ($1, $2) \
+        ON CONFLICT (name) DO UPDATE SET body = excluded.body";
+
+    /// What is set aside for a holder, or was.
+    PUT_RESERVATION = "\
+        INSERT INTO reservations (plan_id, epoch, body) VALUES ($1, $2, $3) \
+        ON CONFLICT (plan_id, epoch) DO UPDATE SET body = excluded.body";
+
+    /// The end of that.
+    DROP_RESERVATION = "DELETE FROM reservations WHERE plan_id = $1 AND epoch = $2";
 
     /// A submission that is committed with its work.
     INSERT_COMMAND = "\
@@ -425,6 +449,8 @@ statements! {
             SELECT 'verdict', plan_id FROM verdicts WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = verdicts.plan_id) \
             UNION ALL \
             SELECT 'use', plan_id FROM plan_projects WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_projects.plan_id) \
+            UNION ALL \
+            SELECT 'reservation', plan_id FROM reservations WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = reservations.plan_id) \
             UNION ALL \
             SELECT 'evidence', plan_id FROM evidence WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = evidence.plan_id) \
             UNION ALL \

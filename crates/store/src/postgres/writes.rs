@@ -14,10 +14,11 @@ use super::facts::Held;
 use super::pipeline::values;
 use super::rows::{json, number};
 use super::statements::{
-    DROP_ENTRY, DROP_LEASE, DROP_PROJECT, DROP_RULE, END_PLAN_PROJECTS, INSERT_ACTION,
-    INSERT_CHANGESET, INSERT_COMMAND, INSERT_ENTRY, INSERT_PLAN, INSERT_PLAN_PROJECTS,
-    INSERT_PROJECT, PUT_EVIDENCE, PUT_LEASE, PUT_RULE, PUT_SCOPE, PUT_VERDICT, UPDATE_ACTION,
-    UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN, UPDATE_PROJECT,
+    DROP_ENTRY, DROP_LEASE, DROP_PROJECT, DROP_RESERVATION, DROP_RULE, END_PLAN_PROJECTS,
+    INSERT_ACTION, INSERT_CHANGESET, INSERT_COMMAND, INSERT_ENTRY, INSERT_PLAN,
+    INSERT_PLAN_PROJECTS, INSERT_PROJECT, PUT_ACCOUNT, PUT_EVIDENCE, PUT_LEASE, PUT_RESERVATION,
+    PUT_RULE, PUT_SCOPE, PUT_VERDICT, UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN,
+    UPDATE_PROJECT,
 };
 use crate::columns::PlanColumns;
 use crate::record::encode;
@@ -230,6 +231,22 @@ impl<'a> Writes<'a, '_> {
                     json(evidence),
                 ];
                 self.calls.push((PUT_EVIDENCE, values));
+            }
+            Row::PutAccount(name, account) => {
+                let values = values![name.to_string(), json(account)];
+                self.calls.push((PUT_ACCOUNT, values));
+            }
+            Row::PutReservation(reservation) => {
+                let values = values![
+                    reservation.plan.to_string(),
+                    number(reservation.epoch.0),
+                    json(reservation),
+                ];
+                self.calls.push((PUT_RESERVATION, values));
+            }
+            Row::DropReservation(plan, epoch) => {
+                let values = values![plan.to_string(), number(epoch.0)];
+                self.calls.push((DROP_RESERVATION, values));
             }
         }
     }

@@ -37,6 +37,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         title: "projects",
         sql: include_str!("migrations/0002_projects.sql"),
     },
+    Migration {
+        number: 3,
+        title: "ledger",
+        sql: include_str!("migrations/0003_ledger.sql"),
+    },
 ];
 
 /// The schema these migrations lead to.
@@ -110,7 +115,7 @@ mod tests {
             .collect();
         assert_eq!(numbers, (1..=known(MIGRATIONS)).collect::<Vec<_>>());
         let titles = MIGRATIONS.iter().map(|migration| migration.title);
-        assert!(titles.eq(["plans", "projects"]));
+        assert!(titles.eq(["plans", "projects", "ledger"]));
     }
 
     #[test]
@@ -124,7 +129,7 @@ mod tests {
         assert!(run(&mut connection, &broken).is_err());
         assert_eq!(schema_of(&connection), Ok(None));
         assert_eq!(run(&mut connection, MIGRATIONS), Ok(0));
-        assert_eq!(run(&mut connection, MIGRATIONS), Ok(2));
+        assert_eq!(run(&mut connection, MIGRATIONS), Ok(known(MIGRATIONS)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use plan::changeset::{Changeset, Entry};
 use plan::id::NotAnId;
 use plan::invariant::{RuleBook, Scope};
 use plan::judgement::Evidence;
+use plan::ledger::Ledger;
 use plan::stage::StateName;
 use plan::{Action, Name, Phase, PlanId, Project, Timestamp};
 use rusqlite::types::ValueRef;
@@ -162,6 +163,12 @@ impl Read for SqliteStore {
                     Ok((changeset, entries))
                 })
                 .collect()
+        })
+    }
+
+    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
+        self.read(Ledger::default(), |connection| {
+            rows::ledger(connection, plan)
         })
     }
 

@@ -6,6 +6,7 @@ use plan::changeset::{Changeset, Entry, TreePath};
 use plan::facts::{Lease, LivePlans, Outcome, PlanChange};
 use plan::id::NotAnId;
 use plan::invariant::{Rule, RuleBook, Scope};
+use plan::ledger::{Account, AccountName, Ledger};
 use plan::{
     Action, ChangesetId, CommandId, Decision, Digest, Epoch, Facts, Name, Plan, PlanId, Project,
     Receipt, Row, Timestamp,
@@ -19,7 +20,7 @@ use super::wrong::Wrong;
 use crate::columns::PlanColumns;
 use crate::commit::LIVE_PLANS_NAMED;
 use crate::record::encode;
-use crate::{Access, ChangesetReads, Key, ProjectReads, Reads};
+use crate::{Access, ChangesetReads, Key, LedgerReads, ProjectReads, Reads};
 
 /// The answer that was committed under a key, with the digest of the arguments it was given.
 pub(super) fn remembered(
@@ -56,6 +57,9 @@ pub(super) fn facts(
         add_rules_of(connection, scope, &mut facts.rules)?;
     }
     sort_rules(&mut facts.rules);
+    if let (LedgerReads::OfPlan, Some((id, _))) = (reads.ledger, reads.plan) {
+        facts.ledger = ledger(connection, id)?;
+    }
     if let Some((id, _)) = reads.plan {
         read_changesets(connection, id, &reads.changesets, &mut facts)?;
     }
@@ -103,6 +107,23 @@ pub(super) fn action(connection: &Connection, name: &Name) -> Result<Option<Acti
 pub(super) fn project(connection: &Connection, name: &Name) -> Result<Option<Project>, Wrong> {
     one(connection, sql::PROJECT, [name.full()], |row| {
         json(row.get_ref(0)?)
+    })
+}
+
+/// What a plan used and what is set aside for it, beside all plans together.
+pub(super) fn ledger(connection: &Connection, plan: PlanId) -> Result<Ledger, Wrong> {
+    let account = |name: AccountName| -> Result<Account, Wrong> {
+        let found = one(connection, sql::ACCOUNT, [name.to_string()], |row| {
+            json(row.get_ref(0)?)
+        })?;
+        Ok(found.unwrap_or_default())
+    };
+    Ok(Ledger {
+        global: account(AccountName::Global)?,
+        plan: account(AccountName::Plan(plan))?,
+        reservations: all(connection, sql::RESERVATIONS, [plan.to_string()], |row| {
+            json(row.get_ref(0)?)
+        })?,
     })
 }
 
@@ -420,6 +441,20 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
                     text(evidence)
                 ],
             )
+        }
+        Row::PutAccount(name, account) => {
+            execute(sql::PUT_ACCOUNT, params![name.to_string(), text(account)])
+        }
+        Row::PutReservation(reservation) => execute(
+            sql::PUT_RESERVATION,
+            params![
+                reservation.plan.to_string(),
+                reservation.epoch.0,
+                text(reservation)
+            ],
+        ),
+        Row::DropReservation(plan, epoch) => {
+            execute(sql::DROP_RESERVATION, params![plan.to_string(), epoch.0])
         }
     }
 }

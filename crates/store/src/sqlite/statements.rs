@@ -47,6 +47,8 @@ statements! {
          WHERE plan_id = ?1 AND sealed = 0 ORDER BY changeset_id";
     ENTRY = "SELECT body FROM entries WHERE changeset_id = ?1 AND path = ?2";
     ENTRIES = "SELECT body FROM entries WHERE changeset_id = ?1 ORDER BY path";
+    ACCOUNT = "SELECT body FROM accounts WHERE name = ?1";
+    RESERVATIONS = "SELECT body FROM reservations WHERE plan_id = ?1 ORDER BY epoch";
 
     // What a decision writes.
     INSERT_PLAN =
@@ -98,6 +100,13 @@ statements! {
         "INSERT INTO entries (changeset_id, path, body) VALUES (?1, ?2, ?3)
          ON CONFLICT (changeset_id, path) DO UPDATE SET body = excluded.body";
     DROP_ENTRY = "DELETE FROM entries WHERE changeset_id = ?1 AND path = ?2";
+    PUT_ACCOUNT =
+        "INSERT INTO accounts (name, body) VALUES (?1, ?2)
+         ON CONFLICT (name) DO UPDATE SET body = excluded.body";
+    PUT_RESERVATION =
+        "INSERT INTO reservations (plan_id, epoch, body) VALUES (?1, ?2, ?3)
+         ON CONFLICT (plan_id, epoch) DO UPDATE SET body = excluded.body";
+    DROP_RESERVATION = "DELETE FROM reservations WHERE plan_id = ?1 AND epoch = ?2";
     INSERT_COMMAND =
         "INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt)
          VALUES (?1, 1, ?2, ?3, ?4, ?5)";

@@ -26,6 +26,11 @@ const NEXT: &[Migration] = &[
     },
     Migration {
         number: 3,
+        title: MIGRATIONS[2].title,
+        sql: MIGRATIONS[2].sql,
+    },
+    Migration {
+        number: 4,
         title: "next",
         sql: "CREATE TABLE next (x INTEGER) STRICT; INSERT INTO next VALUES (1);",
     },
@@ -44,6 +49,11 @@ const BROKEN: &[Migration] = &[
     },
     Migration {
         number: 3,
+        title: MIGRATIONS[2].title,
+        sql: MIGRATIONS[2].sql,
+    },
+    Migration {
+        number: 4,
         title: "broken",
         sql: "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
     },
@@ -94,6 +104,7 @@ fn adds_rule(number: u64, source: &str) -> Submission {
                     version: None,
                     epoch: None,
                     changeset: None,
+                    grant: None,
                     at: now,
                 },
             })
@@ -118,19 +129,19 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         matches!(
             told,
             StoreError::OlderSchema {
-                found: 2,
-                known: 3,
+                found: 3,
+                known: 4,
                 ..
             }
         ),
         "{told:?}"
     );
-    assert_eq!(new.info().unwrap().schema, Some(2));
+    assert_eq!(new.info().unwrap().schema, Some(3));
     add_rule(&new, 2).unwrap();
-    assert_eq!((rules(&new), new.info().unwrap().schema), (2, Some(3)));
+    assert_eq!((rules(&new), new.info().unwrap().schema), (2, Some(4)));
 
     // The copy is what it was before, and can be read by the old program.
-    let copy = directory.path().join("planwright.db.before-schema-3");
+    let copy = directory.path().join("planwright.db.before-schema-4");
     assert_eq!(rules(&store(&copy, MIGRATIONS)), 1);
 
     // An old worker that has the file open stops.
@@ -139,8 +150,8 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         matches!(
             told,
             CommitError::Failed(StoreError::NewerSchema {
-                found: 3,
-                known: 2,
+                found: 4,
+                known: 3,
                 ..
             })
         ),
@@ -150,7 +161,7 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         old.rules(&[]),
         Err(StoreError::NewerSchema { .. })
     ));
-    assert_eq!(new.migrate().unwrap(), (3, 3));
+    assert_eq!(new.migrate().unwrap(), (4, 4));
 }
 
 #[test]
@@ -162,7 +173,7 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
     add_rule(&old, 1).unwrap();
     assert_eq!(old.check().unwrap(), Vec::<String>::new());
     let new = store(&path, MIGRATIONS);
-    assert_eq!(new.migrate().unwrap(), (1, 2));
+    assert_eq!(new.migrate().unwrap(), (1, 3));
     assert_eq!(
         (rules(&new), new.projects(None, 10).unwrap()),
         (1, Vec::new())
@@ -174,8 +185,8 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
 fn migrating_on_demand_says_from_where_to_where() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, 2));
-    assert_eq!(store(&path, NEXT).migrate().unwrap(), (2, 3));
+    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, 3));
+    assert_eq!(store(&path, NEXT).migrate().unwrap(), (3, 4));
 }
 
 #[test]
@@ -190,7 +201,7 @@ fn a_migration_that_fails_leaves_the_store_as_it_was() {
         "{failed:?}"
     );
     add_rule(&old, 3).unwrap();
-    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(2)));
+    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(3)));
 }
 
 #[test]

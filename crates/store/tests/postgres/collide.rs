@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use plan::action::ActionDefinition;
 use plan::changeset::{Changeset, Entry, Node, Operation, TreePath};
 use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope};
+use plan::ledger::{Account, AccountName};
 use plan::{
     Action, ActionState, Caller, ChangesetId, Decision, Digest, Epoch, Facts, Name, Outcome,
     ReconciliationBlocked, Refusal, Row, Timestamp, Version,
 };
 use store::verify::verify;
 use store::{
-    Access, ChangesetReads, Commit, CommitError, Committed, Key, Maintain, PostgresOptions,
-    ProjectReads, Read, Reads, StoreError, Submission, Tail,
+    Access, ChangesetReads, Commit, CommitError, Committed, Key, LedgerReads, Maintain,
+    PostgresOptions, ProjectReads, Read, Reads, StoreError, Submission, Tail,
 };
 
 use crate::database::Database;
@@ -403,7 +404,18 @@ fn now_is_not_before_the_last_lock_was_got() {
     store.commit(count_up(plan, changeset, path)).unwrap();
     let put = move |_: &Facts, now| Ok(rows_only(vec![Row::PutProject(house())], now));
     store.commit(submission(Reads::default(), put)).unwrap();
-    for (table, access) in ["plans", "actions", "rule_scopes", "projects", "entries"]
+    let used = Row::PutAccount(AccountName::Global, Account::default());
+    let put = move |_: &Facts, now| Ok(rows_only(vec![used.clone()], now));
+    store.commit(submission(Reads::default(), put)).unwrap();
+    let tables = [
+        "plans",
+        "actions",
+        "rule_scopes",
+        "projects",
+        "entries",
+        "accounts",
+    ];
+    for (table, access) in tables
         .iter()
         .flat_map(|table| [(table, Access::Shared), (table, Access::Exclusive)])
     {
@@ -416,6 +428,7 @@ fn now_is_not_before_the_last_lock_was_got() {
                 Access::Shared => ProjectReads::OfPlan,
                 Access::Exclusive => ProjectReads::Named(vec![(house().name, access)]),
             },
+            ledger: LedgerReads::OfPlan,
         };
         let look = submission(reads, |_, now| Ok(rows_only(Vec::new(), now)));
         let mut sql = database.sql();

@@ -14,7 +14,7 @@ use plan::{
     Actors, Caller, CommandId, Decision, Epoch, Event, Facts, Outcome, Plan, PlanId, Profile,
     Receipt, Recorded, Refusal, Row, Timestamp, Verb, Version, evolve,
 };
-use store::{Access, ChangesetReads, DecideFn, Key, ProjectReads, Reads, Submission};
+use store::{Access, DecideFn, Key, Reads, Submission};
 
 /// An id no other test has.
 pub fn plan_id() -> PlanId {
@@ -51,10 +51,7 @@ pub fn submission(
 pub fn reads(plan: PlanId, access: Access) -> Reads {
     Reads {
         plan: Some((plan, access)),
-        action: None,
-        rules: Vec::new(),
-        changesets: ChangesetReads::None,
-        projects: ProjectReads::None,
+        ..Reads::default()
     }
 }
 
@@ -187,6 +184,7 @@ pub fn receipt(plan: PlanId, version: Version, now: Timestamp) -> Receipt {
         version: Some(version),
         epoch: None,
         changeset: None,
+        grant: None,
         at: now,
     }
 }

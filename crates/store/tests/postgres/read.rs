@@ -11,8 +11,8 @@ use plan::{
     Recorded, Row, Timestamp, Version, evolve,
 };
 use store::{
-    Access, ChangesetReads, Commit, MemoryStore, PlanFilter, PostgresStore, ProjectReads, Read,
-    Reads, Store, Submission, Tail,
+    Access, ChangesetReads, Commit, LedgerReads, MemoryStore, PlanFilter, PostgresStore,
+    ProjectReads, Read, Reads, Store, Submission, Tail,
 };
 
 use crate::database::Database;
@@ -122,6 +122,7 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
                     },
                     changesets: changesets.clone(),
                     projects: ProjectReads::None,
+                    ledger: LedgerReads::OfPlan,
                 };
                 let named = ["zoo/house", "never", "house"].map(|name| {
                     let access = match name {

@@ -44,7 +44,7 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     let info = store.info().unwrap();
     assert_eq!(
         (info.kind, info.schema, info.known_schema),
-        ("postgres", None, 2)
+        ("postgres", None, 3)
     );
     let schemas = database
         .sql()
@@ -57,9 +57,9 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
 fn every_statement_can_be_prepared() {
     let database = Database::new();
     let store = database.store();
-    assert_eq!(store.migrate().unwrap(), (0, 2));
+    assert_eq!(store.migrate().unwrap(), (0, 3));
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.migrate().unwrap(), (2, 2));
+    assert_eq!(store.migrate().unwrap(), (3, 3));
     // And that `check` would tell.
     database
         .sql()
@@ -95,7 +95,7 @@ fn ten_stores_set_up_an_empty_database_at_once() {
             .len(),
         10
     );
-    assert_eq!(store.info().unwrap().schema, Some(2));
+    assert_eq!(store.info().unwrap().schema, Some(3));
 }
 
 /// Guards the refusal of an older schema, for reads and writes, until somebody migrates.
@@ -118,7 +118,7 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
             read,
             Err(StoreError::OlderSchema {
                 found: 0,
-                known: 2,
+                known: 3,
                 ..
             })
         ),
@@ -128,14 +128,14 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     let older = CommitError::Failed(StoreError::OlderSchema {
         place: String::new(),
         found: 0,
-        known: 2,
+        known: 3,
     });
     assert_eq!(
         std::mem::discriminant(&written.unwrap_err()),
         std::mem::discriminant(&older)
     );
     assert_eq!(store.info().unwrap().schema, Some(0));
-    assert_eq!(store.migrate().unwrap(), (0, 2));
+    assert_eq!(store.migrate().unwrap(), (0, 3));
     store.commit(create(plan)).unwrap();
     assert!(store.plan(plan).unwrap().is_some());
 }
@@ -148,13 +148,13 @@ fn a_newer_schema_stops_a_running_store() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
-    sql.run("UPDATE schema_version SET version = 3");
+    sql.run("UPDATE schema_version SET version = 4");
     let newer = |error: &StoreError| {
         matches!(
             error,
             StoreError::NewerSchema {
-                found: 3,
-                known: 2,
+                found: 4,
+                known: 3,
                 ..
             }
         )
@@ -164,7 +164,7 @@ fn a_newer_schema_stops_a_running_store() {
     assert!(matches!(store.snapshot(plan), Err(error) if newer(&error)));
     assert!(matches!(store.events(&Cursor::START, 10), Err(error) if newer(&error)));
     assert!(matches!(store.migrate(), Err(error) if newer(&error)));
-    assert_eq!(store.info().unwrap().schema, Some(3));
+    assert_eq!(store.info().unwrap().schema, Some(4));
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
 }
 
@@ -177,13 +177,13 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
     store.migrate().unwrap();
     let mut sql = database.sql();
     sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
-    sql.run("DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
+    sql.run("DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
     let store = database.store();
     assert!(matches!(
         store.project(&name),
         Err(StoreError::OlderSchema { found: 1, .. })
     ));
-    assert_eq!(store.migrate().unwrap(), (1, 2));
+    assert_eq!(store.migrate().unwrap(), (1, 3));
     assert_eq!(store.project(&name).unwrap(), None);
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
     assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");

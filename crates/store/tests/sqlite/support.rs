@@ -195,6 +195,7 @@ pub fn receipt(plan: &Plan, outcome: Outcome, at: Timestamp) -> Receipt {
         version: Some(plan.version),
         epoch: Some(plan.epoch),
         changeset: None,
+        grant: None,
         at,
     }
 }

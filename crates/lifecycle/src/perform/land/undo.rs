@@ -1,4 +1,7 @@
 //! Taking back what landed: a new plan with the inverse change.
+//!
+//! Whoever takes a plan back while others do gets the same plan as they: each try has a key that all of
+//! them derive alike, and the store gives what was committed under it.
 
 use plan::command::LinkedPlan;
 use plan::how::Shape;
@@ -11,7 +14,7 @@ use store::{PlanFilter, PlanRow};
 use crate::perform::enter::object;
 use crate::{Call, Done, Error, Lifecycle};
 
-/// How many plans are looked at for one that was cut off.
+/// How many plans are looked at for one that takes another back.
 const MOST_PLANS: usize = 1000;
 
 /// A plan that takes another back.
@@ -19,7 +22,7 @@ const MOST_PLANS: usize = 1000;
 pub struct Undone {
     /// The plan: a new one, or one that was begun and has not ended.
     pub plan: PlanId,
-    /// The same was asked under the same key, and is over.
+    /// It was taken back before, by this or another call.
     pub repeated: Option<Done>,
     /// How it should arrive: like what it takes back.
     pub how: How,
@@ -81,15 +84,14 @@ impl Lifecycle {
                 changes: Some(changes),
             });
         }
-        let linked = LinkedPlan {
-            id: self.ids.plan(),
-            resources: trees.iter().map(|tree| tree.resource.clone()).collect(),
-            result: ResultContent {
-                report: None,
-                trees,
-            },
+        let result = ResultContent {
+            report: None,
+            trees,
         };
-        let done = self.run(plan, Command::Undo(linked), call)?;
+        let done = match call.key {
+            Some(_) => self.make_undo(plan, &result, call)?,
+            None => self.the_undo(&origin, &result, call)?,
+        };
         Ok(Undone {
             plan: done.plan.id,
             repeated: Some(done).filter(|done| done.plan.stage.is_final()),
@@ -97,18 +99,69 @@ impl Lifecycle {
         })
     }
 
-    /// A plan that began to land the inverse of this one and has not ended: a crash cut it off, or
-    /// something is in its way. Taking back goes on with it.
+    fn make_undo(&self, plan: PlanId, result: &ResultContent, call: &Call) -> Result<Done, Error> {
+        let trees = result.trees.iter();
+        let linked = LinkedPlan {
+            id: self.ids.plan(),
+            resources: trees.map(|tree| tree.resource.clone()).collect(),
+            result: result.clone(),
+        };
+        self.run(plan, Command::Undo(linked), call)
+    }
+
+    /// The plan that takes this one back: of those who ask at once, and of those who ask again, all get
+    /// the same. One that was cancelled, or was taken back itself, makes room for the next.
+    fn the_undo(&self, origin: &Plan, result: &ResultContent, call: &Call) -> Result<Done, Error> {
+        // What has landed stays at its version: whoever expects another is refused, whoever expects this
+        // one asks for the same as who expects none.
+        if call
+            .if_version
+            .is_some_and(|version| version != origin.version)
+        {
+            return self.make_undo(origin.id, result, call);
+        }
+        let mut number = 1_u32;
+        loop {
+            let key = format!("planwright undo {number}");
+            let call = call.follow_up().with_key(key);
+            let done = self.make_undo(origin.id, result, &call)?;
+            let is_spent = match &done.plan.stage {
+                Stage::Apply(Landing::Applied(_)) => self.is_taken_back(&done.plan)?,
+                stage => stage.is_final(),
+            };
+            if !is_spent {
+                return Ok(done);
+            }
+            number += 1;
+        }
+    }
+
+    /// Did a plan land that takes this one back?
+    fn is_taken_back(&self, plan: &Plan) -> Result<bool, Error> {
+        let filter = PlanFilter {
+            phase: Some(Phase::Apply),
+            state: Some(StateName::Applied),
+            project: plan.resources.first().map(|one| one.project.clone()),
+            ..PlanFilter::default()
+        };
+        let rows = self.store.plans(&filter, None, MOST_PLANS)?;
+        let undoes = |row: &PlanRow| row.plan.origin == Origin::UndoOf(plan.id);
+        Ok(rows.iter().any(undoes))
+    }
+
+    /// A plan with the inverse of this one that has not ended: a crash cut it off, or something is in its
+    /// way. Taking back goes on with it.
     fn unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, Error> {
-        let states = [
-            StateName::Queued,
-            StateName::Processing,
-            StateName::Errored,
-            StateName::Constrained,
+        let stages = [
+            (Phase::Execute, StateName::Complete),
+            (Phase::Apply, StateName::Queued),
+            (Phase::Apply, StateName::Processing),
+            (Phase::Apply, StateName::Errored),
+            (Phase::Apply, StateName::Constrained),
         ];
-        for state in states {
+        for (phase, state) in stages {
             let filter = PlanFilter {
-                phase: Some(Phase::Apply),
+                phase: Some(phase),
                 state: Some(state),
                 project: origin.resources.first().map(|one| one.project.clone()),
                 ..PlanFilter::default()

@@ -62,7 +62,7 @@ impl Story {
         for looked in lifecycle.look(plan)? {
             let text = looked
                 .look
-                .text(Shape::Patch, false, &[])
+                .text(Shape::Patch, &[])
                 .map_err(lifecycle::Error::Sandbox)?;
             for line in String::from_utf8_lossy(&text).lines().skip(4) {
                 let style = match line.bytes().next() {

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
+use plan::invariant::RuleName;
 use plan::stage::{Landing, Work};
-use plan::{PlanId, Stage};
+use plan::{Plan, PlanId, Stage};
 use serde_json::json;
 use store::PlanRow;
 
+use super::Consent;
 use crate::cli::App;
 use crate::commands::{Answer, apply, diff, revise};
 use crate::error::CommandError;
@@ -22,12 +24,12 @@ pub enum Wish {
 }
 
 /// Says what came of a plan and, on a terminal, asks what is to be done.
-pub fn ask(app: &App, plan: PlanId, yes: bool) -> Result<Wish, CommandError> {
+pub fn ask(app: &App, plan: PlanId, consent: Consent) -> Result<Wish, CommandError> {
     loop {
         let row = app.lifecycle()?.get_plan(plan)?;
         let reviewed = matches!(row.plan.stage, Stage::Execute(Work::Complete));
         let to_review = reviewed && row.plan.has_targets() && !row.is_blocked();
-        if to_review && yes {
+        if to_review && consent == Consent::Given {
             return land(app, plan, &row).map(Wish::from);
         }
         if !ui::can_be_asked(app.format) {
@@ -187,84 +189,154 @@ fn land(app: &App, plan: PlanId, row: &PlanRow) -> Result<Answer, CommandError> 
     apply::land(app, plan, apply::usual(row), &app.call())
 }
 
+/// What is told of a plan beside where it stands.
+struct Told {
+    /// What comes before that.
+    before: String,
+    /// What comes after it.
+    after: String,
+    /// What can be done beside the usual next step.
+    hints: Vec<String>,
+    exit: Exit,
+}
+
+impl Told {
+    fn new(exit: Exit) -> Self {
+        Self {
+            before: String::new(),
+            after: String::new(),
+            hints: Vec::new(),
+            exit,
+        }
+    }
+
+    fn saying(self, after: String) -> Self {
+        Self { after, ..self }
+    }
+
+    fn hint(mut self, hint: String) -> Self {
+        self.hints.push(hint);
+        self
+    }
+}
+
 /// Where the plan stands, how to go on, and the exit code that says so.
 fn told(app: &App, row: &PlanRow) -> Result<Answer, CommandError> {
-    let lifecycle = app.lifecycle()?;
-    let handle = lifecycle.short_name(row.plan.id)?;
+    let handle = app.lifecycle()?.short_name(row.plan.id)?;
     let (standing, style) = ui::standing(row);
-    let mut text = format!(
-        "{} {}\n",
-        ui::styled(ui::BOLD, &handle),
-        ui::styled(style, standing)
-    );
-    let mut hints = Vec::new();
-    let next = app.next_command(row)?;
-    let exit = match &row.plan.stage {
+    let told = match &row.plan.stage {
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) if row.is_blocked() => {
-            Exit::Blocked
+            Told::new(Exit::Blocked).saying(blocked_by(row))
         }
         Stage::Strategize(Work::Complete) => {
-            text.push_str(&strategy_of(app, row)?);
-            Exit::NeedsPerson
+            Told::new(Exit::NeedsPerson).saying(strategy_of(app, row)?)
         }
-        Stage::Execute(Work::Complete) if row.plan.has_targets() => {
-            // Whoever was asked has just seen it.
-            if !ui::can_be_asked(app.format) {
-                text.insert_str(0, &diff::summary(&lifecycle.look(row.plan.id)?, &[])?);
-                text.insert_str(0, &report(row));
-            }
-            hints.push(format!("planwright diff {handle}"));
-            hints.push(format!("planwright revise {handle} \"TEXT\""));
-            Exit::NeedsPerson
-        }
-        Stage::Strategize(work) | Stage::Execute(work) => match work {
-            Work::AwaitingInput(question) => {
-                text.push_str(&format!("  {}\n", ui::clean(question.text.as_str())));
-                Exit::NeedsPerson
-            }
-            Work::Errored(failure) => {
-                text.push_str(&format!("  {}\n", ui::clean(failure.message.as_str())));
-                hints.push(format!("planwright log {handle} --transcript"));
-                Exit::NotLanded
-            }
-            Work::Cancelled(_) => Exit::NotLanded,
-            Work::Queued(_) | Work::Processing(_) | Work::Complete => Exit::NeedsPerson,
-        },
-        Stage::Apply(landing) => match landing {
-            Landing::Applied(_) => {
-                if let Some(report) = row
-                    .plan
-                    .result
-                    .as_ref()
-                    .and_then(|result| result.report.as_ref())
-                {
-                    text.push_str(&format!("{}\n", ui::clean(report.as_str())));
-                }
-                if row.plan.has_targets() {
-                    hints.push(format!("planwright undo {handle}"));
-                }
-                Exit::Ok
-            }
-            Landing::Constrained(constraint) => {
-                text.push_str(&format!("  {}\n", ui::clean(constraint.message.as_str())));
-                Exit::Conflict
-            }
-            Landing::Errored(failure) => {
-                text.push_str(&format!("  {}\n", ui::clean(failure.message.as_str())));
-                Exit::NotLanded
-            }
-            Landing::AwaitingInput(..) | Landing::Queued(..) | Landing::Processing(..) => {
-                Exit::NeedsPerson
-            }
-            Landing::Cancelled(_) => Exit::NotLanded,
-        },
+        Stage::Execute(Work::Complete) if row.plan.has_targets() => to_review(app, row, &handle)?,
+        Stage::Strategize(work) | Stage::Execute(work) => of_work(app, row, work, &handle)?,
+        Stage::Apply(landing) => of_landing(landing, &row.plan, &handle),
     };
+    let text = format!(
+        "{}{} {}\n{}",
+        told.before,
+        ui::styled(ui::BOLD, &handle),
+        ui::styled(style, standing),
+        told.after
+    );
     let mut answer = Answer::new(json!(app.view(row.plan.id)?), text);
-    answer.exit = exit;
-    for hint in hints.into_iter().chain(next) {
+    answer.exit = told.exit;
+    for hint in told.hints.into_iter().chain(app.next_command(row)?) {
         answer = answer.hint(hint);
     }
     Ok(answer)
+}
+
+/// Did an actor get as far as to say something?
+fn has_a_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
+    let runs = app.lifecycle()?.hands()?.workshop.runs(row.plan.id);
+    let runs = runs.map_err(lifecycle::Error::Sandbox)?;
+    Ok(runs.iter().any(|run| run.transcript().exists()))
+}
+
+/// The rules that hold a plan, and what was found.
+fn blocked_by(row: &PlanRow) -> String {
+    let said = |rule: &RuleName, found: &str| format!("  {rule}: {}\n", ui::clean(found));
+    match row.verdict_now() {
+        Some(verdict) => {
+            let failed = verdict.failed.iter();
+            failed
+                .map(|one| said(&one.rule.name, &one.evidence))
+                .collect()
+        }
+        None => {
+            let unmet = row.plan.unmet();
+            unmet
+                .map(|one| said(&one.rule.name, one.evidence.as_str()))
+                .collect()
+        }
+    }
+}
+
+fn to_review(app: &App, row: &PlanRow, handle: &str) -> Result<Told, CommandError> {
+    let mut told = Told::new(Exit::NeedsPerson)
+        .hint(format!("planwright diff {handle}"))
+        .hint(format!("planwright revise {handle} \"TEXT\""));
+    // Whoever was asked has just seen it.
+    if !ui::can_be_asked(app.format) {
+        let changed = diff::summary(&app.lifecycle()?.look(row.plan.id)?, &[])?;
+        told.before = format!("{}{changed}", report(row));
+    }
+    Ok(told)
+}
+
+fn of_work(app: &App, row: &PlanRow, work: &Work, handle: &str) -> Result<Told, CommandError> {
+    Ok(match work {
+        Work::AwaitingInput(question) => {
+            Told::new(Exit::NeedsPerson).saying(indented(question.text.as_str()))
+        }
+        Work::Errored(failure) => {
+            let mut told = Told::new(Exit::NotLanded).saying(indented(failure.message.as_str()));
+            if let Err(error) = app.lifecycle()?.check_places(&row.plan) {
+                told.hints.extend(CommandError::from(error).hints);
+            }
+            // Whoever could not even begin said nothing.
+            if has_a_transcript(app, row)? {
+                told = told.hint(format!("planwright log {handle} --transcript"));
+            }
+            told
+        }
+        Work::Cancelled(_) => Told::new(Exit::NotLanded),
+        Work::Queued(_) | Work::Processing(_) | Work::Complete => Told::new(Exit::NeedsPerson),
+    })
+}
+
+fn of_landing(landing: &Landing, plan: &Plan, handle: &str) -> Told {
+    match landing {
+        Landing::Applied(_) => {
+            let report = plan.result.as_ref();
+            let report = report.and_then(|result| result.report.as_ref());
+            let report = report.map(|report| format!("{}\n", ui::clean(report.as_str())));
+            let told = Told::new(Exit::Ok).saying(report.unwrap_or_default());
+            if plan.has_targets() {
+                told.hint(format!("planwright undo {handle}"))
+            } else {
+                told
+            }
+        }
+        Landing::Constrained(constraint) => {
+            Told::new(Exit::Conflict).saying(indented(constraint.message.as_str()))
+        }
+        Landing::Errored(failure) => {
+            Told::new(Exit::NotLanded).saying(indented(failure.message.as_str()))
+        }
+        Landing::AwaitingInput(..) | Landing::Queued(..) | Landing::Processing(..) => {
+            Told::new(Exit::NeedsPerson)
+        }
+        Landing::Cancelled(_) => Told::new(Exit::NotLanded),
+    }
+}
+
+fn indented(text: &str) -> String {
+    format!("  {}\n", ui::clean(text))
 }
 
 impl From<Answer> for Wish {

@@ -7,13 +7,13 @@ mod session;
 
 use std::time::Duration;
 
-use plan::plan::Limits;
-use plan::{Name, Profile, Span};
+use plan::{Name, Profile};
 
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::host;
+use crate::limits::LimitArgs;
 
 pub use session::{go_on, is_workable};
 
@@ -48,15 +48,20 @@ pub struct Args {
     /// Leave the work to a worker (`planwright work`) instead of doing it here.
     #[arg(long)]
     detach: bool,
-    /// How long one run of the agent may take, as in 90s, 20m or 2h.
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<Span>,
-    /// How often a phase is tried before it waits for you.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    attempts: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Land the result without asking, once every gate holds.
     #[arg(long)]
     yes: bool,
+}
+
+/// Whether a result may land.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// Whoever began it said so.
+    Given,
+    /// A person is asked once it is there.
+    Asked,
 }
 
 /// How often it is looked whether somebody else who works on a plan is done.
@@ -66,10 +71,11 @@ const LOOK: Duration = Duration::from_millis(200);
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if let Some(handle) = args.plan_to_go_on_with() {
         args.refuse_what_is_for_new_plans()?;
-        let plan = app
-            .plan(handle)
-            .map_err(|error| error.hint(format!("As a goal: planwright run --goal {handle}")))?;
-        return go_on(app, plan, args.yes);
+        let plan = app.plan(handle).map_err(|error| match handle {
+            "@" => error,
+            word => error.hint(format!("As a goal: planwright run --goal {word}")),
+        })?;
+        return go_on(app, plan, args.consent());
     }
     // Before the engine is opened, which looks what this host is called.
     host::register(&app.settings.home)?;
@@ -78,7 +84,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if args.detach {
         return begin::leave_to_a_worker(app, plan);
     }
-    go_on(app, plan, args.yes)
+    go_on(app, plan, args.consent())
 }
 
 impl Args {
@@ -99,9 +105,8 @@ impl Args {
             ("--project", self.project.is_some()),
             ("--no-project", self.no_project),
             ("--detach", self.detach),
-            ("--timeout", self.timeout.is_some()),
-            ("--attempts", self.attempts.is_some()),
         ];
+        let given = given.into_iter().chain(self.limits.flags());
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((flag, _)) => Err(CommandError::usage(format!(
@@ -111,11 +116,11 @@ impl Args {
         }
     }
 
-    /// What the plan may use.
-    fn limits(&self, usual: Limits) -> Limits {
-        Limits {
-            attempts: self.attempts.unwrap_or(usual.attempts),
-            timeout: self.timeout.or(usual.timeout),
+    fn consent(&self) -> Consent {
+        if self.yes {
+            Consent::Given
+        } else {
+            Consent::Asked
         }
     }
 }

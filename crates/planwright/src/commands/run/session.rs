@@ -7,10 +7,10 @@ use std::time::Duration;
 use actors::Stop;
 use lifecycle::{Drive, Happening, Rested};
 use plan::decide::Rest;
-use plan::{Caller, Phase, Plan, PlanId, Span};
+use plan::{Caller, Name, Phase, Plan, PlanId};
 
-use super::LOOK;
 use super::ending::{self, Wish};
+use super::{Consent, LOOK};
 use crate::cli::{App, Format};
 use crate::commands::Answer;
 use crate::error::CommandError;
@@ -18,8 +18,8 @@ use crate::exit::Exit;
 use crate::ui::{Audience, Progress};
 use crate::{crew, home, notify, signals};
 
-/// For how long a claim holds without a renewal.
-const LEASE: Span = Span::seconds(30);
+/// How many plans are taken from holders that are gone at a time.
+const MOST_GONE: usize = 50;
 
 /// Can the engine have somebody work on this plan, or does that happen elsewhere?
 pub fn is_workable(plan: &Plan) -> bool {
@@ -31,7 +31,7 @@ pub fn is_workable(plan: &Plan) -> bool {
 }
 
 /// Goes on with a plan until a person has to do something, and asks them where there is a terminal.
-pub fn go_on(app: &App, plan: PlanId, yes: bool) -> Result<Answer, CommandError> {
+pub fn go_on(app: &App, plan: PlanId, consent: Consent) -> Result<Answer, CommandError> {
     let stop = Stop::default();
     signals::ask_to_stop(&stop)?;
     let person = home::caller();
@@ -46,7 +46,7 @@ pub fn go_on(app: &App, plan: PlanId, yes: bool) -> Result<Answer, CommandError>
             )
             .hint(format!("planwright run {handle}")));
         }
-        match ending::ask(app, plan, yes)? {
+        match ending::ask(app, plan, consent)? {
             Wish::Answer(answer) => return Ok(*answer),
             Wish::GoOn => asks = Some(&person),
         }
@@ -82,7 +82,7 @@ fn drive(
         lifecycle,
         crew: &crew,
         owner: &owner,
-        lease: LEASE,
+        lease: lifecycle::LEASE,
         stop,
         tell: &tell,
     };
@@ -91,31 +91,34 @@ fn drive(
         match drive.go(plan, asks.take())? {
             Rested::Stopped => return Ok(true),
             Rested::Rests(Rest::Person | Rest::Over) | Rested::Blocked => return Ok(false),
-            Rested::Rests(Rest::NotDue(_)) => {
-                progress.waits("waiting to try again");
-                if stop.wait(LOOK) {
-                    return Ok(true);
-                }
+            Rested::Rests(Rest::NotDue(_)) => progress.waits("waiting to try again"),
+            Rested::OverBudget(over) => {
+                progress.waits(&format!("waiting: {over}"));
+                // Those it is set aside for may be gone, and nobody else there to see it.
+                let _ = lifecycle.reclaim_expired(MOST_GONE, &app.call());
             }
             Rested::Rests(Rest::Held) => {
                 progress.waits("somebody else works on it");
                 take_from_the_gone(app, plan);
-                lifecycle.store().wait(LOOK)?;
-                if stop.wait(Duration::ZERO) {
-                    return Ok(true);
-                }
             }
-            Rested::NobodyFor(name) => {
-                let handle = lifecycle.short_name(plan)?;
-                return Err(CommandError::new(
-                    Exit::NotFound,
-                    format!("Nobody here can work as `{name}`: the plan was begun without its definition."),
-                )
-                .hint(format!("Work on it through plumbing: planwright help plumbing, or planwright cancel {handle}")));
-            }
+            Rested::NobodyFor(name) => return Err(nobody_for(app, plan, &name)?),
             Rested::Unreachable(error) => return Err(error.into()),
         }
+        lifecycle.store().wait(LOOK)?;
+        if stop.wait(Duration::ZERO) {
+            return Ok(true);
+        }
     }
+}
+
+/// The plan was begun by somebody who knew more about its actor.
+fn nobody_for(app: &App, plan: PlanId, name: &Name) -> Result<CommandError, CommandError> {
+    let handle = app.lifecycle()?.short_name(plan)?;
+    let message =
+        format!("Nobody here can work as `{name}`: the plan was begun without its definition.");
+    Ok(CommandError::new(Exit::NotFound, message)
+        .hint("Work on it through plumbing: planwright help plumbing")
+        .hint(format!("planwright cancel {handle}")))
 }
 
 /// Whoever held it may be gone; then it need not be waited for.

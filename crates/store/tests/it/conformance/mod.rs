@@ -6,6 +6,7 @@ mod changesets;
 mod fresh;
 mod keys;
 mod leases;
+mod ledger;
 mod listing;
 mod log;
 mod once;

@@ -202,7 +202,10 @@ fn every_field_of_an_action_survives(bench: &Bench) {
     assert_eq!(stored.definition, definition);
     let limits = Limits {
         attempts: u32::MAX,
-        timeout: None,
+        timeout: Some(plan::Span::seconds(1)),
+        cost: Some(plan::Money(i64::MAX.unsigned_abs())),
+        tokens: Some(i64::MAX.unsigned_abs()),
+        time: Some(plan::Span::seconds(7)),
     };
     let plan = client.add_plan(NewPlan {
         limits,

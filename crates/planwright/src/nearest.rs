@@ -2,7 +2,7 @@
 
 /// The nearest of `known` to `given`, if any is near: a slip of the keyboard, another style of
 /// writing (`longDescription`), or a part of it (`profile`).
-pub(super) fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
     let given: Vec<char> = given
         .chars()
         .take(LONGEST)

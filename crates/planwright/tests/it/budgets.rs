@@ -1,0 +1,324 @@
+//! Budgets, as people meet them: a stand-in for an agent that tells what it uses in the stream of Claude
+//! Code, halted and gone on with; one budget for several plans and several workers.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::{PostgresDatabase, Program, Running};
+
+use crate::yard::Yard;
+
+/// An agent: writes a line per call and says what all of them cost so far. As many calls as `calls` says,
+/// a dollar each.
+const AGENT: &str = r#"#!/bin/sh
+calls=$(cat "$TOOLS/calls")
+echo '{"type":"system","subtype":"init","session_id":"s1"}'
+i=0
+while [ $i -lt "$calls" ]; do
+  i=$((i + 1))
+  echo "call $i of attempt $PLANWRIGHT_ATTEMPT" >> notes.txt
+  echo "$PLANWRIGHT_PLAN" >> "$TOOLS/paid"
+  echo "{\"type\":\"assistant\",\"total_cost_usd\":$i,\"message\":{\"id\":\"m$i\",\"content\":[{\"type\":\"text\",\"text\":\"call $i\"}],\"usage\":{\"input_tokens\":90,\"output_tokens\":10}}}"
+  sleep 0.4
+done
+echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"done\",\"total_cost_usd\":$i,\"usage\":{\"input_tokens\":$((90 * i)),\"output_tokens\":$((10 * i))}}"
+"#;
+
+/// How long is waited for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Tools(tempfile::TempDir);
+
+impl Tools {
+    fn new(yard: &Yard, calls: u32) -> Self {
+        let tools = Self(tempfile::TempDir::with_prefix("planwright-tools-").unwrap());
+        testkit::write_program(&tools.file("agent"), AGENT);
+        tools.set_calls(calls);
+        let directory = tools.0.path().display();
+        let text = format!(
+            "name: agent\nkind: command\ncommand: [{directory}/agent]\noutput: claude-json\n\
+             set_env: {{TOOLS: {directory}}}\nwritable: [{directory}]\n"
+        );
+        std::fs::write(tools.file("agent.yaml"), text).unwrap();
+        yard.ok(&["actor", "add", tools.file("agent.yaml").to_str().unwrap()]);
+        tools
+    }
+
+    fn set_calls(&self, calls: u32) {
+        std::fs::write(self.file("calls"), calls.to_string()).unwrap();
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn paid(&self) -> usize {
+        let text = std::fs::read_to_string(self.file("paid")).unwrap_or_default();
+        text.lines().count()
+    }
+}
+
+fn run(yard: &Yard, words: &[&str]) -> testkit::Said {
+    let words = [&["--format", "json", "run", "--actor", "agent"], words].concat();
+    yard.program.run(words).within(yard.shop()).finish()
+}
+
+fn detached(yard: &Yard, words: &[&str]) -> String {
+    let said = run(
+        yard,
+        &[&["--detach", "--no-project", "--profile", "auto"], words].concat(),
+    );
+    said.data()["plan_id"].as_str().unwrap().to_owned()
+}
+
+/// What the agent wrote in the sandbox of a plan.
+fn notes_of(yard: &Yard, plan: &str) -> String {
+    let path = yard.program.run(["path", plan]).finish().stdout;
+    std::fs::read_to_string(format!("{}/notes.txt", path.trim())).unwrap()
+}
+
+fn wait_until_paid(tools: &Tools) {
+    let began = Instant::now();
+    while tools.paid() == 0 {
+        assert!(began.elapsed() < PATIENCE, "it does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn dollars(view: &Value) -> u64 {
+    view["used"]["cost_micros"].as_u64().unwrap() / 1_000_000
+}
+
+#[test]
+fn a_plan_is_halted_at_its_limit_and_goes_on_with_more() {
+    let yard = Yard::new();
+    let tools = Tools::new(&yard, 50);
+    let said = run(&yard, &["--max-cost", "5", "Write notes"]);
+    assert_eq!(said.code(), Some(7), "{said:?}");
+    let view = said.data();
+    let plan = view["plan_id"].as_str().unwrap().to_owned();
+    assert_eq!(view["state"], "errored", "{view}");
+    assert_eq!(view["error"]["category"], "budget", "{view}");
+    assert_eq!(view["limits"]["cost_micros"], 5_000_000, "{view}");
+    let spent = dollars(&view);
+    assert!((5..=6).contains(&spent), "{view}");
+    assert!(
+        said.stdout.contains("nearing a limit: $4.00 of $5.00"),
+        "{said:?}"
+    );
+    let hint = format!("--max-cost {}.00", spent + 5);
+    assert!(said.messages().contains(&hint), "{}", said.messages());
+
+    // What it made is there, and what was paid for is charged.
+    let notes = notes_of(&yard, &plan);
+    assert_eq!(notes.lines().count() as u64, spent, "{notes}");
+    assert_eq!(tools.paid() as u64, spent);
+
+    let status = yard.program.run(["status", &plan]).finish().stdout;
+    assert!(
+        status.contains(&format!("${spent}.00 of $5.00")),
+        "{status}"
+    );
+    assert!(status.contains("tokens"), "{status}");
+    let listed = yard
+        .program
+        .run(["list", "--all", "--cost"])
+        .finish()
+        .stdout;
+    assert!(
+        listed.contains("COST") && listed.contains(&format!("${spent}.00 of $5.00")),
+        "{listed}"
+    );
+
+    yard.bad(4, &["retry", &plan, "--detach"], "leaves nothing");
+    yard.bad(
+        4,
+        &["retry", &plan, "--detach", "--max-cost", "2"],
+        "$2.00 leaves nothing",
+    );
+    tools.set_calls(2);
+    yard.ok(&["retry", &plan, "--detach", "--max-cost", "20"]);
+    yard.ok(&["work", "--drain"]);
+    assert_eq!(yard.state_of(&plan), "execute/complete");
+    let view = yard.ok(&["status", &plan]);
+    assert_eq!(dollars(&view), spent + 2, "{view}");
+    let notes = notes_of(&yard, &plan);
+    assert_eq!(notes.lines().count() as u64, spent + 2, "{notes}");
+}
+
+#[test]
+fn tokens_and_time_are_limited_too() {
+    let yard = Yard::new();
+    let _tools = Tools::new(&yard, 50);
+    for (flag, value, says) in [
+        (
+            "--max-tokens",
+            "250",
+            "of 250 tokens for this plan are used up",
+        ),
+        ("--max-time", "1s", "of 1s for this plan are used up"),
+    ] {
+        let said = run(&yard, &["--no-project", flag, value, "Write notes"]);
+        assert_eq!(said.code(), Some(7), "{said:?}");
+        let error = &said.data()["error"];
+        assert_eq!(error["category"], "budget", "{error}");
+        assert!(error["message"].as_str().unwrap().contains(says), "{error}");
+        assert!(said.messages().contains(flag), "{}", said.messages());
+    }
+}
+
+#[test]
+fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
+    let yard = Yard::new();
+    let _tools = Tools::new(&yard, 1);
+    yard.ok(&["config", "set", "limits.cost", "9"]);
+    yard.ok(&["config", "set", "limits.tokens", "9000"]);
+    yard.bad(
+        2,
+        &["config", "set", "limits.cost", "lots"],
+        "no amount of money",
+    );
+    yard.write("planwright.yaml", "limits:\n  cost: 3.50\n  time: 2h\n");
+    let said = run(&yard, &["--detach", "--max-time", "1h", "Write notes"]);
+    let limits = &said.data()["limits"];
+    assert_eq!(limits["cost_micros"], 3_500_000, "{limits}");
+    assert_eq!(limits["tokens"], 9000, "{limits}");
+    assert_eq!(limits["time_seconds"], 3600, "{limits}");
+    assert_eq!(limits["attempts"], 3, "{limits}");
+    let first = yard
+        .program
+        .run(["run", "--actor", "agent", "--detach", "Write notes"])
+        .within(yard.shop())
+        .finish();
+    let says = "3 attempts, 1h each, $3.50 in all, 9000 tokens in all, 2h in all";
+    assert!(first.stderr.contains(says), "{first:?}");
+}
+
+#[test]
+fn one_budget_is_shared_by_plans_and_raised_for_them() {
+    let yard = Yard::new();
+    let tools = Tools::new(&yard, 3);
+    yard.ok(&["config", "set", "budget.cost", "4"]);
+    let plans = [
+        detached(&yard, &["Plan one"]),
+        detached(&yard, &["Plan two"]),
+        detached(&yard, &["Plan three"]),
+    ];
+    yard.ok(&["work", "--drain", "--concurrency", "3"]);
+    let states = plans.each_ref().map(|plan| yard.state_of(plan));
+    assert_eq!(
+        states
+            .iter()
+            .filter(|state| *state == "apply/applied")
+            .count(),
+        1,
+        "{states:?}"
+    );
+    let halted: Vec<&String> = plans
+        .iter()
+        .filter(|plan| yard.state_of(plan) == "execute/errored")
+        .collect();
+    assert_eq!(halted.len(), 2, "{states:?}");
+    // Three for the first, one of the second's until it was halted, perhaps one more on its way out.
+    assert!((4..=5).contains(&tools.paid()), "{}", tools.paid());
+    let status = yard.program.run(["status", halted[0]]).finish();
+    assert!(status.stdout.contains("all plans"), "{status:?}");
+    assert!(
+        status.stderr.contains("planwright config set budget.cost"),
+        "{status:?}"
+    );
+
+    yard.ok(&["config", "set", "budget.cost", "50"]);
+    for plan in halted {
+        yard.ok(&["retry", plan, "--detach"]);
+    }
+    yard.ok(&["work", "--drain", "--concurrency", "3"]);
+    for plan in &plans {
+        assert_eq!(yard.state_of(plan), "apply/applied");
+    }
+}
+
+#[test]
+fn two_processes_spend_one_budget_and_no_more() {
+    let database = PostgresDatabase::new();
+    let mut program = Program::new(env!("CARGO_BIN_EXE_planwright"));
+    program.set("PLANWRIGHT_STORE", database.url());
+    program.set("PLANWRIGHT_BUDGET_COST", "6");
+    let yard = Yard::with(program);
+    let tools = Tools::new(&yard, 1);
+    let plans: Vec<String> = (0..16)
+        .map(|number| detached(&yard, &["--max-cost", "1.50", &format!("Plan {number}")]))
+        .collect();
+    let workers: Vec<Running> = (0..2)
+        .map(|_| {
+            let words = ["--format", "json", "work", "--drain", "--concurrency", "4"];
+            yard.program.run(words).start()
+        })
+        .collect();
+    for worker in workers {
+        let said = worker.finish();
+        assert_eq!(said.code(), Some(0), "{said:?}");
+        assert_eq!(said.data()["troubles"], 0, "{said:?}");
+    }
+    let view = |plan: &String| yard.ok(&["status", plan]);
+    let spent: u64 = plans.iter().map(|plan| dollars(&view(plan))).sum();
+    assert_eq!(
+        spent,
+        tools.paid() as u64,
+        "charged once what was paid once"
+    );
+    // A dollar a call; none was begun with nothing left.
+    assert!((6..=7).contains(&spent), "{spent}");
+    let done = plans
+        .iter()
+        .filter(|plan| view(plan)["state"] == "applied")
+        .count();
+    assert!(done >= 5, "{done}");
+    for plan in &plans {
+        let view = view(plan);
+        let halted = view["error"]["category"] == "budget";
+        assert!(halted || view["state"] == "applied", "{view}");
+        assert_eq!(view["used"]["reserved_cost_micros"], 0, "{view}");
+    }
+}
+
+#[test]
+fn what_a_killed_worker_had_is_charged_in_full_and_said() {
+    let yard = Yard::new();
+    let tools = Tools::new(&yard, 1000);
+    let plan = detached(&yard, &["--max-cost", "2000", "Take long"]);
+    let worker = yard.program.run(["work"]).start();
+    wait_until_paid(&tools);
+    worker.kill();
+    yard.ok(&["work", "--drain"]);
+    let view = yard.ok(&["status", &plan]);
+    assert_eq!(view["error"]["category"], "budget", "{view}");
+    assert_eq!(dollars(&view), 2000, "{view}");
+    assert_eq!(
+        view["used"]["forfeited_cost_micros"], 2_000_000_000_u64,
+        "{view}"
+    );
+    let status = yard.program.run(["status", &plan]).finish().stdout;
+    assert!(status.contains("charged in full"), "{status}");
+}
+
+#[test]
+fn why_says_that_the_budget_is_waited_for() {
+    let yard = Yard::new();
+    let tools = Tools::new(&yard, 1000);
+    yard.ok(&["config", "set", "budget.cost", "4000"]);
+    detached(&yard, &["Take it all"]);
+    let worker = yard.program.run(["work", "--concurrency", "2"]).start();
+    wait_until_paid(&tools);
+    let waiting = detached(&yard, &["Wait for some"]);
+    let why = || yard.program.run(["why", &waiting]).finish().stdout;
+    let says = "waits for the budget: $0.00 of $4000.00 for all plans";
+    let began = Instant::now();
+    // Its strategy is its goal, and takes nothing.
+    while !why().contains(says) {
+        assert!(began.elapsed() < PATIENCE, "{}", why());
+    }
+    assert_eq!(yard.state_of(&waiting), "execute/queued");
+    worker.kill();
+}

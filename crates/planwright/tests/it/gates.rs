@@ -1,0 +1,385 @@
+//! Gates through the program, against agents that do what they should not. Each of these goes red when its
+//! gate is no longer asked.
+
+use serde_json::Value;
+
+use crate::daily::{Loop, state};
+
+/// Counts its starts and writes where it may and where it may not; told that rules are not met, it does
+/// what the second script says.
+fn agent(first: &str, told: &str) -> Loop {
+    Loop::with(&format!(
+        "#!/bin/sh
+echo start >> \"$STARTS\"
+if grep -q 'rules are not met' \"$PLANWRIGHT_ASSIGNMENT\"; then
+{told}
+else
+{first}
+fi
+"
+    ))
+}
+
+/// An agent that ignores what it is told.
+fn stubborn(script: &str) -> Loop {
+    agent(script, script)
+}
+
+fn names(data: &Value) -> Vec<&str> {
+    let failed = data["failed"].as_array().unwrap().iter();
+    failed
+        .filter_map(|rule| rule["rule"]["name"].as_str())
+        .collect()
+}
+
+fn branch(day: &Loop) -> String {
+    day.yard.git(&["rev-parse", "main"])
+}
+
+/// What an agent wrote where it may not does not land, however often it insists; and the plan is sent
+/// back three times, not more.
+#[test]
+fn what_is_forbidden_does_not_land_and_is_sent_back_three_times() {
+    let day = stubborn("echo x >> src/a.txt; mkdir -p db; echo drop > db/1.sql");
+    day.yard
+        .ok(&["invariant", "add", "no-migrations", "--forbid", "db/**"]);
+    let before = branch(&day);
+    let (plan, data) = day.begun(5);
+    assert_eq!(state(&data), "execute/complete");
+    assert_eq!(day.starts().len(), 4, "once, and three times more");
+    let data = day.ends(5, &["apply", &plan, "--yes"]);
+    assert_eq!(names(&data), ["no-migrations"]);
+    assert_eq!(branch(&day), before);
+    // A worker that comes by judges nothing again, and starts nobody.
+    day.ends(0, &["work", "--drain"]);
+    assert_eq!(day.starts().len(), 4);
+    let why = day.ends(0, &["why", &plan]).to_string();
+    assert!(why.contains("forbidden: db/1.sql"), "{why}");
+    // A person sends it back with a word of their own: it is mended anew.
+    day.ends(0, &["revise", &plan, "Leave the database alone"]);
+    day.ends(5, &["run", &plan]);
+    assert_eq!(day.starts().len(), 8);
+    day.ends(
+        0,
+        &["waive", &plan, "no-migrations", "--reason", "this once"],
+    );
+    day.ends(0, &["apply", &plan, "--yes"]);
+    assert_ne!(branch(&day), before);
+}
+
+#[test]
+fn an_agent_that_heeds_the_rules_gets_by() {
+    let day = agent(
+        "echo x >> src/a.txt; echo y > stray.txt",
+        "rm stray.txt; grep -q 'only-src: not allowed: stray.txt' \"$PLANWRIGHT_ASSIGNMENT\"",
+    );
+    day.yard
+        .ok(&["invariant", "add", "only-src", "--allow", "src/**"]);
+    let (plan, _) = day.begun(6);
+    assert_eq!(day.starts().len(), 2);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    assert!(!day.yard.shop().join("stray.txt").exists());
+}
+
+/// Under `auto` it begins anew with another strategy once fixing did not help, three times; then it waits.
+#[test]
+fn under_auto_it_begins_anew_and_then_waits() {
+    let day = stubborn("echo x >> src/a.txt");
+    day.yard
+        .ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
+    let run = [
+        "run",
+        "--actor",
+        "scribe",
+        "--profile",
+        "auto",
+        "Insist on it",
+    ];
+    let data = day.ends(5, &run);
+    assert_eq!(state(&data), "execute/complete");
+    assert_eq!(day.starts().len(), 16, "four times four");
+    assert_eq!(data["reversion_count"], 3);
+}
+
+/// The rules are those of the branch. What an agent writes into its own copy of them is a change like any
+/// other.
+#[test]
+fn an_agent_cannot_edit_its_own_gates() {
+    let day = stubborn(
+        "echo x >> src/a.txt; printf 'invariants: []\\n' > planwright.yaml; git commit -qam mine",
+    );
+    let file = "invariants:\n  - name: docs-only\n    allow: docs/**\n";
+    day.yard.write("planwright.yaml", file);
+    day.yard.commit("rules");
+    let (plan, _) = day.begun(5);
+    let before = branch(&day);
+    let data = day.ends(5, &["apply", &plan, "--yes"]);
+    assert_eq!(names(&data), ["docs-only"]);
+    assert_eq!(branch(&day), before);
+    // A person's edit that is not committed changes nothing, either; committed, it does.
+    day.yard.write("planwright.yaml", "invariants: []\n");
+    day.ends(5, &["apply", &plan, "--yes"]);
+    day.yard.commit("no rules");
+    let told = day.here(&["apply", &plan, "--yes"]);
+    // It also changed that very file, which the person changed as well.
+    assert_eq!(told.code(), Some(4), "{told:?}");
+}
+
+/// A command judges a clean checkout of what would land: what only lies around in the sandbox does not
+/// help, and neither does what the agent says of itself.
+#[test]
+fn a_command_judges_what_would_land_and_nothing_else() {
+    let day = stubborn(
+        "echo x >> src/a.txt; echo kept.o >> .git/info/exclude; touch kept.o
+echo '{\"outcome\": \"done\", \"summary\": \"all tests pass\"}' > \"$PLANWRIGHT_REPORT\"",
+    );
+    day.yard
+        .ok(&["invariant", "add", "built", "--command", "test -f kept.o"]);
+    let (plan, _) = day.begun(5);
+    let data = day.ends(5, &["apply", &plan, "--yes"]);
+    assert_eq!(names(&data), ["built"]);
+    let sees = "grep -q x src/a.txt && git diff --quiet HEAD -- planwright.yaml";
+    day.yard.ok(&["invariant", "remove", "built"]);
+    day.yard
+        .ok(&["invariant", "add", "built", "--command", sees]);
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+#[test]
+fn commands_that_hang_flood_or_vanish_fail_their_rule() {
+    let day = stubborn("echo x >> src/a.txt");
+    let plan = day
+        .yard
+        .handed_in(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
+    for (command, says) in [
+        ("sleep 100", "took longer than 1 s"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x; exit 3", "exit"),
+        ("no-such-program-anywhere", "no-such-program-anywhere"),
+        ("kill -9 $$", "signal"),
+    ] {
+        let add = ["invariant", "add", "odd", "--command", command];
+        day.yard.ok(&[&add[..], &["--timeout", "1s"]].concat());
+        let data = day.ends(5, &["apply", &plan, "--yes"]);
+        let evidence = data["failed"][0]["evidence"].as_str().unwrap();
+        assert!(evidence.contains(says), "{command}: {evidence}");
+        assert!(evidence.len() < 20_000, "{}", evidence.len());
+        day.yard.ok(&["invariant", "remove", "odd"]);
+    }
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// Many who meet the same slow rule run it once: what it printed is the same for all of them.
+#[test]
+fn many_pay_for_a_slow_rule_once() {
+    let day = stubborn("true");
+    let plan = day
+        .yard
+        .handed_in(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
+    let command = "sleep 1; echo \"at $(date +%s%N)\" >&2; exit 1";
+    day.yard
+        .ok(&["invariant", "add", "slow", "--command", command]);
+    let said: Vec<String> = std::thread::scope(|scope| {
+        let ask = || {
+            let data = day.ends(5, &["apply", &plan, "--yes"]);
+            data["failed"][0]["evidence"].as_str().unwrap().to_owned()
+        };
+        let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        asked.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(said[0].contains("at 1"), "{}", said[0]);
+    assert!(said.iter().all(|one| *one == said[0]), "{said:#?}");
+}
+
+/// A rule that asks is answered by a person and by nobody else, about this very result.
+#[test]
+fn a_rule_that_asks_waits_for_a_person() {
+    let day = stubborn("echo x >> src/a.txt");
+    let ask = ["invariant", "add", "looked-at", "--ask", "Is it kind?"];
+    day.yard.ok(&ask);
+    let (plan, _) = day.begun(6);
+    assert_eq!(day.starts().len(), 1, "nothing that an agent could mend");
+    let data = day.ends(6, &["apply", &plan, "--yes"]);
+    assert_eq!(names(&data), ["looked-at"]);
+    let rule = ["approve", &plan, "--rule", "looked-at"];
+    day.ends(0, &[&rule[..], &["--reject", "It is not."]].concat());
+    let data = day.ends(5, &["apply", &plan, "--yes"]);
+    assert_eq!(data["failed"][0]["evidence"], "It is not.");
+    day.ends(0, &["revise", &plan, "Be kind"]);
+    day.ends(6, &["run", &plan]);
+    day.ends(6, &["apply", &plan, "--yes"]);
+    day.ends(0, &rule);
+    day.ends(2, &["approve", &plan, "--rule", "unknown"]);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let log = day.ends(0, &["log", &plan, "--events"]).to_string();
+    assert!(log.contains("ruled_on"), "{log}");
+}
+
+/// What was fine by itself is judged again together with what the branch has become.
+#[test]
+fn what_would_land_is_judged_and_not_only_what_was_made() {
+    let day = stubborn("echo one > src/one.txt");
+    let command = "! { test -e src/one.txt && test -e src/two.txt; }";
+    day.yard
+        .ok(&["invariant", "add", "not-both", "--command", command]);
+    let (plan, _) = day.begun(6);
+    day.yard.write("src/two.txt", "two\n");
+    day.yard.commit("two");
+    let before = branch(&day);
+    let told = day.here(&["apply", &plan, "--yes"]);
+    assert_eq!(told.code(), Some(4), "{told:?}");
+    assert_eq!(day.yard.state_of(&plan), "apply/constrained");
+    assert_eq!(branch(&day), before);
+    let status = day.ends(0, &["status", &plan]).to_string();
+    assert!(status.contains("not-both"), "{status}");
+    day.yard.git(&["rm", "-q", "src/two.txt"]);
+    day.yard.commit("not two");
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// A rule that came after the signature makes it void, and says so.
+#[test]
+fn a_signature_does_not_outlive_a_change_of_the_rules() {
+    let day = stubborn("echo x >> src/a.txt");
+    let (plan, _) = day.begun(6);
+    day.ends(0, &["approve", &plan]);
+    day.yard
+        .ok(&["invariant", "add", "small", "--expr", "totals.lines < 10"]);
+    let said = day.here(&["plumbing", "apply-plan", &plan]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert!(
+        said.stdout.contains("rule small (global) was added"),
+        "{said:?}"
+    );
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// Under `manual` a target that moved wants another look, and the second signature is on what it is now.
+#[test]
+fn under_manual_a_signature_does_not_outlive_a_merge() {
+    let day = stubborn("echo x >> src/a.txt");
+    let manual = [
+        "run",
+        "--actor",
+        "scribe",
+        "--profile",
+        "manual",
+        "Write a line",
+    ];
+    let data = day.ends(6, &manual);
+    let plan = data["plan_id"].as_str().unwrap().to_owned();
+    day.ends(6, &["run", &plan]);
+    day.ends(6, &["run", &plan]);
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    day.ends(0, &["approve", &plan]);
+    day.yard.write("src/other.txt", "other\n");
+    day.yard.commit("meanwhile");
+    day.ends(0, &["plumbing", "apply-plan", &plan]);
+    day.ends(4, &["run", &plan]);
+    assert_eq!(day.yard.state_of(&plan), "apply/constrained");
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// An agent that calls the program itself gets no further than a worker would: confined it does not even
+/// find the store, and otherwise it is known for what it is.
+#[test]
+fn an_agent_cannot_sign_waive_or_change_rules() {
+    let script = "#!/bin/sh
+echo x >> src/a.txt
+for words in \"approve $PLANWRIGHT_PLAN\" \"waive $PLANWRIGHT_PLAN never --reason mine\" \
+    'invariant remove never' \"apply $PLANWRIGHT_PLAN --yes\" \"approve $PLANWRIGHT_PLAN --rule never\"; do
+  PLANWRIGHT_HOME=$OUR_HOME $OUR_PROGRAM $words >> \"$STARTS\" 2>&1
+  echo \"$words: $?\" >> \"$STARTS\"
+done
+";
+    for isolation in ["off", "where_possible"] {
+        let day = Loop::with(script);
+        let extra = format!(
+            "isolation: {isolation}\nset_env:\n  STARTS: {0}/starts\n  OUR_HOME: {1}\n  OUR_PROGRAM: {2}\n\
+             writable: [{0}]\n",
+            day.file("").display(),
+            day.yard.program.home().display(),
+            env!("CARGO_BIN_EXE_planwright"),
+        );
+        day.define("scribe", &extra);
+        day.yard
+            .ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
+        let (plan, _) = day.begun(5);
+        let told = day.starts();
+        let codes = told.iter().filter(|line| line.contains(": "));
+        let codes: Vec<&String> = codes.filter(|line| !line.starts_with("error")).collect();
+        assert!(
+            codes.iter().all(|line| !line.ends_with(": 0")),
+            "{isolation}: {told:#?}"
+        );
+        assert!(codes.len() >= 5, "{told:#?}");
+        let view = day.ends(0, &["plumbing", "show", &plan]);
+        assert_eq!(view["approval"], Value::Null, "{isolation}");
+        let rules = day.ends(0, &["invariant", "list"]);
+        assert_eq!(rules["rules"].as_array().unwrap().len(), 1);
+    }
+}
+
+/// A waiver is on the record, and refused for what nobody may set aside.
+#[test]
+fn what_is_not_to_be_overridden_is_not() {
+    let day = stubborn("echo x >> src/a.txt");
+    let rule = ["invariant", "add", "hard", "--expr", "totals.files == 0"];
+    day.yard.ok(&[&rule[..], &["--non-overridable"]].concat());
+    let (plan, _) = day.begun(5);
+    day.ends(4, &["waive", &plan, "hard", "--reason", "please"]);
+    day.ends(5, &["apply", &plan, "--yes"]);
+    let narrower = [
+        "invariant",
+        "add",
+        "hard",
+        "--plan",
+        &plan,
+        "--expr",
+        "true",
+    ];
+    day.ends(4, &narrower);
+}
+
+#[test]
+fn a_rule_of_a_project_holds_for_its_plans_alone() {
+    let day = stubborn("echo x >> src/a.txt");
+    let add = ["invariant", "add", "never", "--expr", "totals.files == 0"];
+    day.ends(3, &[&add[..], &["--project", "nobody"]].concat());
+    day.yard.ok(&[&add[..], &["--project", "shop"]].concat());
+    let (plan, _) = day.begun(5);
+    let effective = day.ends(0, &["invariant", "list", "--effective", &plan]);
+    assert_eq!(effective["rules"][0]["scope"], "project:shop");
+    day.yard
+        .ok(&["invariant", "remove", "never", "--project", "shop"]);
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
+/// Rules that could never be judged are refused when they are added, and nothing is stored of them.
+#[test]
+fn bad_rules_are_refused_when_they_are_added() {
+    let day = stubborn("true");
+    for words in [
+        vec!["--expr", "changes.all(c, c.pth != '')"],
+        vec!["--expr", "plan.attempt"],
+        vec!["--expr", "totals.files < 3", "--at", "strategize"],
+        vec!["--allow", "[z-a]"],
+        vec!["--forbid", "../outside"],
+        vec!["--forbid", "db/**", "--at", "execute"],
+        vec!["--command", " "],
+        vec!["--command", "true", "--at", "strategize"],
+        vec!["--ask", " "],
+        vec!["--expr", "true", "--allow", "src"],
+        vec!["--expr", "true", "--timeout", "3s"],
+        vec![],
+    ] {
+        let words = [vec!["invariant", "add", "bad"], words].concat();
+        day.ends(2, &words);
+    }
+    let rules = day.ends(0, &["invariant", "list"]);
+    assert_eq!(rules["rules"].as_array().unwrap().len(), 0);
+    // What stands on the branch and cannot be read holds everything up, rather than be passed over.
+    day.yard.write("planwright.yaml", "invariants: nonsense\n");
+    day.yard.commit("bad rules");
+    let plan = day.here(&["run", "--actor", "scribe", "Try"]);
+    assert_eq!(plan.code(), Some(1), "{plan:?}");
+}
