@@ -87,5 +87,5 @@ impl From<CommitError> for Error {
 
 /// Why a text is not an expression that can be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the expression cannot be used: {0}")]
+#[error("{0}")]
 pub struct ExprProblem(pub String);

@@ -108,7 +108,7 @@ impl From<Error> for CommandError {
             }
             Error::Expr(problem) => Self::usage(sentence(&problem.to_string()))
                 .kind("bad_rule")
-                .hint("How rules are written: docs/invariants.md"),
+                .hint("As in: planwright invariant add small --expr 'totals.lines <= 400'"),
             Error::Rules(why) => Self::new(Exit::Error, why)
                 .kind("bad_rules")
                 .hint("Mend the file on the branch that plans land on; until then nothing lands."),
