@@ -34,7 +34,7 @@ pub use events::Events;
 pub use handle::HandleError;
 pub use hands::Hands;
 pub use in_a_row::WentOn;
-pub use judge::{Inspectors, check_rule, default_gates};
+pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
 pub use operations::{Done, UseRequest};
 pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
 pub use projects::Force;

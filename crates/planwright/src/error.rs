@@ -492,10 +492,12 @@ fn blocked_by(blocked: &ReconciliationBlocked) -> CommandError {
             ui::clean(&failed.check)
         ));
         if failed.waits == Some(Waits::Person) {
-            hints.push(format!(
-                "planwright approve {} --rule {}  (or with --reject \"TEXT\")",
+            let holds = format!(
+                "planwright approve {} --rule {}",
                 blocked.plan, failed.rule.name
-            ));
+            );
+            let rejected = format!("{holds} --reject \"TEXT\"");
+            hints.extend([holds, rejected]);
         } else if failed.waivable {
             hints.push(format!(
                 "planwright waive {} {} --reason \"TEXT\"",

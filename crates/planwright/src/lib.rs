@@ -73,6 +73,7 @@ mod faults;
 mod here;
 mod home;
 mod host;
+mod in_force;
 mod limits;
 mod nearest;
 mod notify;

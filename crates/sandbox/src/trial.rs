@@ -140,6 +140,18 @@ impl Workshop {
     }
 }
 
+impl Workshop {
+    /// Every path in a commit of a repository.
+    pub fn paths_at(&self, site: &Site, commit: &ObjectId) -> Result<Vec<TreePath>, SandboxError> {
+        let git = self.repository(site)?.git();
+        let asked = ["ls-tree", "-r", "-z", "--name-only", "--full-tree"];
+        let listed = git.run(&[&asked[..], &[commit.as_str()]].concat())?;
+        let paths = listed.split(|byte| *byte == 0);
+        let paths = paths.filter(|path| !path.is_empty()).map(TreePath::new);
+        Ok(paths.collect::<Result<_, _>>()?)
+    }
+}
+
 fn file_in(path: &Path) -> Result<Option<Vec<u8>>, SandboxError> {
     let file = match File::open(path) {
         Ok(file) => file,

@@ -15,6 +15,7 @@ mod targets;
 
 pub use check::Inspectors;
 pub(crate) use matter::Matter;
+pub use paths::unmatched_globs;
 
 use plan::invariant::{Check, Gate, Rule, RuleDraft};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};

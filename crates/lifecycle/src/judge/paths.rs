@@ -39,6 +39,15 @@ pub(super) fn forbidden(globs: &[String], changes: &Changes) -> RuleOutcome {
     judge(globs, changes, "forbidden", |matches| matches)
 }
 
+/// Those of these globs that match nothing of what is there.
+pub fn unmatched_globs<'a>(globs: &'a [String], there: &[TreePath]) -> Vec<&'a str> {
+    let is_idle = |glob: &&String| {
+        let compiled = compiled(std::slice::from_ref(*glob));
+        compiled.is_ok_and(|glob| !there.iter().any(|path| glob.is_match(as_path(path))))
+    };
+    globs.iter().filter(is_idle).map(String::as_str).collect()
+}
+
 fn judge(
     globs: &[String],
     changes: &Changes,
@@ -170,6 +179,14 @@ mod tests {
         let globs = ["docs/**".to_owned()];
         assert_ne!(allowed(&globs, &moved), RuleOutcome::Held);
         assert_ne!(forbidden(&["src".to_owned()], &moved), RuleOutcome::Held);
+    }
+
+    #[test]
+    fn a_glob_that_matches_nothing_is_found() {
+        let there =
+            ["docs/a.md", "src/deep/b.rs"].map(|path| TreePath::new(path.as_bytes()).unwrap());
+        let globs = ["docs", "*.rs", "doc/**", "src/*.rs"].map(str::to_owned);
+        assert_eq!(unmatched_globs(&globs, &there), ["doc/**", "src/*.rs"]);
     }
 
     #[test]

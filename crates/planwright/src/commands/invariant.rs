@@ -9,7 +9,7 @@ use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::wire::RuleView;
-use crate::{home, ui};
+use crate::{home, in_force, ui};
 
 /// Invariants: rules that gate every phase change.
 #[derive(Debug, Subcommand)]
@@ -160,6 +160,7 @@ fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
         non_overridable: args.non_overridable,
     };
     let lifecycle = app.lifecycle()?;
+    let idle = in_force::idle_globs(app, &draft.check, args.scope.project.as_ref());
     lifecycle.add_rule(scope.clone(), draft, &app.call())?;
     let rules = lifecycle.list_rules()?;
     let added = rules.find(&scope, &args.name).map(RuleView::from);
@@ -167,7 +168,9 @@ fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
         "Added rule {} ({scope})\n",
         ui::styled(ui::BOLD, &args.name)
     );
-    Ok(Answer::new(added, text))
+    let mut answer = Answer::new(added, text);
+    answer.messages.extend(idle);
+    Ok(answer)
 }
 
 fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {

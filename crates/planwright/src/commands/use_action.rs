@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::limits::LimitArgs;
 use crate::wire::Message;
 use crate::wishes::{self, RepositoryAction, Wishes};
-use crate::{actions, crew, here, host, ui};
+use crate::{actions, crew, here, host, in_force, ui};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
@@ -269,17 +269,26 @@ impl Start {
     }
 }
 
-/// Says at once what the work will not see.
+/// Says at once what the work will not see, and which rules are not those that count.
 pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<Message> {
-    if start == Start::WithChanges {
-        return Vec::new();
-    }
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
     };
     let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
     let mut messages = Vec::new();
     for site in &sites {
+        let branch = in_force::other_rules_on(app, site);
+        messages.extend(branch.as_ref().map(|branch| Message {
+            level: "info",
+            text: format!(
+                "{}: the rules in planwright.yaml are not those on {branch}, which count until it is \
+                 committed there.",
+                site.name
+            ),
+        }));
+        if start == Start::WithChanges {
+            continue;
+        }
         let mut uncommitted = lifecycle
             .hands()
             .ok()
@@ -288,7 +297,8 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<
             .unwrap_or_default();
         let count = uncommitted.len();
         uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
-        if uncommitted.len() < count {
+        // That its rules are not used was said.
+        if uncommitted.len() < count && branch.is_none() {
             messages.push(Message {
                 level: "info",
                 text: format!(

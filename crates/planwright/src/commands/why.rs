@@ -1,6 +1,6 @@
 //! `planwright why`.
 
-use plan::judgement::Counts;
+use plan::judgement::{Counts, Waits};
 use plan::stage::{Landing, Work};
 use plan::{Phase, Refusal, Stage};
 use serde_json::json;
@@ -26,11 +26,15 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let mut reasons = vec![state_reason(&why, app.clock.now())];
     if let Some(now) = &why.gate {
         for failed in &now.failed {
+            let verb = match failed.waits {
+                Some(_) => "waits",
+                None => "fails",
+            };
             reasons.push(format!(
-                "The {} gate does not open: rule {} fails: {}\n    {}",
+                "The {} gate does not open: rule {} {verb}: {}\n    {}",
                 now.gate,
                 failed.rule,
-                failed.evidence,
+                ui::clean(&failed.evidence),
                 ui::clean(&failed.check)
             ));
         }
@@ -44,12 +48,16 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let blocking = why.gate.iter().flat_map(|now| &now.failed);
     let mut commands: Vec<String> = blocking
-        .filter(|failed| failed.waivable)
-        .map(|failed| {
-            format!(
+        .filter_map(|failed| match (failed.waits, failed.waivable) {
+            (Some(Waits::Person), _) => Some(format!(
+                "planwright approve {handle} --rule {}",
+                failed.rule.name
+            )),
+            (Some(Waits::Check) | None, true) => Some(format!(
                 "planwright waive {handle} {} --reason \"TEXT\"",
                 failed.rule.name
-            )
+            )),
+            (Some(Waits::Check) | None, false) => None,
         })
         .collect();
     if let Some(Refusal::ProjectPaused { project, .. }) = &why.project {

@@ -17,6 +17,8 @@ mod daily;
 mod demo;
 mod fleet;
 mod gates;
+mod in_force;
+mod invariants;
 mod landing;
 mod output;
 mod permissions;

@@ -4,11 +4,32 @@ use crate::shell::Shell;
 
 const README: &str = include_str!("../../../../README.md");
 
+/// The first block of commands after a mark.
+pub fn block_after<'a>(page: &'a str, mark: &str) -> &'a str {
+    let (_, after) = page.split_once(mark).unwrap();
+    let (_, block) = after.split_once("```sh\n").unwrap();
+    block.split_once("```").unwrap().0
+}
+
+/// The lines as a script that goes on only while each ends as its comment promises: `# exit 5: why`.
+pub fn script_of(block: &str) -> String {
+    let mut script = String::new();
+    for line in block.lines() {
+        let promised = line.split_once("# exit ").map(|(_, rest)| &rest[..1]);
+        match promised {
+            Some(code) => {
+                let command = line.split(" # ").next().unwrap();
+                script.push_str(&format!("{command} && exit 1 || [ $? -eq {code} ]\n"));
+            }
+            None => script.push_str(&format!("{line}\n")),
+        }
+    }
+    script
+}
+
 #[test]
 fn the_tour_of_the_readme_works_as_written() {
-    let (_, after) = README.split_once("<!-- tour").unwrap();
-    let (_, block) = after.split_once("```sh\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
+    let block = block_after(README, "<!-- tour");
     let (written, commands) = block.split_once("\nYAML\n").unwrap();
     let (opening, yaml) = written.split_once('\n').unwrap();
     assert_eq!(opening, "cat > tidy.yaml <<'YAML'");
@@ -46,9 +67,7 @@ fn the_tour_of_the_readme_works_as_written() {
     reason = "the README shows what is typed into a shell"
 )]
 fn the_landing_of_the_readme_works_as_written() {
-    let (_, after) = README.split_once("<!-- landing").unwrap();
-    let (_, block) = after.split_once("```sh\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
+    let block = block_after(README, "<!-- landing");
     let place = tempfile::TempDir::with_prefix("planwright-tour-").unwrap();
     let programs = place.path().join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -83,10 +102,14 @@ fn the_landing_of_the_readme_works_as_written() {
     );
     let mut ran = 0;
     for line in block.lines() {
-        run(line);
+        run(&script_of(line));
         ran += 1;
         let landed = place.path().join("shop/NOTES.md");
         if line.starts_with("planwright apply") {
+            let is_refused = line.contains("# exit ");
+            assert_eq!(landed.exists(), !is_refused, "{line}");
+        }
+        if line.starts_with("planwright apply") && landed.exists() {
             assert_eq!(std::fs::read_to_string(&landed).unwrap(), "Tidied.\n");
         }
         if line.starts_with("planwright undo") {
@@ -103,9 +126,7 @@ fn the_landing_of_the_readme_works_as_written() {
     reason = "the README shows what is typed into a shell"
 )]
 fn the_own_script_of_the_readme_works_as_written() {
-    let (_, after) = README.split_once("<!-- own script").unwrap();
-    let (_, block) = after.split_once("```sh\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
+    let block = block_after(README, "<!-- own script");
     let place = tempfile::TempDir::with_prefix("planwright-tour-").unwrap();
     let programs = place.path().join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -115,16 +136,7 @@ fn the_own_script_of_the_readme_works_as_written() {
                       && git config user.email ada@example.org \
                       && git commit -q --allow-empty -m start\n"
         .to_owned();
-    for line in block.lines() {
-        let promised = line.split_once("# exit ").map(|(_, rest)| &rest[..1]);
-        match promised {
-            Some(code) => {
-                let command = line.split(" # ").next().unwrap();
-                script.push_str(&format!("{command} && exit 1 || [ $? -eq {code} ]\n"));
-            }
-            None => script.push_str(&format!("{line}\n")),
-        }
-    }
+    script.push_str(&script_of(block));
     let output = std::process::Command::new("/bin/sh")
         .args(["-e", "-c", &script])
         .env_clear()

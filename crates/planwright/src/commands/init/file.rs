@@ -49,7 +49,17 @@ pub fn content(found: &Found) -> String {
     ));
     lines.push(said("  timeout: 1h", "for one run of the agent"));
     if let Some(test) = &found.test {
-        lines.push(format!("# Tests are run by: {test}"));
+        lines.push(said(
+            "invariants:",
+            "what must hold before anything lands here",
+        ));
+        lines.push("  - name: tests".to_owned());
+        lines.push(said(
+            &format!("    command: {}", json!(test)),
+            "in a clean checkout of the result",
+        ));
+        lines.push(said("    timeout: 10m", "after that they have failed"));
+        lines.push(said("    at: result", "what fails goes back to the agent"));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -78,6 +88,13 @@ mod tests {
             let file = yaml::repository(&content(&found), "planwright.yaml").unwrap();
             assert_eq!(file.setup, found.setup);
             assert_eq!(file.include, found.include);
+            let [tests] = file.invariants.as_slice() else {
+                panic!("the tests are a rule: {:?}", file.invariants);
+            };
+            assert_eq!(tests.name.as_str(), "tests");
+            assert_eq!(tests.check.kind(), "command");
+            assert_eq!(Some(tests.check.source()), found.test);
+            assert_eq!(tests.at, [plan::invariant::Gate::Result]);
             let only = (agents.len() == 1).then(|| agents[0].parse().unwrap());
             assert_eq!(file.actor, only);
         }

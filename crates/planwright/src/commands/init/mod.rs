@@ -6,14 +6,14 @@ mod file;
 use std::io::Write;
 use std::path::Path;
 
-use sandbox::look_at_git;
+use sandbox::{GitPlace, Site, SitePlace, look_at_git};
 use serde_json::json;
 
 use crate::cli::{App, Format};
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::{settings, ui, wishes};
+use crate::{in_force, settings, ui, wishes};
 
 /// Set up the store and, in a repository, a planwright.yaml that fits it. Safe to repeat.
 #[derive(Debug, clap::Args)]
@@ -63,6 +63,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if there.is_some() {
         data["written"] = json!(false);
         text.push_str(&format!("{} is there already and well.\n", path.display()));
+        text.push_str(&not_in_force(app, place));
         return Ok(Answer::new(data, text).hint(next));
     }
     let content = file::content(&found);
@@ -92,7 +93,25 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             text.push_str(&format!("  {line}\n"));
         }
     }
+    text.push_str(&not_in_force(app, place));
     Ok(Answer::new(data, text).hint(next))
+}
+
+/// Says that the rules in the file do not count yet, if that is so.
+fn not_in_force(app: &App, place: GitPlace) -> String {
+    let site = Site {
+        name: "here".to_owned(),
+        place: SitePlace::Git {
+            path: place.path,
+            target: place.branch,
+        },
+    };
+    match in_force::other_rules_on(app, &site) {
+        Some(branch) => {
+            format!("Its rules are not those on {branch}; they count once it is committed there.\n")
+        }
+        None => String::new(),
+    }
 }
 
 /// The one command to go on with.
