@@ -1,6 +1,7 @@
 //! Measures the stores against hand-written loops that write exactly the same rows, in the same run
 //! on the same disk (`cargo xtask bench store`), sandboxes against plain git (`cargo xtask bench sandbox`),
-//! workers against starting the same program directly (`cargo xtask bench work`),
+//! workers against starting the same program directly (`cargo xtask bench work`), what judging costs per
+//! changed file (`cargo xtask bench gates`),
 //! and whole lives against other programs' (`cargo xtask bench peers`). Prints tables for
 //! `docs/performance.md`.
 //!
@@ -17,6 +18,7 @@
 
 mod drive;
 mod fleet;
+mod gates;
 mod hand;
 mod peers;
 mod postgres;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         ["store", "size"] => size::measure(),
         ["sandbox"] => sandbox::measure(),
         ["work"] => fleet::measure(),
+        ["gates"] => gates::measure(),
         ["stamp"] => fleet::stamp(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
         ["peers", rest @ ..] => return ended(peers::measure(rest)),
@@ -51,7 +54,7 @@ fn main() -> ExitCode {
         ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
         _ => {
             eprintln!(
-                "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work | peers [--only NAME]... [--runs N] | render"
+                "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work | gates | peers [--only NAME]... [--runs N] | render"
             );
             return ExitCode::from(2);
         }

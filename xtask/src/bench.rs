@@ -26,6 +26,8 @@ enum What {
     Sandbox,
     /// Workers: how soon an actor begins, what a plan costs, what waiting costs.
     Work,
+    /// Rules: what an expression costs per changed file.
+    Gates,
     /// Whole lives against other programs' and the databases' limits; renders docs/performance.md.
     Peers {
         /// Only this contender or part; repeat it for more. Nothing is kept then.
@@ -53,6 +55,7 @@ impl What {
             Self::Store { .. } => vec!["store".to_owned()],
             Self::Sandbox => vec!["sandbox".to_owned()],
             Self::Work => vec!["work".to_owned()],
+            Self::Gates => vec!["gates".to_owned()],
             Self::Peers { runs, .. } => {
                 vec!["peers".to_owned(), "--runs".to_owned(), runs.to_string()]
             }
@@ -65,7 +68,11 @@ impl What {
                     words.extend(["--only".to_owned(), name.clone()]);
                 }
             }
-            Self::Store { part: None } | Self::Sandbox | Self::Work | Self::Render => {}
+            Self::Store { part: None }
+            | Self::Sandbox
+            | Self::Work
+            | Self::Gates
+            | Self::Render => {}
         }
         words
     }
@@ -108,7 +115,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .args(arguments.what.words());
     // Held until the bench is over.
     let _cluster = match arguments.what {
-        What::Sandbox | What::Render => None,
+        What::Sandbox | What::Gates | What::Render => None,
         What::Store { .. } | What::Work => {
             let cluster = start_server(&signals)?;
             bench.envs(cluster.environment());

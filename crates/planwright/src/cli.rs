@@ -188,11 +188,16 @@ impl App {
             return Ok(Some(format!("planwright apply {handle}")));
         }
         if let Stage::Apply(Landing::Constrained(constraint)) = &row.plan.stage {
-            let solvable = constraint.kind == ConstraintKind::Conflict;
-            return Ok(Some(match (solvable, constraint.paths.is_empty()) {
-                (true, false) => format!("planwright revise {handle} \"TEXT\""),
-                (true, true) => format!("planwright cancel {handle}"),
-                (false, _) => format!("planwright apply {handle}"),
+            let nothing_left = constraint.paths.is_empty();
+            return Ok(Some(match constraint.kind {
+                ConstraintKind::Conflict if nothing_left => format!("planwright cancel {handle}"),
+                // Only another result can help.
+                ConstraintKind::Conflict | ConstraintKind::Gate => {
+                    format!("planwright revise {handle} \"TEXT\"")
+                }
+                ConstraintKind::LocalEdits
+                | ConstraintKind::OperationInProgress
+                | ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
             }));
         }
         let starts = match &row.plan.stage {

@@ -12,6 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::objects::Key;
 use cel::{Context, ExecutionError, ParseErrors, Program, Value};
 use plan::argument::ArgumentValue;
 use plan::judgement::RuleOutcome;
@@ -145,9 +146,24 @@ fn check_kind(program: &Program) -> Result<(), ExprProblem> {
     }
 }
 
-/// Could it depend on what changed?
+/// Could it depend on what changed? What stands in quotes is not asked.
 pub(super) fn is_about_changes(source: &str) -> bool {
-    let mut words = source.split(|char: char| !char.is_alphanumeric() && char != '_');
+    let mut quote = None;
+    let mut unquoted = String::new();
+    let mut letters = source.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(_), '\\') => drop(letters.next()),
+            (Some(open), closing) if open == closing => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                unquoted.push(' ');
+            }
+            (Some(_), _) => {}
+            (None, _) => unquoted.push(letter),
+        }
+    }
+    let mut words = unquoted.split(|char: char| !char.is_alphanumeric() && char != '_');
     words.any(|word| matches!(word, "changes" | "totals"))
 }
 
@@ -215,10 +231,51 @@ fn evaluate(source: &str, variables: &HashMap<&'static str, Value>) -> RuleOutco
     }
     match program.execute(&context) {
         Ok(Value::Bool(true)) => RuleOutcome::Held,
-        Ok(Value::Bool(false)) => RuleOutcome::Failed("it is false".to_owned()),
+        Ok(Value::Bool(false)) => {
+            let culprits = culprits(&program, &context, variables);
+            RuleOutcome::Failed(format!("it is false{culprits}"))
+        }
         Ok(other) => RuleOutcome::Failed(format!("it is {}, not true or false", kind_of(&other))),
         Err(ExecutionError::NoSuchKey(key)) => RuleOutcome::Failed(format!("there is no `{key}`")),
         Err(error) => RuleOutcome::Failed(format!("it could not be judged: {error}")),
+    }
+}
+
+/// How many changes are named that an expression is false for, and how many are looked at for that.
+const NAMED: usize = 5;
+const LOOKED_AT: usize = 2000;
+
+/// The changes that make an expression false which goes through all of them: of each alone, it is false.
+fn culprits(
+    program: &Program,
+    context: &Context<'_, '_>,
+    variables: &HashMap<&'static str, Value>,
+) -> String {
+    let Expr::Comprehension(loops) = &program.expression().expr else {
+        return String::new();
+    };
+    let is_of_changes = matches!(&loops.iter_range.expr, Expr::Ident(name) if name == "changes");
+    let (true, Some(Value::List(changes))) = (is_of_changes, variables.get("changes")) else {
+        return String::new();
+    };
+    let mut named: Vec<String> = Vec::new();
+    for change in changes.iter().take(LOOKED_AT) {
+        let mut alone = context.new_inner_scope();
+        alone.add_variable_from_value("changes", Value::from(vec![change.clone()]));
+        if let (Ok(Value::Bool(false)), Value::Map(fields)) = (program.execute(&alone), change)
+            && let Some(Value::String(path)) = fields.map.get(&Key::from("path"))
+        {
+            named.push(path.to_string());
+        }
+    }
+    let more = match named.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    named.truncate(NAMED);
+    match named.is_empty() {
+        true => String::new(),
+        false => format!(" for {}{more}", named.join(", ")),
     }
 }
 
@@ -584,6 +641,46 @@ mod tests {
             let problem = check(source).unwrap_err().to_string();
             assert!(problem.contains("there is no function"), "{problem}");
         }
+    }
+
+    #[test]
+    fn what_stands_in_quotes_is_not_about_changes() {
+        for about in ["totals.files > 1", "'a' == 'b' || changes.exists(c, true)"] {
+            assert!(is_about_changes(about), "{about}");
+        }
+        for other in [
+            "!plan.goal.contains('changes')",
+            "plan.goal == \"totals\"",
+            "plan.goal == 'it\\'s totals'",
+            "plan.changes_wanted",
+        ] {
+            assert!(!is_about_changes(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_an_expression_is_false_for_is_named() {
+        let change = |path: &str, size: i64| {
+            let fields = [("path", text(path)), ("size", Value::Int(size))];
+            Value::from(HashMap::from(fields))
+        };
+        let changes = (0..9).map(|number| change(&format!("src/{number}"), number));
+        let variables = HashMap::from([("changes", Value::from(changes.collect::<Vec<_>>()))]);
+        let said = |source: &str| evaluate(source, &variables);
+        assert_eq!(
+            said("changes.all(c, c.size < 7)"),
+            RuleOutcome::Failed("it is false for src/7, src/8".into())
+        );
+        assert_eq!(
+            said("changes.all(c, c.size > 7)"),
+            RuleOutcome::Failed(
+                "it is false for src/0, src/1, src/2, src/3, src/4 and 3 more".into()
+            )
+        );
+        assert_eq!(
+            said("size(changes) == 3"),
+            RuleOutcome::Failed("it is false".into())
+        );
     }
 
     #[test]
