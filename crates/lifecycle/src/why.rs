@@ -1,5 +1,6 @@
 //! Why a plan does not move: the real checks, asked without acting.
 
+use actors::Stop;
 use plan::decide::{blocked_by, options};
 use plan::invariant::Gate;
 use plan::judgement::{Counts, FailedRule};
@@ -64,7 +65,8 @@ impl Lifecycle {
                     Gate::Strategize | Gate::Execute => Matter::Plan,
                     Gate::Result | Gate::Apply => Matter::Stored,
                 };
-                let judgement = self.judge(&snapshot, gate, &matter, Depth::Look)?;
+                let judgement =
+                    self.judge(&snapshot, gate, &matter, Depth::Look, &Stop::default())?;
                 let (counts, failed) =
                     blocked_by(&snapshot.row.plan, &snapshot.rules, gate, &judgement)?;
                 Some(GateNow {

@@ -58,19 +58,22 @@ pub struct Seen {
 }
 
 impl Workshop {
-    /// A place to try something out, once it is one's turn.
-    pub fn begin_trial(&self, plan: PlanId, what: Digest) -> Result<Trial, SandboxError> {
+    /// A place to try something out; nothing while somebody else tries the same.
+    pub fn begin_trial(&self, plan: PlanId, what: Digest) -> Result<Option<Trial>, SandboxError> {
         let name = &what.to_string()[..24];
         let directory = self.plan_directory(plan).join("trials");
         std::fs::create_dir_all(&directory).doing("made", &directory)?;
         let lock = directory.join(format!("{name}.turn"));
         let turn = File::create(&lock).doing("made", &lock)?;
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&turn, FlockOperation::LockExclusive))
-            .doing("locked", &lock)?;
+        match rustix::fs::flock(&turn, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error).doing("locked", &lock),
+        }
         let path = directory.join(name);
         files::remove_tree(&path)?;
         std::fs::create_dir(&path).doing("made", &path)?;
-        Ok(Trial { path, _turn: turn })
+        Ok(Some(Trial { path, _turn: turn }))
     }
 
     /// A clean checkout of a tree in a trial, as a repository of its own.

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actors::{Actor, Assignment, LimitsTold, Outcome, Report, SandboxTold, Stop, Workplace};
 use plan::actor::{ActorKind, CommandLine, Isolation};
@@ -21,6 +22,9 @@ const USUAL_TIME: Span = Span::seconds(600);
 
 /// How many commands run at the same time.
 const AT_ONCE: usize = 2;
+
+/// How often it is looked whether it is one's turn.
+const TURN: Duration = Duration::from_millis(100);
 
 /// Longest command.
 const LONGEST: usize = 16 * 1024;
@@ -108,13 +112,21 @@ impl Case<'_> {
         let plan = &self.snapshot.row.plan;
         let workshop = &self.lifecycle.hands()?.workshop;
         let what = format!("{reference:?} {}", self.subject);
-        let trial = workshop.begin_trial(plan.id, Digest::of(what.as_bytes()))?;
-        // Somebody else may have had their turn before.
-        if let Some(snapshot) = self.lifecycle.store.snapshot(plan.id)?
-            && let Some(known) = known(&snapshot.evidence, &reference, self.subject)
-        {
-            return Ok(known);
-        }
+        let what = Digest::of(what.as_bytes());
+        let trial = loop {
+            let trial = workshop.begin_trial(plan.id, what)?;
+            // Somebody else may have had their turn before.
+            if let Some(snapshot) = self.lifecycle.store.snapshot(plan.id)?
+                && let Some(known) = known(&snapshot.evidence, &reference, self.subject)
+            {
+                return Ok(known);
+            }
+            match trial {
+                Some(trial) => break trial,
+                None if self.stop.wait(TURN) => return Err(Error::Stopped),
+                None => {}
+            }
+        };
         let laid_out = self.look_at_each(|room, from, to| {
             let sandbox = workshop.lay_out_trial(&trial, room, from, to)?;
             let wanted = plan.ways.furnishings.iter();
@@ -133,6 +145,7 @@ impl Case<'_> {
             plan,
             rule,
             hire: hire.as_ref(),
+            stop: &self.stop,
             run: trial.path.join("run"),
             readable: Vec::new(),
             sandboxes: Vec::new(),
@@ -145,6 +158,10 @@ impl Case<'_> {
         }
         let time = timeout.unwrap_or(USUAL_TIME);
         let outcome = bench.judge(command, &setups, time);
+        if self.stop.is_asked() {
+            // What was cut short says nothing of the result.
+            return Err(Error::Stopped);
+        }
         let verdict = RuleVerdict {
             rule: reference,
             outcome: outcome.clone(),
@@ -169,6 +186,7 @@ struct Bench<'a> {
     plan: &'a Plan,
     rule: &'a Rule,
     hire: &'a Hire,
+    stop: &'a Stop,
     run: PathBuf,
     readable: Vec<PathBuf>,
     sandboxes: Vec<SandboxTold>,
@@ -209,7 +227,7 @@ impl Bench<'_> {
             locks: Vec::new(),
             time: None,
             strategy_wanted: false,
-            stop: Stop::default(),
+            stop: self.stop.clone(),
             progress: &|_| {},
         };
         (self.hire)(&definition).work(&self.assignment(sandboxes), &workplace)

@@ -17,6 +17,7 @@ pub use check::Inspectors;
 pub(crate) use matter::Matter;
 pub use paths::unmatched_globs;
 
+use actors::Stop;
 use plan::invariant::{Check, Gate, Rule, RuleDraft};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
 use plan::{Command, Digest, Plan, PlanId, Refusal};
@@ -46,6 +47,8 @@ struct Case<'a> {
     matter: Matter<'a>,
     subject: Digest,
     depth: Depth,
+    /// Asked to stop?
+    stop: Stop,
 }
 
 impl Lifecycle {
@@ -65,7 +68,8 @@ impl Lifecycle {
                 .store
                 .snapshot(plan)?
                 .ok_or(Refusal::NoSuchPlan(plan))?;
-            let judgement = self.judge(&snapshot, gate, matter, Depth::Check)?;
+            let stop = call.stop.clone().unwrap_or_default();
+            let judgement = self.judge(&snapshot, gate, matter, Depth::Check, &stop)?;
             tries += 1;
             match self.submit(command(judgement), &Subject::of(&snapshot.row.plan), call) {
                 Err(Error::Refused(Refusal::JudgementStale { .. })) if tries < PATIENCE => {}
@@ -81,6 +85,7 @@ impl Lifecycle {
         gate: Gate,
         matter: &Matter<'_>,
         depth: Depth,
+        stop: &Stop,
     ) -> Result<Judgement, Error> {
         let plan = &snapshot.row.plan;
         let targets = match matter {
@@ -103,6 +108,7 @@ impl Lifecycle {
             subject: matter.digest(plan, gate),
             matter,
             depth,
+            stop: stop.clone(),
         };
         let outcomes = match rules.is_empty() {
             true => Vec::new(),

@@ -197,7 +197,7 @@ impl Drive<'_> {
             let mut pause = FIRST_PAUSE;
             loop {
                 let settled = self.settle(claim, used);
-                match settled.and_then(|()| self.hand_in_once(claim, report)) {
+                match settled.and_then(|()| self.hand_in_once(claim, report, &enough)) {
                     Err(error) if is_of_a_store_that_is_away(&error) => {
                         if pause == TELLING_PAUSE {
                             let text = format!("what it made cannot be handed in yet: {error}");
@@ -219,9 +219,9 @@ impl Drive<'_> {
         held.given
     }
 
-    fn hand_in_once(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
+    fn hand_in_once(&self, claim: &Claim, report: &Report, enough: &Stop) -> Result<(), Error> {
         let (lifecycle, plan, epoch) = (self.lifecycle, claim.plan().id, claim.epoch());
-        let (phase, call) = (claim.phase(), &claim.call());
+        let (phase, call) = (claim.phase(), &claim.call().until(enough));
         let handed_in = match &report.outcome {
             Outcome::Stopped => lifecycle.release(plan, epoch, call),
             Outcome::Failed { category, message } => {
@@ -246,6 +246,11 @@ impl Drive<'_> {
         let mut category = Category::Actor;
         let why = match handed_in {
             Ok(_) => return Ok(()),
+            // Its rules could not be asked to the end; what it made stays where it is.
+            Err(Error::Stopped) => {
+                lifecycle.release(plan, epoch, call)?;
+                return Ok(());
+            }
             // Success needs evidence.
             Err(Error::Refused(Refusal::EmptyResult)) => {
                 "the agent said it was done, and changed nothing".to_owned()

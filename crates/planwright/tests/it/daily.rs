@@ -115,7 +115,7 @@ pub fn state(data: &Value) -> String {
     format!("{}/{}", word("phase"), word("state"))
 }
 
-fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+pub fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_there() {
         assert!(began.elapsed() < Duration::from_secs(20), "{what}");

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::daily::{Loop, state};
+use crate::daily::{Loop, state, wait_for};
 
 /// Counts its starts and writes where it may and where it may not; told that rules are not met, it does
 /// what the second script says.
@@ -382,4 +382,41 @@ fn bad_rules_are_refused_when_they_are_added() {
     day.yard.commit("bad rules");
     let plan = day.here(&["run", "--actor", "scribe", "Try it"]);
     assert_eq!(plan.code(), Some(1), "{plan:?}");
+}
+
+/// A check that takes its time does not keep a person: interrupted or cancelled, it ends, and what it was
+/// to judge stays unjudged.
+#[test]
+fn a_check_ends_when_nobody_waits_for_it_any_more() {
+    for cancels in [false, true] {
+        let day = stubborn("echo x >> src/a.txt");
+        day.yard
+            .ok(&["invariant", "add", "slow", "--command", "sleep 1000"]);
+        let run = ["run", "--actor", "scribe", "Write a line"];
+        let running = day.yard.program.run(run).within(day.yard.shop()).start();
+        let sandboxes = day.yard.program.home().join("sandboxes");
+        let is_checked = || {
+            let plans = std::fs::read_dir(&sandboxes).into_iter().flatten();
+            let mut trials = plans.flatten().map(|plan| plan.path().join("trials"));
+            trials.any(|trials| {
+                let entries = std::fs::read_dir(trials).into_iter().flatten();
+                entries.flatten().any(|one| one.path().join("run").exists())
+            })
+        };
+        wait_for("it is being checked", is_checked);
+        let expected = if cancels {
+            day.ends(0, &["cancel", "@"]);
+            (Some(7), "execute/cancelled")
+        } else {
+            let number = i32::try_from(running.number()).unwrap();
+            let number = rustix::process::Pid::from_raw(number).unwrap();
+            rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+            (Some(130), "execute/queued")
+        };
+        let began = std::time::Instant::now();
+        let said = running.finish();
+        assert!(began.elapsed().as_secs() < 30, "{said:?}");
+        let status = day.ends(0, &["status", "@"]);
+        assert_eq!((said.code(), state(&status).as_str()), expected, "{said:?}");
+    }
 }
