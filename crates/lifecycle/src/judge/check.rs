@@ -26,6 +26,9 @@ const AT_ONCE: usize = 2;
 /// How often it is looked whether it is one's turn.
 const TURN: Duration = Duration::from_millis(100);
 
+/// What runs commands as they would be typed.
+const SHELL: &str = "/bin/sh";
+
 /// Longest command.
 const LONGEST: usize = 16 * 1024;
 
@@ -206,7 +209,7 @@ impl Bench<'_> {
     }
 
     fn start(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
-        let words = ["/bin/sh", "-c", command].map(str::to_owned);
+        let words = [SHELL, "-c", command].map(str::to_owned);
         let line = CommandLine {
             command: words.to_vec(),
             timeout: Some(time),
@@ -262,7 +265,11 @@ impl Bench<'_> {
 fn said_by(report: Report) -> RuleOutcome {
     match report.outcome {
         Outcome::Done => RuleOutcome::Held,
-        Outcome::Failed { message, .. } => RuleOutcome::Failed(message),
+        Outcome::Failed { message, .. } => {
+            // The shell is ours; what is told is how the rule's own command ended.
+            let own = message.strip_prefix(SHELL).map(|end| format!("it{end}"));
+            RuleOutcome::Failed(own.unwrap_or(message))
+        }
         Outcome::Asks { question, .. } => {
             RuleOutcome::Failed(format!("it asks instead of judging: {question}"))
         }

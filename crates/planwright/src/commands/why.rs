@@ -68,7 +68,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
     if to_review || matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
-        commands.extend(app.next_command(&why.row)?);
+        // Whoever is blocked is sent here; once is enough.
+        let next = app.next_command(&why.row)?;
+        commands.extend(next.filter(|_| !why.row.is_blocked()));
     }
     // Whoever holds the plan knows its authority; it is no secret.
     let epoch = format!("--epoch {}", plan.epoch);
