@@ -141,7 +141,6 @@ impl Lifecycle {
             version: plan.version,
             subject,
             verdicts: vec![verdict],
-            targets: Targets::default(),
             ..Judgement::default()
         };
         let call = Call::by(plan::Caller::Worker("judge".to_owned()));

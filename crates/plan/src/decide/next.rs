@@ -54,12 +54,12 @@ pub fn next(plan: &Plan, caller: &Caller, now: Timestamp) -> Next {
             Next::Rest(Rest::Person)
         };
     }
+    if let Some(remedy) = plan.remedy() {
+        return Next::Mend(remedy);
+    }
     match &plan.stage {
         Stage::Strategize(Work::Complete) if person || !plan.needs_person() => {
             Next::Enter(Phase::Execute)
-        }
-        Stage::Execute(Work::Complete) if plan.remedy().is_some() => {
-            plan.remedy().map_or(Next::Rest(Rest::Person), Next::Mend)
         }
         Stage::Execute(Work::Complete) if plan.lands_unasked() => Next::Enter(Phase::Apply),
         Stage::Strategize(Work::Complete | Work::Errored(_))
