@@ -52,16 +52,18 @@ steps! {
     Staged = "staged",
     /// The journal is durable.
     Journalled = "journalled",
+    /// The new index is in place.
+    IndexPlaced = "index-placed",
     /// The branch points to the commit.
     RefMoved = "ref-moved",
     /// Some of the files are exchanged.
     SomeExchanged = "some-exchanged",
     /// All of them are.
     AllExchanged = "all-exchanged",
-    /// The new index stands in the lock.
-    IndexWritten = "index-written",
-    /// The new index is in place.
-    IndexPlaced = "index-placed",
+    /// The index knows how they look.
+    IndexRefreshed = "index-refreshed",
+    /// The index is free again.
+    Unlocked = "unlocked",
     /// Journal and displaced files are gone.
     JournalRemoved = "journal-removed",
     /// Pins are gone.

@@ -79,7 +79,7 @@ fn edits_that_git_does_not_look_at_are_not_lost() {
 /// 13.4: a person who removed the lock and went to another branch finds nothing of a plan there.
 #[test]
 fn finishing_leaves_a_checkout_alone_that_went_to_another_branch() {
-    for step in ["ref-moved", "index-written"] {
+    for step in ["ref-moved", "index-refreshed"] {
         let yard = Yard::new();
         yard.git(&["branch", "other"]);
         let plan = yard.usual();
@@ -97,7 +97,7 @@ fn finishing_leaves_a_checkout_alone_that_went_to_another_branch() {
 /// 13.5: whoever goes on from a landing that a crash cut off does not keep it from ending.
 #[test]
 fn a_person_who_goes_on_after_a_crash_keeps_their_index() {
-    for (step, lock) in [("index-placed", false), ("ref-moved", true)] {
+    for (step, lock) in [("unlocked", false), ("ref-moved", true)] {
         let yard = Yard::new();
         let plan = yard.usual();
         yard.killed(step, &["apply", &plan, "--yes"]);
@@ -137,7 +137,7 @@ fn a_conflict_in_other_paths_stays_as_it_is() {
 fn a_lock_of_somebody_else_is_not_taken_for_ours() {
     let yard = Yard::new();
     let plan = yard.usual();
-    yard.killed("index-placed", &["apply", &plan, "--yes"]);
+    yard.killed("unlocked", &["apply", &plan, "--yes"]);
     let lock = yard.shop().join(".git/index.lock");
     std::fs::write(&lock, "theirs").unwrap();
     yard.bad(4, &["apply", &plan, "--yes"], "index.lock");
@@ -293,7 +293,7 @@ fn applying_again_under_the_same_key_gives_the_same_answer() {
 /// 13.4, 13.5: taking back that was killed is finished by taking back again.
 #[test]
 fn undo_can_be_killed_anywhere_and_repeating_it_finishes() {
-    for step in ["pinned", "staged", "ref-moved", "index-written"] {
+    for step in ["pinned", "staged", "ref-moved", "index-refreshed"] {
         let yard = Yard::new();
         let plan = yard.usual();
         yard.ok(&["apply", &plan, "--yes"]);

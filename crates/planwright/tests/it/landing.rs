@@ -381,12 +381,7 @@ fn a_landed_change_that_somebody_took_out_is_asked_about() {
 
 #[test]
 fn doctor_finds_and_finishes_what_a_crash_left() {
-    for step in [
-        "ref-moved",
-        "some-exchanged",
-        "index-written",
-        "index-placed",
-    ] {
+    for step in ["ref-moved", "some-exchanged", "index-refreshed", "unlocked"] {
         let yard = Yard::new();
         let plan = yard.usual();
         yard.killed(step, &["apply", &plan, "--yes"]);

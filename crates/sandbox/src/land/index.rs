@@ -1,4 +1,9 @@
-//! The index of a checkout: locked while files are exchanged, replaced whole afterwards.
+//! The index of a checkout: locked from before the branch moves until the files have followed.
+//!
+//! A person's git may be at work meanwhile. `git commit` reads first where the branch is, then the index, and
+//! only then locks it; in the end it moves the branch only from where it saw it. So the new index is in place
+//! *before* the branch moves: whoever saw the new branch saw the new index too, and whoever saw the old one
+//! is refused by git itself. The other way round it would write the old index back over ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,7 +15,6 @@ use plan::{Epoch, PlanId};
 
 use crate::compare::Difference;
 use crate::error::Doing;
-use crate::files::Stamp;
 use crate::git::{self, Git};
 use crate::repository::{Checkout, Repository, copy_index};
 use crate::{ObjectId, SandboxError, files};
@@ -18,8 +22,8 @@ use crate::{ObjectId, SandboxError, files};
 /// How long another git may take to finish.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Stands in the yard while the lock holds a new index instead of its mark.
-const FILLING: &str = "filling";
+/// The index as it was, kept in the yard until the branch has moved.
+const BEFORE: &str = "index.before";
 
 /// git's own lock on an index, held by us. It says so in itself, so that whoever finds it after a
 /// crash knows whose it is.
@@ -38,41 +42,55 @@ impl IndexLock {
         Self::take_as(git_dir, &format!("{}again\n", mark(plan)))
     }
 
-    /// A lock that this plan left behind. Once it holds the new index it no longer says so itself;
-    /// then a mark in the yard says which file it is. Any other is somebody else's.
-    pub fn find(git_dir: &Path, plan: PlanId, yard: &Path) -> Result<Option<Self>, SandboxError> {
+    /// A lock that this plan left behind; any other is somebody else's.
+    pub fn find(git_dir: &Path, plan: PlanId) -> Result<Option<Self>, SandboxError> {
         let path = git_dir.join("index.lock");
         match std::fs::read(&path) {
-            Ok(content) => {
-                let ours = content.starts_with(mark(plan).as_bytes());
-                let filling = std::fs::read(yard.join(FILLING)).ok();
-                let filling = filling.and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
-                let now = Stamp::of(&path).doing("looked at", &path)?;
-                let filled = filling.is_some() && filling == now;
-                Ok((ours || filled).then_some(Self { path }))
-            }
+            Ok(content) => Ok(content
+                .starts_with(mark(plan).as_bytes())
+                .then_some(Self { path })),
             Err(error) if files::is_absent(&error) => Ok(None),
             Err(error) => Err(error).doing("read", &path),
         }
     }
 
-    /// Puts the new index into the lock.
-    pub fn fill(&self, new: &Path) -> Result<(), SandboxError> {
-        let filling = new.with_file_name(FILLING);
-        let stamp = Stamp::of(new).doing("looked at", new)?;
-        let text = serde_json::to_vec(&stamp).expect("BUG: a stamp always encodes");
-        files::write_whole(&filling, &text)?;
-        std::fs::rename(new, &self.path).doing("written", &self.path)
+    /// Makes the index built in a yard the index, and keeps the one it replaces.
+    pub fn exchange(&self, yard: &Path) -> Result<(), SandboxError> {
+        let (index, before) = (self.index(), yard.join(BEFORE));
+        match std::fs::hard_link(&index, &before) {
+            Ok(()) => {}
+            // There was none: an empty file stands for that.
+            Err(error) if files::is_absent(&error) => files::write_whole(&before, b"")?,
+            Err(error) => return Err(error).doing("kept", &index),
+        }
+        self.place(&built(yard))
     }
 
-    /// Makes what is in the lock the index.
-    pub fn place(self) -> Result<(), SandboxError> {
-        let index = self.path.with_file_name("index");
-        std::fs::rename(&self.path, &index).doing("written", &index)?;
-        files::sync_directory(self.path.parent().unwrap_or(&index))
+    /// Puts back the index that was exchanged, if one was.
+    pub fn put_back(&self, yard: &Path) -> Result<(), SandboxError> {
+        let (index, before) = (self.index(), yard.join(BEFORE));
+        let done = match std::fs::metadata(&before) {
+            Ok(kept) if kept.len() == 0 => std::fs::remove_file(&index),
+            Ok(_) => std::fs::rename(&before, &index),
+            Err(error) => Err(error),
+        };
+        match done {
+            Err(error) if !files::is_absent(&error) => Err(error).doing("put back", &index),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
-    /// Gives the lock back, the index being as it was.
+    /// Makes a file the index. The lock stays.
+    pub fn place(&self, new: &Path) -> Result<(), SandboxError> {
+        let index = self.index();
+        std::fs::rename(new, &index).doing("written", &index)
+    }
+
+    fn index(&self) -> PathBuf {
+        self.path.with_file_name("index")
+    }
+
+    /// Gives the lock back.
     pub fn remove(self) -> Result<(), SandboxError> {
         match std::fs::remove_file(&self.path) {
             Err(error) if !files::is_absent(&error) => Err(error).doing("removed", &self.path),
@@ -105,6 +123,11 @@ impl IndexLock {
         let _ = std::fs::remove_file(&aside);
         taken
     }
+}
+
+/// Did a landing get as far as to exchange the index?
+pub(super) fn was_exchanged(yard: &Path) -> bool {
+    yard.join(BEFORE).exists()
 }
 
 /// What a lock of ours begins with.
@@ -202,22 +225,26 @@ pub(super) fn built(yard: &Path) -> PathBuf {
     yard.join("index")
 }
 
-/// Notes in an index how the files at these paths look, so that the person's next git need not read
-/// them; all of them if none is named.
-pub(super) fn refresh(
+/// The index of a checkout, in a file of its own, with how the files at these paths look now, so that the
+/// person's next git need not read them; all files if none is named.
+pub(super) fn refreshed(
     repository: &Repository,
     checkout: &Checkout,
-    index: &Path,
+    yard: &Path,
     paths: &[&OsStr],
-) -> Result<(), SandboxError> {
-    let git = repository.git_on(checkout, index);
+) -> Result<PathBuf, SandboxError> {
+    let index = built(yard);
+    let _ = std::fs::remove_file(&index);
+    // A second name is enough: git replaces an index whole.
+    std::fs::hard_link(checkout.git_dir.join("index"), &index).doing("made", &index)?;
+    let git = repository.git_on(checkout, &index);
     if paths.is_empty() {
         git.ask(&["update-index", "-q", "--refresh"])?;
     } else {
         let git = git.with("GIT_LITERAL_PATHSPECS", "1");
         git.ask(&git::with_paths(&["add", "--refresh", "--"], paths))?;
     }
-    Ok(())
+    Ok(index)
 }
 
 /// In a sparse checkout, marks what the change brings outside of it.

@@ -344,11 +344,16 @@ impl Workshop {
                 return Err(error);
             }
         }
+        let yard = journal::yard(room, &checkout.git_dir);
         let staged = Journal::stage(room, journey);
         let staged = staged.and_then(|journal| {
             self.after(Step::Staged, &checkout.git_dir)?;
             journal.write(room, checkout)?;
             self.after(Step::Journalled, &checkout.git_dir)?;
+            if !journal.keeps_index() {
+                lock.exchange(&yard)?;
+            }
+            self.after(Step::IndexPlaced, &checkout.git_dir)?;
             move_ref(repository, fence, room, proposal)?;
             Ok(journal)
         });
@@ -359,8 +364,9 @@ impl Workshop {
                     // It failed after the branch had moved: whoever comes next rolls forward.
                     return Err(error);
                 }
-                // Nothing of the user's was touched; what was prepared for it goes away again. If
-                // even that fails, the journal stays and whoever comes next does it.
+                // What was prepared for it goes away again. If even that fails, the journal stays and
+                // whoever comes next does it.
+                lock.put_back(&yard)?;
                 Journal::forget(room, checkout)?;
                 lock.remove()?;
                 return Err(error);
@@ -369,9 +375,8 @@ impl Workshop {
         self.after(Step::RefMoved, repository.path())?;
         let kept = exchange::exchange(self, room, checkout, &journal)?;
         self.after(Step::AllExchanged, &checkout.work_tree)?;
-        // Under the same lock all the time, the index that was staged is still the one to be.
-        let index = index::built(&journal::yard(room, &checkout.git_dir));
-        self.finish(room, repository, checkout, &journal, &index, lock)?;
+        // Under the same lock all the time, the index is still the one that was put there.
+        self.finish(room, repository, checkout, &journal, lock)?;
         Ok(Landed::Yes { kept })
     }
 }

@@ -10,7 +10,7 @@ use crate::room::{Room, Site, SitePlace, Workshop};
 use crate::{SandboxError, files};
 
 use super::index::{self, IndexLock};
-use super::journal::{self, Journal};
+use super::journal::Journal;
 use super::{Seen, exchange, turn};
 
 impl Workshop {
@@ -57,8 +57,7 @@ impl Workshop {
         repository: &Repository,
         checkout: &Checkout,
     ) -> Result<(), SandboxError> {
-        let yard = journal::yard(room, &checkout.git_dir);
-        let lock = IndexLock::find(&checkout.git_dir, room.plan, &yard)?;
+        let lock = IndexLock::find(&checkout.git_dir, room.plan)?;
         let journal = Journal::read(room, checkout)?;
         if journal.is_some() {
             // Whoever began it is gone, but a git that it started may not be: it must not move the branch
@@ -80,11 +79,12 @@ impl Workshop {
         if let (Some(journal), Seen::Removed) = (&journal, moved) {
             exchange::rescue_late_saves(self, room, checkout, journal)?;
         }
-        Journal::forget(room, checkout)?;
-        match lock {
-            Some(lock) => lock.remove(),
-            None => Ok(()),
+        if let Some(journal) = &journal {
+            let found = (moved, lock.as_ref());
+            self.put_index_back(room, repository, checkout, journal, found)?;
         }
+        Journal::forget(room, checkout)?;
+        lock.map_or(Ok(()), IndexLock::remove)
     }
 }
 

@@ -1,13 +1,11 @@
 //! Finishing a landing, or taking it back: the branch tells which way it goes.
 
-use std::path::Path;
-
 use plan::changeset::TreePath;
 
 use crate::fault::Step;
 use crate::repository::{Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
-use crate::{SandboxError, git};
+use crate::{SandboxError, files, git};
 
 use super::in_tree::is_in_tree;
 use super::index::{self, IndexLock};
@@ -28,8 +26,7 @@ impl Workshop {
             checkouts = repository.own_checkout().into_iter().collect();
         }
         for checkout in checkouts {
-            let yard = journal::yard(room, &checkout.git_dir);
-            let ours = IndexLock::find(&checkout.git_dir, room.plan, &yard)?;
+            let ours = IndexLock::find(&checkout.git_dir, room.plan)?;
             let Some(journal) = Journal::read(room, &checkout)? else {
                 // Killed between locking and writing the journal: nothing was touched yet.
                 if let Some(lock) = ours {
@@ -54,6 +51,14 @@ impl Workshop {
             if matches!(seen, Seen::Removed | Seen::Landed) && journal.is_of(proposal) {
                 exchange::rescue_late_saves(self, room, &checkout, &journal)?;
             }
+            let moved = observe(repository, &journal.proposal())?;
+            self.put_index_back(
+                room,
+                repository,
+                &checkout,
+                &journal,
+                (moved, ours.as_ref()),
+            )?;
             Journal::forget(room, &checkout)?;
             if let Some(lock) = ours {
                 lock.remove()?;
@@ -73,37 +78,58 @@ impl Workshop {
     ) -> Result<Vec<TreePath>, SandboxError> {
         let kept = exchange::exchange(self, room, checkout, journal)?;
         self.after(Step::AllExchanged, &checkout.work_tree)?;
-        let yard = journal::yard(room, &checkout.git_dir);
-        let index = if journal.keeps_index() {
-            index::built(&yard)
-        } else {
-            index::build(repository, checkout, &journal.head, &journal.new, &yard)?
-        };
-        self.finish(room, repository, checkout, journal, &index, lock)?;
+        if !journal.keeps_index() {
+            let yard = journal::yard(room, &checkout.git_dir);
+            let index = index::build(repository, checkout, &journal.head, &journal.new, &yard)?;
+            lock.place(&index)?;
+        }
+        self.finish(room, repository, checkout, journal, lock)?;
         Ok(kept)
     }
 
-    /// The files are there: the index follows, and what was needed on the way goes.
+    /// The change is not in the branch: it goes out of the index as well.
+    pub(super) fn put_index_back(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        checkout: &Checkout,
+        journal: &Journal,
+        found: (Seen, Option<&IndexLock>),
+    ) -> Result<(), SandboxError> {
+        let yard = journal::yard(room, &checkout.git_dir);
+        match found {
+            (Seen::Untouched | Seen::Moved, Some(lock)) => lock.put_back(&yard),
+            // Somebody removed the lock and may have used the index since: their part of it stays.
+            (Seen::Untouched, None) if index::was_exchanged(&yard) => {
+                let lock = IndexLock::take_again(&checkout.git_dir, room.plan)?;
+                let index = index::build(repository, checkout, &journal.new, &journal.head, &yard)?;
+                lock.place(&index)?;
+                lock.remove()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The files are there: the index learns how they look, and what was needed on the way goes.
     pub(super) fn finish(
         &self,
         room: &Room<'_>,
         repository: &Repository,
         checkout: &Checkout,
         journal: &Journal,
-        index: &Path,
         lock: IndexLock,
     ) -> Result<(), SandboxError> {
-        if journal.keeps_index() {
-            lock.remove()?;
-        } else {
+        if !journal.keeps_index() {
+            let yard = journal::yard(room, &checkout.git_dir);
             let written = journal.steps.iter().filter(|step| step.after.is_some());
             let written = git::literal(written.map(|step| &step.path));
-            index::refresh(repository, checkout, index, &written)?;
-            lock.fill(index)?;
-            self.after(Step::IndexWritten, &checkout.git_dir)?;
-            lock.place()?;
+            let index = index::refreshed(repository, checkout, &yard, &written)?;
+            lock.place(&index)?;
         }
-        self.after(Step::IndexPlaced, &checkout.git_dir)?;
+        self.after(Step::IndexRefreshed, &checkout.git_dir)?;
+        lock.remove()?;
+        files::sync_directory(&checkout.git_dir)?;
+        self.after(Step::Unlocked, &checkout.git_dir)?;
         exchange::rescue_late_saves(self, room, checkout, journal)?;
         Journal::forget(room, checkout)?;
         self.after(Step::JournalRemoved, &checkout.git_dir)

@@ -32,16 +32,25 @@ const PROPOSING: [Step; 4] = [
 ];
 
 /// The steps of landing in a checkout.
-const LANDING: [Step; 9] = [
+const LANDING: [Step; 10] = [
     Step::IndexLocked,
     Step::Staged,
     Step::Journalled,
+    Step::IndexPlaced,
     Step::RefMoved,
     Step::SomeExchanged,
     Step::AllExchanged,
-    Step::IndexWritten,
-    Step::IndexPlaced,
+    Step::IndexRefreshed,
+    Step::Unlocked,
     Step::JournalRemoved,
+];
+
+/// The branch is where it was.
+const BEFORE_THE_BRANCH: [Step; 4] = [
+    Step::IndexLocked,
+    Step::Staged,
+    Step::Journalled,
+    Step::IndexPlaced,
 ];
 
 #[test]
@@ -188,10 +197,6 @@ fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
 #[test]
 fn landing_in_the_working_tree_alone_can_be_killed_anywhere() {
     for step in LANDING {
-        if step == Step::IndexWritten {
-            // The index stays as it is.
-            continue;
-        }
         let yard = Yard::new();
         let proposal = yard.proposed(plan(1), &How::Uncommitted);
         kill_at(step, "land", &yard, Some(&proposal));
@@ -223,7 +228,7 @@ fn a_full_disk_at_any_step_leaves_the_target_before_or_after() {
 
 #[test]
 fn a_landing_that_never_moved_the_branch_is_taken_back() {
-    for step in [Step::IndexLocked, Step::Staged, Step::Journalled] {
+    for step in BEFORE_THE_BRANCH {
         let yard = Yard::new();
         let proposal = yard.proposed(plan(1), &COMMIT);
         let before = yard.photograph_of_theirs();
@@ -238,6 +243,33 @@ fn a_landing_that_never_moved_the_branch_is_taken_back() {
             .unwrap();
         assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
     }
+}
+
+/// A git that has seen the new branch must not be able to have read the old index: it would write that back.
+#[test]
+fn whoever_sees_the_branch_moved_sees_the_index_moved() {
+    for step in &LANDING[4..] {
+        let yard = Yard::new();
+        let proposal = yard.proposed(plan(1), &COMMIT);
+        kill_at(*step, "land", &yard, Some(&proposal));
+        assert_eq!(yard.tip(), proposal.new, "{step:?}");
+        let staged = yard.git(&["diff-index", "--cached", "HEAD"]);
+        assert_eq!(staged, "", "{step:?}");
+    }
+}
+
+#[test]
+fn a_lock_removed_by_hand_before_the_branch_moved_leaves_nothing_in_the_index() {
+    let yard = Yard::new();
+    let proposal = yard.proposed(plan(1), &COMMIT);
+    kill_at(Step::IndexPlaced, "land", &yard, Some(&proposal));
+    std::fs::remove_file(yard.path().join(".git/index.lock")).unwrap();
+    yard.write("src/b.txt", "staged by a person\n");
+    yard.git(&["add", "src/b.txt"]);
+    let room = yard.room(plan(1));
+    yard.workshop.settle(&room, &proposal).unwrap();
+    assert_eq!(yard.git(&["status", "--porcelain"]), "M  src/b.txt");
+    yard.assert_tidy();
 }
 
 #[test]
@@ -263,7 +295,7 @@ fn what_a_person_saves_after_the_branch_moved_stays() {
 
 #[test]
 fn a_lock_removed_by_hand_does_not_stop_recovery() {
-    for step in [Step::RefMoved, Step::AllExchanged, Step::IndexWritten] {
+    for step in [Step::RefMoved, Step::AllExchanged, Step::IndexRefreshed] {
         let yard = Yard::new();
         let proposal = yard.proposed(plan(1), &COMMIT);
         kill_at(step, "land", &yard, Some(&proposal));
@@ -276,7 +308,7 @@ fn a_lock_removed_by_hand_does_not_stop_recovery() {
 /// Half a change must not come back into files that the person has put right by themselves.
 #[test]
 fn a_killed_landing_the_person_reset_by_hand_stays_reset() {
-    for step in [Step::RefMoved, Step::SomeExchanged, Step::IndexWritten] {
+    for step in [Step::RefMoved, Step::SomeExchanged, Step::IndexRefreshed] {
         let yard = Yard::new();
         let start = yard.tip();
         let proposal = yard.proposed(plan(1), &COMMIT);

@@ -19,15 +19,16 @@ const TRACKED: [&str; 3] = ["one.txt", "lib/two.txt", "lib/deep/three.txt"];
 const UNTRACKED: [&str; 3] = ["four.txt", "lib/five.txt", "new/dir/six.txt"];
 
 /// Where a landing can be killed.
-const KILLED_AT: [Step; 9] = [
+const KILLED_AT: [Step; 10] = [
     Step::IndexLocked,
     Step::Staged,
     Step::Journalled,
+    Step::IndexPlaced,
     Step::RefMoved,
     Step::SomeExchanged,
     Step::AllExchanged,
-    Step::IndexWritten,
-    Step::IndexPlaced,
+    Step::IndexRefreshed,
+    Step::Unlocked,
     Step::JournalRemoved,
 ];
 
@@ -385,7 +386,10 @@ impl World {
             saved = Some((path, [self.value; SLOTS]));
         }
         let epoch = self.next_epoch();
-        let before_it_moved = matches!(step, Step::IndexLocked | Step::Staged | Step::Journalled);
+        let before_it_moved = matches!(
+            step,
+            Step::IndexLocked | Step::Staged | Step::Journalled | Step::IndexPlaced
+        );
         let landed = self.yard.land(work.plan, epoch, proposal);
         let Some((path, sheet)) = saved else {
             assert_eq!(landed, none_kept);
