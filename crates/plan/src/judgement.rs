@@ -121,11 +121,19 @@ pub struct Evidence {
     pub entry: u32,
     /// What exactly was judged. Of another subject it says nothing.
     #[serde(default)]
-    pub subject: Option<Digest>,
+    pub subject: Digest,
     /// What the rule said.
     pub verdict: RuleVerdict,
     /// When.
     pub at: Timestamp,
+}
+
+impl Evidence {
+    /// The order in which it is told: by rule, then by subject.
+    pub fn in_order(one: &Self, other: &Self) -> std::cmp::Ordering {
+        let key = |of: &Self| (of.verdict.rule.clone(), of.subject);
+        key(one).cmp(&key(other))
+    }
 }
 
 /// A rule that a result does not meet.

@@ -177,7 +177,7 @@ impl Case<'_> {
 /// What is known of a rule and a subject.
 fn known(evidence: &[Evidence], rule: &RuleRef, subject: Digest) -> Option<RuleOutcome> {
     let mut evidence = evidence.iter();
-    let found = evidence.find(|one| one.verdict.rule == *rule && one.subject == Some(subject))?;
+    let found = evidence.find(|one| one.verdict.rule == *rule && one.subject == subject)?;
     match &found.verdict.outcome {
         RuleOutcome::Open(_) => None,
         RuleOutcome::Held | RuleOutcome::Failed(_) => Some(found.verdict.outcome.clone()),

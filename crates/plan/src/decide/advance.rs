@@ -127,7 +127,7 @@ pub(super) fn complete_execute(
         let evidence = Evidence {
             plan: draft.plan.id,
             entry,
-            subject: Some(judgement.subject),
+            subject: judgement.subject,
             verdict: verdict.clone(),
             at: draft.now,
         };

@@ -200,7 +200,7 @@ pub(super) fn keep_evidence(draft: Draft<'_>, judgement: &Judgement) -> Result<D
             Row::PutEvidence(Evidence {
                 plan: draft.plan.id,
                 entry,
-                subject: Some(judgement.subject),
+                subject: judgement.subject,
                 verdict: verdict.clone(),
                 at: draft.now,
             })

@@ -27,7 +27,7 @@ pub(super) struct Tables {
     pub log: Vec<(PlanId, Version)>,
     pub leases: BTreeMap<PlanId, Lease>,
     pub verdicts: BTreeMap<PlanId, Verdict>,
-    pub evidence: BTreeMap<(PlanId, u32, RuleRef), Evidence>,
+    pub evidence: BTreeMap<(PlanId, u32, RuleRef, Digest), Evidence>,
     pub actions: BTreeMap<Name, Action>,
     pub projects: BTreeMap<Name, Project>,
     pub revisions: BTreeMap<Scope, u64>,
@@ -239,7 +239,8 @@ impl Tables {
                 self.verdicts.insert(verdict.plan, verdict);
             }
             Row::PutEvidence(evidence) => {
-                let key = (evidence.plan, evidence.entry, evidence.verdict.rule.clone());
+                let rule = evidence.verdict.rule.clone();
+                let key = (evidence.plan, evidence.entry, rule, evidence.subject);
                 self.evidence.insert(key, evidence);
             }
             Row::PutAccount(name, account) => {

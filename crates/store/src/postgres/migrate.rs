@@ -23,6 +23,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("plans", include_str!("migrations/0001_plans.sql")),
     ("projects", include_str!("migrations/0002_projects.sql")),
     ("ledger", include_str!("migrations/0003_ledger.sql")),
+    (
+        "evidence by subject",
+        include_str!("migrations/0004_evidence_by_subject.sql"),
+    ),
 ];
 
 /// The schema of this program.

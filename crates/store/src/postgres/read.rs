@@ -330,7 +330,7 @@ fn snapshot(row: PlanRow, rows: &[Vec<Row>], place: &str) -> Result<Snapshot, St
         return Err(corrupt(place, "BUG: four statements, four answers"));
     };
     let mut evidence: Vec<Evidence> = all_json(evidence, place)?;
-    evidence.sort_by(|one, other| one.verdict.rule.cmp(&other.verdict.rule));
+    evidence.sort_by(Evidence::in_order);
     Ok(Snapshot {
         action: columns(action, place)
             .next()

@@ -171,8 +171,9 @@ statements! {
 
     /// What a rule said of a result.
     PUT_EVIDENCE = "\
-        INSERT INTO evidence (plan_id, entry, scope, name, revision, body) VALUES ($1, $2, $3, $4, $5, $6) \
-        ON CONFLICT (plan_id, entry, scope, name, revision) DO UPDATE SET body = excluded.body";
+        INSERT INTO evidence (plan_id, entry, scope, name, revision, subject, body) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7) \
+        ON CONFLICT (plan_id, entry, scope, name, revision, subject) DO UPDATE SET body = excluded.body";
 
     /// An action nobody had when this was decided. Fails if somebody was faster, so that it is decided
     /// again.

@@ -228,6 +228,7 @@ impl<'a> Writes<'a, '_> {
                     rule.scope.to_string(),
                     rule.name.as_str(),
                     number(rule.revision),
+                    evidence.subject.to_string(),
                     json(evidence),
                 ];
                 self.calls.push((PUT_EVIDENCE, values));

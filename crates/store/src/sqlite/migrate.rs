@@ -12,6 +12,7 @@ use super::wrong::Wrong;
 pub(super) const APPLICATION_ID: i32 = 0x504c_5752;
 
 /// One step of the schema.
+#[derive(Clone, Copy)]
 pub(super) struct Migration {
     /// Counted from 1.
     pub number: u32,
@@ -41,6 +42,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         number: 3,
         title: "ledger",
         sql: include_str!("migrations/0003_ledger.sql"),
+    },
+    Migration {
+        number: 4,
+        title: "evidence by subject",
+        sql: include_str!("migrations/0004_evidence_by_subject.sql"),
     },
 ];
 
@@ -115,7 +121,32 @@ mod tests {
             .collect();
         assert_eq!(numbers, (1..=known(MIGRATIONS)).collect::<Vec<_>>());
         let titles = MIGRATIONS.iter().map(|migration| migration.title);
-        assert!(titles.eq(["plans", "projects", "ledger"]));
+        assert!(titles.eq(["plans", "projects", "ledger", "evidence by subject"]));
+    }
+
+    #[test]
+    fn evidence_is_kept_and_found_by_its_subject() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        run(&mut connection, &MIGRATIONS[..3]).unwrap();
+        connection
+            .execute_batch(
+                r#"PRAGMA foreign_keys = off;
+                INSERT INTO evidence VALUES ('p', 1, 'global', 'a', 1, '{"subject":"ab"}');
+                INSERT INTO evidence VALUES ('p', 1, 'global', 'b', 1, '{}');"#,
+            )
+            .unwrap();
+        run(&mut connection, MIGRATIONS).unwrap();
+        let mut statement = connection
+            .prepare("SELECT name, subject FROM evidence ORDER BY name")
+            .unwrap();
+        let found = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap();
+        let found: Vec<(String, String)> = found.map(Result::unwrap).collect();
+        assert_eq!(
+            found,
+            [("a", "ab"), ("b", "")].map(|(name, subject)| (name.into(), subject.into()))
+        );
     }
 
     #[test]

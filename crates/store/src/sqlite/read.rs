@@ -314,6 +314,6 @@ fn evidence(connection: &Connection, plan: PlanId, entry: u32) -> Result<Vec<Evi
         params![plan.to_string(), entry],
         |row| json(row.get_ref(0)?),
     )?;
-    found.sort_by(|one, other| one.verdict.rule.cmp(&other.verdict.rule));
+    found.sort_by(Evidence::in_order);
     Ok(found)
 }

@@ -438,6 +438,7 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
                     rule.scope.to_string(),
                     rule.name.as_str(),
                     rule.revision,
+                    evidence.subject.to_string(),
                     text(evidence)
                 ],
             )

@@ -79,9 +79,10 @@ statements! {
          ON CONFLICT (plan_id) DO UPDATE SET body = excluded.body";
     MARK_BLOCKED = "UPDATE plans SET needs_person = 1 WHERE plan_id = ?1 AND version = ?2";
     PUT_EVIDENCE =
-        "INSERT INTO evidence (plan_id, entry, scope, name, revision, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT (plan_id, entry, scope, name, revision) DO UPDATE SET body = excluded.body";
+        "INSERT INTO evidence (plan_id, entry, scope, name, revision, subject, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (plan_id, entry, scope, name, revision, subject)
+         DO UPDATE SET body = excluded.body";
     PUT_ACTION =
         "INSERT INTO actions (name, body) VALUES (?1, ?2)
          ON CONFLICT (name) DO UPDATE SET body = excluded.body";

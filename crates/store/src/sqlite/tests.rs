@@ -13,51 +13,30 @@ use super::migrate::{MIGRATIONS, Migration};
 use super::*;
 use crate::{Commit, CommitError, Committed, Maintain, Read, Reads, StoreError};
 
-const NEXT: &[Migration] = &[
-    Migration {
-        number: 1,
-        title: MIGRATIONS[0].title,
-        sql: MIGRATIONS[0].sql,
-    },
-    Migration {
-        number: 2,
-        title: MIGRATIONS[1].title,
-        sql: MIGRATIONS[1].sql,
-    },
-    Migration {
-        number: 3,
-        title: MIGRATIONS[2].title,
-        sql: MIGRATIONS[2].sql,
-    },
-    Migration {
-        number: 4,
-        title: "next",
-        sql: "CREATE TABLE next (x INTEGER) STRICT; INSERT INTO next VALUES (1);",
-    },
-];
+/// The schema of this program.
+const KNOWN: u32 = MIGRATIONS.len() as u32;
 
-const BROKEN: &[Migration] = &[
-    Migration {
-        number: 1,
-        title: MIGRATIONS[0].title,
-        sql: MIGRATIONS[0].sql,
-    },
-    Migration {
-        number: 2,
-        title: MIGRATIONS[1].title,
-        sql: MIGRATIONS[1].sql,
-    },
-    Migration {
-        number: 3,
-        title: MIGRATIONS[2].title,
-        sql: MIGRATIONS[2].sql,
-    },
-    Migration {
-        number: 4,
-        title: "broken",
-        sql: "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
-    },
-];
+const NEXT: &[Migration] = &followed_by(
+    "next",
+    "CREATE TABLE next (x INTEGER) STRICT; INSERT INTO next VALUES (1);",
+);
+
+const BROKEN: &[Migration] = &followed_by(
+    "broken",
+    "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
+);
+
+/// The migrations of a program after this one.
+const fn followed_by(title: &'static str, sql: &'static str) -> [Migration; MIGRATIONS.len() + 1] {
+    let number = KNOWN + 1;
+    let mut all = [Migration { number, title, sql }; MIGRATIONS.len() + 1];
+    let mut at = 0;
+    while at < MIGRATIONS.len() {
+        all[at] = MIGRATIONS[at];
+        at += 1;
+    }
+    all
+}
 
 fn store(path: &Path, migrations: &'static [Migration]) -> SqliteStore {
     SqliteStore {
@@ -128,20 +107,21 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
     assert!(
         matches!(
             told,
-            StoreError::OlderSchema {
-                found: 3,
-                known: 4,
-                ..
-            }
+            StoreError::OlderSchema { found, known, .. }
+                if found == KNOWN && known == KNOWN + 1
         ),
         "{told:?}"
     );
-    assert_eq!(new.info().unwrap().schema, Some(3));
+    assert_eq!(new.info().unwrap().schema, Some(KNOWN));
     add_rule(&new, 2).unwrap();
-    assert_eq!((rules(&new), new.info().unwrap().schema), (2, Some(4)));
+    assert_eq!(
+        (rules(&new), new.info().unwrap().schema),
+        (2, Some(KNOWN + 1))
+    );
 
     // The copy is what it was before, and can be read by the old program.
-    let copy = directory.path().join("planwright.db.before-schema-4");
+    let copy = format!("planwright.db.before-schema-{}", KNOWN + 1);
+    let copy = directory.path().join(copy);
     assert_eq!(rules(&store(&copy, MIGRATIONS)), 1);
 
     // An old worker that has the file open stops.
@@ -149,11 +129,8 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
     assert!(
         matches!(
             told,
-            CommitError::Failed(StoreError::NewerSchema {
-                found: 4,
-                known: 3,
-                ..
-            })
+            CommitError::Failed(StoreError::NewerSchema { found, known, .. })
+                if found == KNOWN + 1 && known == KNOWN
         ),
         "{told:?}"
     );
@@ -161,7 +138,7 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         old.rules(&[]),
         Err(StoreError::NewerSchema { .. })
     ));
-    assert_eq!(new.migrate().unwrap(), (4, 4));
+    assert_eq!(new.migrate().unwrap(), (KNOWN + 1, KNOWN + 1));
 }
 
 #[test]
@@ -173,7 +150,7 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
     add_rule(&old, 1).unwrap();
     assert_eq!(old.check().unwrap(), Vec::<String>::new());
     let new = store(&path, MIGRATIONS);
-    assert_eq!(new.migrate().unwrap(), (1, 3));
+    assert_eq!(new.migrate().unwrap(), (1, KNOWN));
     assert_eq!(
         (rules(&new), new.projects(None, 10).unwrap()),
         (1, Vec::new())
@@ -185,8 +162,8 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
 fn migrating_on_demand_says_from_where_to_where() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, 3));
-    assert_eq!(store(&path, NEXT).migrate().unwrap(), (3, 4));
+    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, KNOWN));
+    assert_eq!(store(&path, NEXT).migrate().unwrap(), (KNOWN, KNOWN + 1));
 }
 
 #[test]
@@ -201,7 +178,7 @@ fn a_migration_that_fails_leaves_the_store_as_it_was() {
         "{failed:?}"
     );
     add_rule(&old, 3).unwrap();
-    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(3)));
+    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(KNOWN)));
 }
 
 #[test]

@@ -391,7 +391,7 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
     let evidence = |plan: PlanId, entry: u32, scope: &Scope, name: &str| Evidence {
         plan,
         entry,
-        subject: None,
+        subject: plan::Digest::ZERO,
         verdict: RuleVerdict {
             rule: rule(scope, name, 2).reference(),
             outcome: RuleOutcome::Held,

@@ -44,7 +44,7 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     let info = store.info().unwrap();
     assert_eq!(
         (info.kind, info.schema, info.known_schema),
-        ("postgres", None, 3)
+        ("postgres", None, 4)
     );
     let schemas = database
         .sql()
@@ -57,9 +57,9 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
 fn every_statement_can_be_prepared() {
     let database = Database::new();
     let store = database.store();
-    assert_eq!(store.migrate().unwrap(), (0, 3));
+    assert_eq!(store.migrate().unwrap(), (0, 4));
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.migrate().unwrap(), (3, 3));
+    assert_eq!(store.migrate().unwrap(), (4, 4));
     // And that `check` would tell.
     database
         .sql()
@@ -95,7 +95,7 @@ fn ten_stores_set_up_an_empty_database_at_once() {
             .len(),
         10
     );
-    assert_eq!(store.info().unwrap().schema, Some(3));
+    assert_eq!(store.info().unwrap().schema, Some(4));
 }
 
 /// Guards the refusal of an older schema, for reads and writes, until somebody migrates.
@@ -118,7 +118,7 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
             read,
             Err(StoreError::OlderSchema {
                 found: 0,
-                known: 3,
+                known: 4,
                 ..
             })
         ),
@@ -128,14 +128,14 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     let older = CommitError::Failed(StoreError::OlderSchema {
         place: String::new(),
         found: 0,
-        known: 3,
+        known: 4,
     });
     assert_eq!(
         std::mem::discriminant(&written.unwrap_err()),
         std::mem::discriminant(&older)
     );
     assert_eq!(store.info().unwrap().schema, Some(0));
-    assert_eq!(store.migrate().unwrap(), (0, 3));
+    assert_eq!(store.migrate().unwrap(), (0, 4));
     store.commit(create(plan)).unwrap();
     assert!(store.plan(plan).unwrap().is_some());
 }
@@ -148,13 +148,13 @@ fn a_newer_schema_stops_a_running_store() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
-    sql.run("UPDATE schema_version SET version = 4");
+    sql.run("UPDATE schema_version SET version = 5");
     let newer = |error: &StoreError| {
         matches!(
             error,
             StoreError::NewerSchema {
-                found: 4,
-                known: 3,
+                found: 5,
+                known: 4,
                 ..
             }
         )
@@ -164,9 +164,13 @@ fn a_newer_schema_stops_a_running_store() {
     assert!(matches!(store.snapshot(plan), Err(error) if newer(&error)));
     assert!(matches!(store.events(&Cursor::START, 10), Err(error) if newer(&error)));
     assert!(matches!(store.migrate(), Err(error) if newer(&error)));
-    assert_eq!(store.info().unwrap().schema, Some(4));
+    assert_eq!(store.info().unwrap().schema, Some(5));
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
 }
+
+/// Evidence as it was kept before it was kept by subject.
+const EVIDENCE_BEFORE: &str = "ALTER TABLE evidence DROP COLUMN subject, \
+    ADD PRIMARY KEY (plan_id, entry, scope, name, revision)";
 
 /// Guards the step from the first schema to the one with projects.
 #[test]
@@ -177,16 +181,34 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
     store.migrate().unwrap();
     let mut sql = database.sql();
     sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
+    sql.run(EVIDENCE_BEFORE);
     sql.run("DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
     let store = database.store();
     assert!(matches!(
         store.project(&name),
         Err(StoreError::OlderSchema { found: 1, .. })
     ));
-    assert_eq!(store.migrate().unwrap(), (1, 3));
+    assert_eq!(store.migrate().unwrap(), (1, 4));
     assert_eq!(store.project(&name).unwrap(), None);
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
     assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");
+}
+
+/// Guards the step to evidence by subject.
+#[test]
+fn evidence_is_kept_and_found_by_its_subject() {
+    let database = Database::new();
+    let store = database.store();
+    let plan = plan_id();
+    store.commit(create(plan)).unwrap();
+    let mut sql = database.sql();
+    sql.run(EVIDENCE_BEFORE);
+    sql.run(&format!(
+        "INSERT INTO evidence VALUES ('{plan}', 1, 'global', 'a', 1, '{{\"subject\":\"ab\"}}')"
+    ));
+    sql.run("UPDATE schema_version SET version = 3");
+    assert_eq!(database.store().migrate().unwrap(), (3, 4));
+    assert_eq!(sql.value("SELECT subject FROM evidence"), "ab");
 }
 
 /// Guards a changed table not being taken for damage: prepared statements are made anew.

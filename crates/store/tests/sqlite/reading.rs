@@ -298,7 +298,7 @@ fn beside(plan: PlanId) -> Vec<Row> {
         Row::PutEvidence(Evidence {
             plan,
             entry,
-            subject: None,
+            subject: plan::Digest::ZERO,
             verdict: RuleVerdict {
                 rule: rule(Scope::Global, name, 3).reference(),
                 outcome,

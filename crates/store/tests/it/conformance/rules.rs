@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plan::invariant::{Gate, RuleDraft, Scope};
-use plan::{Command, Outcome, Phase, Refusal};
+use plan::{Command, Digest, Outcome, Phase, Refusal};
 use store::CommitError;
 use testkit::client::{LONG, done};
 use testkit::samples;
@@ -20,6 +20,7 @@ super::on_every_store! {
     no_gate_opens_after_a_rule_that_forbids_it_was_added,
     rules_that_were_read_are_held_to_the_commit,
     evidence_is_that_of_the_current_entry,
+    evidence_of_one_subject_stands_beside_that_of_another,
 }
 
 fn add(scope: &Scope, name: &str, holds: &str) -> Command {
@@ -278,4 +279,31 @@ fn evidence_is_that_of_the_current_entry(bench: &Bench) {
         evidence().iter().map(|one| one.entry).collect::<Vec<_>>(),
         [2]
     );
+}
+
+/// What a rule says of a merged result takes nothing away from what it said of the result.
+fn evidence_of_one_subject_stands_beside_that_of_another(bench: &Bench) {
+    let client = bench.client();
+    client.add_rule(
+        Scope::Global,
+        samples::rule("tests-pass", "true", &[Gate::Result]),
+    );
+    let plan = client.finished("be judged twice");
+    let evidence = || bench.open().snapshot(plan).unwrap().unwrap().evidence;
+    let [of_the_result] = &evidence()[..] else {
+        panic!("{:?}", evidence());
+    };
+    let mut judgement = client.judge(plan, Gate::Result);
+    judgement.subject = Digest::of(b"merged");
+    let keep = || {
+        let judgement = judgement.clone();
+        client.must(plan, Command::KeepEvidence { judgement });
+    };
+    keep();
+    let both = evidence();
+    assert_eq!(both.len(), 2, "{both:?}");
+    assert!(both.contains(of_the_result), "{both:?}");
+    // Said again, it is the same.
+    keep();
+    assert_eq!(evidence().len(), 2);
 }
