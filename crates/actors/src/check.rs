@@ -4,6 +4,8 @@ use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
 use plan::time::Span;
 
+use crate::stream;
+
 /// What is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActorProblem {
@@ -83,6 +85,11 @@ pub enum ActorProblem {
         /// The path.
         path: String,
     },
+    /// Its calls cannot be seen.
+    #[error(
+        "`guards` see the calls of agents that tell of them: `output` has to be claude-json or codex-json"
+    )]
+    Blind,
     /// Nothing can be done in it.
     #[error("`timeout` is a length of time greater than zero")]
     NoTime,
@@ -102,6 +109,7 @@ impl ActorProblem {
             | Self::OurVariable { key, .. }
             | Self::RelativePath { key, .. }
             | Self::Everything { key, .. } => key,
+            Self::Blind => "guards",
             Self::NoTime => "timeout",
         }
     }
@@ -138,6 +146,9 @@ fn check_line(line: &CommandLine) -> Result<(), ActorProblem> {
         for path in paths {
             check_path(key, path)?;
         }
+    }
+    if !line.guards.is_empty() && !stream::tells_of_tools(line.output) {
+        return Err(ActorProblem::Blind);
     }
     check_time(line.timeout)
 }

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
+use plan::guard::Guards;
 
 /// Every preset, by name.
 pub fn presets() -> &'static [ActorDefinition] {
@@ -64,6 +65,7 @@ impl Known {
                 readable: words(self.readable),
                 timeout: None,
                 isolation: Isolation::WherePossible,
+                guards: Guards::default(),
             })),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Guards;
 use crate::{Name, Span};
 
 /// One actor.
@@ -80,6 +81,9 @@ pub struct CommandLine {
     /// What it may reach.
     #[serde(default)]
     pub isolation: Isolation,
+    /// What it may do with its tools, as far as it tells.
+    #[serde(default, skip_serializing_if = "Guards::is_empty")]
+    pub guards: Guards,
 }
 
 /// What a program is given to read.

@@ -20,6 +20,7 @@ pub mod digest;
 pub mod event;
 pub mod evolve;
 pub mod facts;
+pub mod guard;
 pub mod how;
 pub mod id;
 pub mod invariant;

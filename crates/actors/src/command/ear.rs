@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 
-use plan::actor::Output;
+use plan::actor::{CommandLine, Output};
+use plan::guard::Breach;
 
 use super::lines::Lines;
 use super::teller::Teller;
@@ -22,7 +23,7 @@ pub(super) enum Pipe {
 
 /// Listens to both outputs of a program at once.
 pub(super) struct Ear<'a> {
-    output: Output,
+    line: &'a CommandLine,
     secrets: &'a Secrets,
     pub(super) teller: Teller<'a>,
     memory: Mutex<Memory<'a>>,
@@ -32,23 +33,28 @@ struct Memory<'a> {
     stream: Stream,
     errors: Excerpt,
     transcript: &'a mut Transcript,
+    /// How often a tool was used.
+    calls: u32,
+    breach: Option<Breach>,
 }
 
 impl<'a> Ear<'a> {
     pub(super) fn new(
-        output: Output,
+        line: &'a CommandLine,
         secrets: &'a Secrets,
         transcript: &'a mut Transcript,
         workplace: &'a Workplace<'_>,
     ) -> Self {
         Self {
-            output,
+            line,
             secrets,
             teller: Teller::new(workplace.progress),
             memory: Mutex::new(Memory {
-                stream: Stream::new(output),
+                stream: Stream::new(line.output),
                 errors: Excerpt::default(),
                 transcript,
+                calls: 0,
+                breach: None,
             }),
         }
     }
@@ -62,7 +68,7 @@ impl<'a> Ear<'a> {
                 self.teller.tell(match said {
                     // What was written otherwise in the line is readable now.
                     Said::Step(step) => Said::Step(self.secrets.hide(&step).into_owned()),
-                    said @ Said::Used(_) => said,
+                    said @ (Said::Used(_) | Said::Called(_)) => said,
                 });
             }
         }
@@ -79,7 +85,7 @@ impl<'a> Ear<'a> {
                 memory.transcript.record("stderr", line);
                 memory.errors.push(line);
                 memory.errors.push("\n");
-                let is_shown = self.output == Output::Text;
+                let is_shown = self.line.output == Output::Text;
                 let step = one_line(line).filter(|_| is_shown);
                 step.map(Said::Step).into_iter().collect()
             }
@@ -87,7 +93,20 @@ impl<'a> Ear<'a> {
         if is_drained {
             memory.transcript.flush();
         }
+        for said in &said {
+            if let Said::Called(call) = said {
+                memory.calls = memory.calls.saturating_add(1);
+                let breach = self.line.guards.breach(call, memory.calls);
+                memory.breach = memory.breach.take().or(breach);
+            }
+        }
         said
+    }
+
+    /// The first call that its guards speak against.
+    pub(super) fn breach(&self) -> Option<Breach> {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.breach.clone()
     }
 
     pub(super) fn end(self) -> (Heard, Excerpt) {

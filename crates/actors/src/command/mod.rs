@@ -112,8 +112,10 @@ impl CommandActor {
         };
 
         let secrets = &environment.secrets;
-        let ear = Ear::new(self.line.output, secrets, transcript, workplace);
+        let ear = Ear::new(&self.line, secrets, transcript, workplace);
         let (ending, cut) = self.attend(&errand, &ear, workplace)?;
+        // One that ended before anybody looked has made the call all the same.
+        let cut = cut.or_else(|| ear.breach().map(Cut::Guarded));
         let (heard, errors) = ear.end();
         let report = report_file::read(&desk.report, secrets);
         let mut judged = verdict::judge(Evidence {
@@ -186,7 +188,7 @@ impl CommandActor {
                 }
                 ear.teller.tick();
                 if cut.is_none() {
-                    cut = due(began, limit, workplace);
+                    cut = due(began, limit, workplace).or_else(|| ear.breach().map(Cut::Guarded));
                     if cut.is_some() {
                         stopper.stop();
                     }

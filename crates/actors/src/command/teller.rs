@@ -37,6 +37,8 @@ impl<'a> Teller<'a> {
         match said {
             Said::Step(step) => state.step = Some(step),
             Said::Used(used) => state.used = Some(used),
+            // A step tells of it as well.
+            Said::Called(_) => {}
         }
         drop(state);
         self.tick();

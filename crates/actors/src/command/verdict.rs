@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plan::Phase;
+use plan::guard::Breach;
 use plan::stage::Category;
 use sandbox::RunEnded;
 
@@ -15,12 +16,14 @@ use crate::{Outcome, Report};
 const QUOTED: usize = 2 * 1024;
 
 /// Why a run was ended from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cut {
     /// Somebody asked for it.
     Stopped,
     /// It took longer than this.
     TimedOut(Duration),
+    /// It used a tool that it may not use, or used its tools too often.
+    Guarded(Breach),
 }
 
 /// What is known of a run that ended.
@@ -77,14 +80,21 @@ fn outcome(evidence: &Evidence) -> Outcome {
         ..
     } = evidence;
     let failed = |category, message: String| Outcome::Failed { category, message };
-    match evidence.cut {
+    match &evidence.cut {
         Some(Cut::Stopped) => return Outcome::Stopped,
         Some(Cut::TimedOut(limit)) => {
-            let limit = in_words(limit);
+            let limit = in_words(*limit);
             return failed(
                 Category::Timeout,
                 format!("{program} took longer than {limit}"),
             );
+        }
+        Some(Cut::Guarded(breach)) => {
+            let category = match breach {
+                Breach::TooMany(_) => Category::Budget,
+                Breach::Denied { .. } | Breach::NotAllowed(_) => Category::Actor,
+            };
+            return failed(category, format!("{program} was stopped: {breach}"));
         }
         None => {}
     }

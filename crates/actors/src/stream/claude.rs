@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::json::{Object, count, list, micros, object, text};
-use super::{Heard, Said, answer, step, step_with};
+use super::{Heard, Said, answer, called, step, step_with};
 use crate::Usage;
 
 /// What has to be remembered between lines.
@@ -75,6 +75,7 @@ impl Claude {
                         self.plan = answer(plan);
                     }
                     step_with(name, input.and_then(aim), said);
+                    called(name, &input.map(aims).unwrap_or_default(), said);
                 }
                 _ => {}
             }
@@ -143,22 +144,29 @@ fn tool_call(event: &Object, said: &mut Vec<Said>) {
     let arguments = call.as_object().and_then(|call| object(call, "args"));
     let name = name.strip_suffix("ToolCall").unwrap_or(name);
     step_with(name, arguments.and_then(aim), said);
+    called(name, &arguments.map(aims).unwrap_or_default(), said);
 }
 
-/// What a tool is used on: the first that is there of what tools call it.
+/// What tools call what they are used on.
+const AIMS: [&str; 9] = [
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "notebook_path",
+    "pattern",
+    "query",
+    "url",
+    "skill",
+];
+
+/// Everything a tool is used on.
+fn aims(input: &Object) -> Vec<&str> {
+    AIMS.iter().filter_map(|key| text(input, key)).collect()
+}
+
+/// What a tool is used on, in a word; without any, what it is for.
 pub(super) fn aim(input: &Object) -> Option<&str> {
-    const KEYS: [&str; 11] = [
-        "command",
-        "cmd",
-        "file_path",
-        "path",
-        "notebook_path",
-        "pattern",
-        "query",
-        "url",
-        "skill",
-        "description",
-        "prompt",
-    ];
-    KEYS.iter().find_map(|key| text(input, key))
+    let mut keys = AIMS.iter().chain(&["description", "prompt"]);
+    keys.find_map(|key| text(input, key))
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::json::{Object, count, list, object, text};
-use super::{Heard, Said, answer, step, step_with};
+use super::{Heard, Said, answer, called, step, step_with};
 
 pub(super) fn event(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
     match kind {
@@ -56,10 +56,9 @@ fn item(completed: bool, item: &Object, heard: &mut Heard, said: &mut Vec<Said>)
         }
         ("reasoning", true) => step(&words().replace("**", ""), said),
         ("command_execution", false) => {
-            step(
-                &format!("$ {}", text(item, "command").unwrap_or_default()),
-                said,
-            );
+            let command = text(item, "command").unwrap_or_default();
+            step(&format!("$ {command}"), said);
+            called("shell", &[command], said);
         }
         ("file_change", true) => {
             let paths: Vec<&str> = list(item, "changes")
@@ -67,12 +66,20 @@ fn item(completed: bool, item: &Object, heard: &mut Heard, said: &mut Vec<Said>)
                 .filter_map(|change| text(change.as_object()?, "path"))
                 .collect();
             step_with("edit", Some(&paths.join(", ")), said);
+            called("edit", &paths, said);
         }
         ("mcp_tool_call", false) => {
             let server = text(item, "server").unwrap_or("tool");
-            step_with(server, text(item, "tool"), said);
+            let tool = text(item, "tool");
+            step_with(server, tool, said);
+            let name = format!("mcp__{server}__{}", tool.unwrap_or_default());
+            called(&name, &[], said);
         }
-        ("web_search", true) => step_with("search", text(item, "query"), said),
+        ("web_search", true) => {
+            let query = text(item, "query");
+            step_with("search", query, said);
+            called("search", query.as_slice(), said);
+        }
         ("todo_list", false) => {
             let items = list(item, "items").iter().filter_map(Value::as_object);
             let next = items

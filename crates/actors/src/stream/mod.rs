@@ -11,6 +11,7 @@ mod codex;
 mod json;
 
 use plan::actor::Output;
+use plan::guard::ToolCall;
 use plan::ledger::Metering;
 
 pub use aloud::{Aloud, aloud};
@@ -28,6 +29,14 @@ pub struct Stream {
     heard: Heard,
 }
 
+/// Do streams of a format tell which tools are used?
+pub(crate) fn tells_of_tools(output: Output) -> bool {
+    match output {
+        Output::Text => false,
+        Output::CodexJson | Output::ClaudeJson => true,
+    }
+}
+
 /// What streams of a format tell of the use of means.
 pub fn metering(output: Output) -> Metering {
     match output {
@@ -42,6 +51,8 @@ pub fn metering(output: Output) -> Metering {
 pub enum Said {
     /// What is being done now, in one line.
     Step(String),
+    /// A tool is used.
+    Called(ToolCall),
     /// What was used so far.
     Used(Usage),
 }
@@ -119,6 +130,14 @@ fn step_with(doing: &str, what: Option<&str>, said: &mut Vec<Said>) {
         Some(what) if !what.is_empty() => step(&format!("{doing}: {what}"), said),
         _ => step(doing, said),
     }
+}
+
+/// A tool that is used, and on what.
+fn called(tool: &str, on: &[&str], said: &mut Vec<Said>) {
+    said.push(Said::Called(ToolCall {
+        tool: tool.to_owned(),
+        on: on.iter().map(|&on| on.to_owned()).collect(),
+    }));
 }
 
 /// An answer as it is kept.

@@ -3,7 +3,8 @@
 use std::fs;
 
 use plan::Phase;
-use plan::actor::Stdin;
+use plan::actor::{ActorKind, Stdin};
+use plan::guard::Guards;
 use plan::stage::Category;
 use planwright_actors::{Earlier, Outcome, Progress, preset, prompt, prompt_to_resume};
 
@@ -344,4 +345,69 @@ fn a_run_without_a_place_is_refused() {
     let (category, message) = failure(&yard.work(&agent(|_| {}), assignment(Phase::Execute)));
     assert_eq!(category, Category::Resource);
     assert_eq!(message, "a program needs a directory for its run");
+}
+
+/// An agent with guards: the call is told, the agent ends, and what it would have done next does not happen.
+#[test]
+fn a_call_against_its_guards_ends_an_agent() {
+    const PUSHES: &str = r#"
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"cd src && git push -f","description":"tidy up"}}]}}'
+sleep 60
+echo done > after.txt
+"#;
+    for (deny, allow, calls, said) in [
+        (
+            "Bash(*git push*)",
+            "",
+            None,
+            Some(
+                "claude was stopped: it used Bash(cd src && git push -f), which its guards deny (bash(*git push*))",
+            ),
+        ),
+        (
+            "",
+            "Read",
+            None,
+            Some(
+                "claude was stopped: it used Bash(cd src && git push -f), which its guards do not allow",
+            ),
+        ),
+        ("WebFetch", "bash", Some(1), None),
+    ] {
+        let yard = Yard::new();
+        let ends = if said.is_some() { PUSHES } else { SAYS_DONE };
+        yard.program("claude", ends);
+        let mut claude = preset("claude").unwrap();
+        let ActorKind::Command(line) = &mut claude.kind else {
+            panic!("{claude:?}");
+        };
+        let patterns = |text: &str| text.parse().into_iter().collect();
+        line.guards = Guards {
+            deny: patterns(deny),
+            allow: patterns(allow),
+            calls,
+        };
+        let report = yard.work(&claude, assignment(Phase::Execute));
+        match said {
+            Some(said) => assert_eq!(failure(&report), (Category::Actor, said.to_owned())),
+            None => assert_eq!(report.outcome, Outcome::Done),
+        }
+        assert!(!yard.sandbox.join("after.txt").exists());
+    }
+}
+
+/// Also one that is done before anybody could stop it.
+#[test]
+fn calls_are_counted_until_the_last() {
+    let yard = Yard::new();
+    let call = SAYS_DONE.lines().nth(2).unwrap();
+    yard.program("claude", &format!("{call}\n{call}{SAYS_DONE}"));
+    let mut claude = preset("claude").unwrap();
+    let ActorKind::Command(line) = &mut claude.kind else {
+        panic!("{claude:?}");
+    };
+    line.guards.calls = Some(2);
+    let report = yard.work(&claude, assignment(Phase::Execute));
+    let said = "claude was stopped: it used its tools more than 2 times";
+    assert_eq!(failure(&report), (Category::Budget, said.to_owned()));
 }

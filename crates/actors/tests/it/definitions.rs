@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plan::actor::{ActorDefinition, ActorKind, CommandLine, Stdin};
+use plan::actor::{ActorDefinition, ActorKind, CommandLine, Output, Stdin};
+use plan::guard::Guards;
 use plan::time::Span;
 use planwright_actors::{ActorProblem, check, installed, preset, presets};
 
@@ -24,6 +25,29 @@ fn words(given: &[&str]) -> Vec<String> {
 fn refused(line: CommandLine, expected: &str) {
     let problem: ActorProblem = check(&definition(line)).expect_err(expected);
     assert_eq!(problem.to_string(), expected);
+}
+
+#[test]
+fn guards_that_would_see_nothing_are_refused() {
+    let blind = CommandLine {
+        command: words(&["a"]),
+        guards: Guards {
+            calls: Some(3),
+            ..Guards::default()
+        },
+        ..CommandLine::default()
+    };
+    for output in [Output::ClaudeJson, Output::CodexJson] {
+        let seeing = CommandLine {
+            output,
+            ..blind.clone()
+        };
+        assert_eq!(check(&definition(seeing)), Ok(()));
+    }
+    refused(
+        blind,
+        "`guards` see the calls of agents that tell of them: `output` has to be claude-json or codex-json",
+    );
 }
 
 #[test]

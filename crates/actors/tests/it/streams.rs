@@ -25,6 +25,7 @@ fn told(output: Output, stream: &str) -> String {
         for said in reader.line(line) {
             match said {
                 Said::Step(step) => writeln!(told, "step: {step}").unwrap(),
+                Said::Called(call) => writeln!(told, "call: {call}").unwrap(),
                 Said::Used(used) => writeln!(told, "used: {}", usage(&used)).unwrap(),
             }
         }

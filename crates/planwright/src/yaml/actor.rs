@@ -1,14 +1,16 @@
 //! The definition of an actor, out of its tree.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
+use plan::guard::{CallPattern, Guards};
 
 use super::fields::{Fields, Shape};
 use super::problem::{Flaw, Position, shown};
 use super::tree::{Node, Value};
-use super::value::{list, mismatch, parsed, prose, text};
+use super::value::{list, mismatch, parsed, prose, text, written};
 
 const LATER: &str = "is not yet supported";
 
@@ -30,6 +32,7 @@ static COMMAND: Shape<'_> = Shape {
         "readable",
         "timeout",
         "isolation",
+        "guards",
     ],
     refused: &[
         (
@@ -39,7 +42,7 @@ static COMMAND: Shape<'_> = Shape {
         ),
         ("model", LATER, "give it as a word of `command`"),
     ],
-    others: &[&FORM],
+    others: &[&FORM, &GUARDS],
 };
 
 static HUMAN: Shape<'_> = Shape {
@@ -54,6 +57,14 @@ static FORM: Shape<'_> = Shape {
     what: "another way to start the program",
     place: "under `strategize` or `resume`",
     keys: &["command"],
+    refused: &[],
+    others: &[&COMMAND],
+};
+
+static GUARDS: Shape<'_> = Shape {
+    what: "`guards`",
+    place: "under `guards`",
+    keys: &["deny", "allow", "calls"],
     refused: &[],
     others: &[&COMMAND],
 };
@@ -147,7 +158,30 @@ fn command(fields: &Fields<'_, '_>) -> Result<CommandLine, Flaw> {
                 )
             })?
             .unwrap_or_default(),
+        guards: fields.optional("guards", guards)?.unwrap_or_default(),
     })
+}
+
+fn guards(node: &Node) -> Result<Guards, Flaw> {
+    let fields = Fields::of(node, &GUARDS)?;
+    Ok(Guards {
+        deny: fields.optional("deny", patterns)?.unwrap_or_default(),
+        allow: fields.optional("allow", patterns)?.unwrap_or_default(),
+        calls: fields.optional("calls", calls)?,
+    })
+}
+
+fn calls(node: &Node) -> Result<u32, Flaw> {
+    let given: Option<NonZeroU32> = written(node)?.parse().ok();
+    given
+        .map(NonZeroU32::get)
+        .ok_or_else(|| mismatch(node, "how many calls a run makes at most"))
+}
+
+fn patterns(node: &Node) -> Result<Vec<CallPattern>, Flaw> {
+    let items = list(node)?;
+    refuse_many(items.get(MAX_ITEMS).map(|item| item.at))?;
+    items.iter().map(parsed).collect()
 }
 
 /// Most items of a list, and most variables: a definition is frozen into every plan.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
+use plan::guard::Guards;
 
 use super::problem::acts_on_a_terminal;
 
@@ -70,6 +71,22 @@ fn command(text: &mut String, line: &CommandLine) {
         Isolation::Required => entry(text, "isolation", "required"),
         Isolation::Off => entry(text, "isolation", "off"),
         Isolation::WherePossible => {}
+    }
+    if !line.guards.is_empty() {
+        guards(text, &line.guards);
+    }
+}
+
+fn guards(text: &mut String, guards: &Guards) {
+    let _ = writeln!(text, "guards:");
+    for (key, patterns) in [("deny", &guards.deny), ("allow", &guards.allow)] {
+        if !patterns.is_empty() {
+            let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+            items(text, "  ", key, &patterns);
+        }
+    }
+    if let Some(calls) = guards.calls {
+        let _ = writeln!(text, "  calls: {calls}");
     }
 }
 

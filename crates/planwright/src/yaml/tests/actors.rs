@@ -24,6 +24,10 @@ readable:
   - ~/.agentrc
 timeout: 30m
 isolation: required
+guards:
+  deny: [WebFetch, "Bash(*git push*)"]
+  allow: [Read]
+  calls: 200
 "#;
 
 #[track_caller]
@@ -57,6 +61,10 @@ fn every_key_is_read() {
     assert_eq!(line.readable, ["~/.agentrc"]);
     assert_eq!(line.timeout, Some(Span::seconds(1800)));
     assert_eq!(line.isolation, Isolation::Required);
+    let deny = line.guards.deny.iter().map(ToString::to_string);
+    assert!(deny.eq(["webfetch", "bash(*git push*)"]));
+    assert_eq!(line.guards.allow.len(), 1);
+    assert_eq!(line.guards.calls, Some(200));
 
     let human = actor("name: me\nkind: human\ntimeout: 2h\n", "f").unwrap();
     let timeout = Some(Span::seconds(7200));
@@ -153,6 +161,18 @@ fn problems_are_told_where_they_stand() {
     bad(
         "command: [a]\nenv: [PLANWRIGHT_HOME]",
         "4:6: `env`: `PLANWRIGHT_HOME` is set by Planwright and cannot be given",
+    );
+    bad(
+        "command: [a]\nguards: {calls: 5}",
+        "4:9: `guards` see the calls of agents that tell of them: `output` has to be claude-json or codex-json",
+    );
+    bad(
+        "command: [a]\nguards: {deny: ['Bash(ls']}",
+        "4:17: `guards`: `deny`: `Bash(ls` names no calls: write a tool, as `WebFetch`, or a tool with what it is used on, as `Bash(*git push*)`",
+    );
+    bad(
+        "command: [a]\nguards: {calls: 0}",
+        "4:17: `guards`: `calls`: expected how many calls a run makes at most, found the number `0`",
     );
     bad(
         "command: [a]\nwritable: ['~']",

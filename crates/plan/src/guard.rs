@@ -1,0 +1,272 @@
+//! Guards: hard limits on the tools an actor uses, judged on every call that can be seen.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How much of what a tool was used on is told.
+const MOST_SHOWN: usize = 200;
+
+/// What an actor may do with its tools. Without anything said, everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guards {
+    /// Calls that are never made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<CallPattern>,
+    /// If there are any: no other calls are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<CallPattern>,
+    /// How many calls a run makes at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u32>,
+}
+
+/// One use of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The tool, as the agent calls it.
+    pub tool: String,
+    /// What it is used on: a command, paths, an address.
+    pub on: Vec<String>,
+}
+
+/// Calls of one kind: a tool, or a tool used on something; `*` stands for anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct CallPattern {
+    tool: String,
+    on: Option<String>,
+}
+
+/// Why a call is one too many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Breach {
+    /// It is denied.
+    Denied {
+        /// What was called.
+        call: ToolCall,
+        /// By what.
+        by: CallPattern,
+    },
+    /// It is not among those that are allowed.
+    NotAllowed(ToolCall),
+    /// There were enough before it.
+    TooMany(u32),
+}
+
+impl Guards {
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What speaks against a call that is this one of its run, counted from 1.
+    pub fn breach(&self, call: &ToolCall, number: u32) -> Option<Breach> {
+        if let Some(by) = self.deny.iter().find(|pattern| pattern.is_of_any(call)) {
+            let (call, by) = (call.clone(), by.clone());
+            return Some(Breach::Denied { call, by });
+        }
+        let is_allowed = |pattern: &CallPattern| pattern.is_of_all(call);
+        if !self.allow.is_empty() && !self.allow.iter().any(is_allowed) {
+            return Some(Breach::NotAllowed(call.clone()));
+        }
+        self.calls
+            .filter(|most| number > *most)
+            .map(Breach::TooMany)
+    }
+}
+
+impl CallPattern {
+    /// Is anything of this call meant? So it is denied.
+    fn is_of_any(&self, call: &ToolCall) -> bool {
+        let any = |on: &String| call.on.iter().any(|what| matches(on, what));
+        self.is_tool(call) && self.on.as_ref().is_none_or(any)
+    }
+
+    /// Is all of this call meant? So it is allowed.
+    fn is_of_all(&self, call: &ToolCall) -> bool {
+        let all = |on: &String| !call.on.is_empty() && call.on.iter().all(|what| matches(on, what));
+        self.is_tool(call) && self.on.as_ref().is_none_or(all)
+    }
+
+    /// Agents write the same tool now with a capital, now without.
+    fn is_tool(&self, call: &ToolCall) -> bool {
+        matches(&self.tool, &call.tool.to_lowercase())
+    }
+}
+
+/// Does a text look like a pattern, in which `*` stands for anything?
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Why a text is no pattern of calls.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` names no calls: write a tool, as `WebFetch`, or a tool with what it is used on, as `Bash(*git push*)`"
+)]
+pub struct NotAPattern(String);
+
+impl FromStr for CallPattern {
+    type Err = NotAPattern;
+
+    fn from_str(given: &str) -> Result<Self, NotAPattern> {
+        let wrong = || NotAPattern(given.chars().take(60).collect());
+        let (tool, on) = match given.trim().split_once('(') {
+            Some((tool, on)) => (tool, Some(on.strip_suffix(')').ok_or_else(wrong)?)),
+            None => (given.trim(), None),
+        };
+        let is_odd = |char: char| char.is_whitespace() || "()".contains(char) || char.is_control();
+        if tool.is_empty() || tool.contains(is_odd) || on == Some("") {
+            return Err(wrong());
+        }
+        Ok(Self {
+            tool: tool.to_lowercase(),
+            on: on.map(str::to_owned),
+        })
+    }
+}
+
+impl TryFrom<String> for CallPattern {
+    type Error = NotAPattern;
+
+    fn try_from(given: String) -> Result<Self, NotAPattern> {
+        given.parse()
+    }
+}
+
+impl From<CallPattern> for String {
+    fn from(pattern: CallPattern) -> Self {
+        pattern.to_string()
+    }
+}
+
+impl fmt::Display for CallPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.on {
+            Some(on) => write!(f, "{}({on})", self.tool),
+            None => f.write_str(&self.tool),
+        }
+    }
+}
+
+impl fmt::Display for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.on.is_empty() {
+            return f.write_str(&self.tool);
+        }
+        let on = self.on.join(", ");
+        let end = on.floor_char_boundary(MOST_SHOWN);
+        let more = if end < on.len() { "…" } else { "" };
+        write!(f, "{}({}{more})", self.tool, &on[..end])
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied { call, by } => write!(f, "it used {call}, which its guards deny ({by})"),
+            Self::NotAllowed(call) => write!(f, "it used {call}, which its guards do not allow"),
+            Self::TooMany(most) => write!(f, "it used its tools more than {most} times"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(tool: &str, on: &[&str]) -> ToolCall {
+        ToolCall {
+            tool: tool.to_owned(),
+            on: on.iter().map(|&on| on.to_owned()).collect(),
+        }
+    }
+
+    fn patterns(of: &[&str]) -> Vec<CallPattern> {
+        of.iter().map(|pattern| pattern.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn stars_stand_for_anything() {
+        for (pattern, text, expected) in [
+            ("git push", "git push", true),
+            ("git push", "git push origin", false),
+            ("git push*", "git push origin", true),
+            ("*git push*", "cd a\n&& git push origin", true),
+            ("*git push*", "git pull", false),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "a", false),
+            ("*é", "née", false),
+            ("n*e", "née", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn one_denied_thing_denies_a_call_and_everything_has_to_be_allowed() {
+        let deny = Guards {
+            deny: patterns(&["WebFetch", "edit(migrations/*)"]),
+            ..Guards::default()
+        };
+        let breach = |call: &ToolCall| deny.breach(call, 1).is_some();
+        assert!(breach(&call("webfetch", &["https://example.org"])));
+        assert!(breach(&call("WebFetch", &[])));
+        assert!(breach(&call("Edit", &["src/a.rs", "migrations/1.sql"])));
+        assert!(!breach(&call("Edit", &["src/a.rs"])));
+        assert!(!breach(&call("Edit", &[])));
+        let allow = Guards {
+            allow: patterns(&["Read", "edit(src/*)"]),
+            ..Guards::default()
+        };
+        let breach = |call: &ToolCall| allow.breach(call, 1).is_some();
+        assert!(!breach(&call("read", &["/etc/passwd"])));
+        assert!(!breach(&call("Edit", &["src/a.rs", "src/b.rs"])));
+        assert!(breach(&call("Edit", &["src/a.rs", "b.rs"])));
+        assert!(breach(&call("Edit", &[])));
+        assert!(breach(&call("Bash", &["ls"])));
+    }
+
+    #[test]
+    fn calls_are_counted_from_one() {
+        let guards = Guards {
+            calls: Some(2),
+            ..Guards::default()
+        };
+        let ls = call("Bash", &["ls"]);
+        assert_eq!(guards.breach(&ls, 2), None);
+        assert_eq!(guards.breach(&ls, 3), Some(Breach::TooMany(2)));
+        assert_eq!(Guards::default().breach(&ls, u32::MAX), None);
+    }
+
+    #[test]
+    fn patterns_are_read_as_they_are_written() {
+        for text in ["webfetch", "bash(*git push*)", "mcp__*", "bash(f(x))"] {
+            let pattern: CallPattern = text.parse().unwrap();
+            assert_eq!(pattern.to_string(), text);
+        }
+        for text in ["", " ", "Bash(ls", "(ls)", "Bash()", "Bash ls", "Ba)sh"] {
+            assert!(text.parse::<CallPattern>().is_err(), "{text}");
+        }
+    }
+}
