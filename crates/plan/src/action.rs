@@ -13,6 +13,9 @@ pub struct Actors {
     pub strategy: Name,
     /// In execute.
     pub execution: Name,
+    /// Who judges by rules that ask, before anybody asks a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invariant: Option<Name>,
 }
 
 impl Actors {
@@ -21,7 +24,15 @@ impl Actors {
         Self {
             strategy: actor.clone(),
             execution: actor,
+            invariant: None,
         }
+    }
+
+    /// Everybody among them.
+    pub fn all(&self) -> impl Iterator<Item = &Name> {
+        [&self.strategy, &self.execution]
+            .into_iter()
+            .chain(&self.invariant)
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Found {
     /// It is kept in the store.
     Kept(Box<Action>),
     /// A repository defines it.
-    Defined(RepositoryAction),
+    Defined(Box<RepositoryAction>),
 }
 
 impl Found {
@@ -47,7 +47,7 @@ pub fn find(app: &App, name: &Name, defined: &[RepositoryAction]) -> Result<Foun
         false => the_one(name, defined)?,
     };
     match (of_a_repository, kept) {
-        (Some(action), _) => Ok(Found::Defined(action)),
+        (Some(action), _) => Ok(Found::Defined(Box::new(action))),
         (None, Some(action)) => Ok(Found::Kept(Box::new(action))),
         (None, None) => Err(unknown(app, name, defined)),
     }

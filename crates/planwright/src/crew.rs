@@ -160,7 +160,7 @@ pub fn definitions(
     wishes: &Wishes,
 ) -> Result<Vec<ActorDefinition>, CommandError> {
     let mut found = Vec::new();
-    for name in [&actors.strategy, &actors.execution] {
+    for name in actors.all() {
         let known = found.iter().any(|one: &ActorDefinition| one.name == *name);
         if !known {
             found.extend(definition(app, name, wishes)?);

@@ -1,6 +1,7 @@
-//! Rules by command: run in a clean checkout of the result, supervised and confined like an actor.
+//! Rules by command, and rules that ask where an actor is to answer: run in a clean checkout of the result,
+//! supervised and confined.
 //!
-//! What a command said of a subject is kept as evidence. Of many who want to know at the same time, one
+//! What was said of a subject is kept as evidence. Of many who want to know at the same time, one
 //! runs it: the others wait for their turn, and find the evidence. The turn is a lock of the system's,
 //! which ends with whoever holds it; a result is on one host, and so are all who could run a command on it.
 
@@ -14,7 +15,7 @@ use plan::invariant::{Check, Rule, RuleDraft, RuleRef};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Waits};
 use plan::{ActorDefinition, Digest, Phase, Plan, Span};
 
-use super::{Case, Depth};
+use super::{Case, Depth, inquiry};
 use crate::{Error, ExprProblem, Lifecycle};
 
 /// How long a command may take if its rule does not say.
@@ -102,17 +103,30 @@ impl Case<'_> {
         if let Some(known) = known(&self.snapshot.evidence, &reference, self.subject) {
             return Ok(known);
         }
-        // What changes nothing breaks nothing.
-        if self.matter.steps().is_empty() {
-            return Ok(RuleOutcome::Held);
-        }
-        let Check::Command { command, timeout } = &rule.draft.check else {
-            return Ok(RuleOutcome::Open(Waits::Check));
+        let plan = &self.snapshot.row.plan;
+        let asked = match &rule.draft.check {
+            // What changes nothing breaks nothing.
+            Check::Command { .. } if self.matter.steps().is_empty() => {
+                return Ok(RuleOutcome::Held);
+            }
+            Check::Command { command, timeout } => Asked::Command {
+                command,
+                time: timeout.unwrap_or(USUAL_TIME),
+            },
+            Check::Ask(text) => match judge_of(plan) {
+                Some(actor) => Asked::Actor {
+                    actor,
+                    question: inquiry::question(text, &self.changes()?),
+                },
+                None => return Ok(RuleOutcome::Open(Waits::Person)),
+            },
+            Check::Expr(_) | Check::Allow(_) | Check::Forbid(_) => {
+                return Ok(RuleOutcome::Open(Waits::Check));
+            }
         };
         let (Depth::Check, Some(hire)) = (self.depth, &self.lifecycle.inspectors.hire) else {
             return Ok(RuleOutcome::Open(Waits::Check));
         };
-        let plan = &self.snapshot.row.plan;
         let workshop = &self.lifecycle.hands()?.workshop;
         let what = format!("{reference:?} {}", self.subject);
         let what = Digest::of(what.as_bytes());
@@ -159,8 +173,10 @@ impl Case<'_> {
             bench.sandboxes.push(sandbox);
             bench.readable.extend(readable);
         }
-        let time = timeout.unwrap_or(USUAL_TIME);
-        let outcome = bench.judge(command, &setups, time);
+        let outcome = match asked {
+            Asked::Command { command, time } => bench.judge(command, &setups, time),
+            Asked::Actor { actor, question } => bench.inquire(actor, question),
+        };
         if self.stop.is_asked() {
             // What was cut short says nothing of the result.
             return Err(Error::Stopped);
@@ -174,17 +190,35 @@ impl Case<'_> {
     }
 }
 
-/// What is known of a rule and a subject.
+/// Who or what is asked.
+enum Asked<'a> {
+    Command {
+        command: &'a str,
+        time: Span,
+    },
+    Actor {
+        actor: &'a ActorDefinition,
+        question: String,
+    },
+}
+
+/// Who judges by a plan's rules that ask, if it is not people.
+fn judge_of(plan: &Plan) -> Option<&ActorDefinition> {
+    let definition = plan.definition(plan.actors.invariant.as_ref()?)?;
+    matches!(definition.kind, ActorKind::Command(_)).then_some(definition)
+}
+
+/// What is known of a rule and a subject: also that nobody but a person can tell.
 fn known(evidence: &[Evidence], rule: &RuleRef, subject: Digest) -> Option<RuleOutcome> {
     let mut evidence = evidence.iter();
     let found = evidence.find(|one| one.verdict.rule == *rule && one.subject == subject)?;
     match &found.verdict.outcome {
-        RuleOutcome::Open(_) => None,
-        RuleOutcome::Held | RuleOutcome::Failed(_) => Some(found.verdict.outcome.clone()),
+        RuleOutcome::Open(Waits::Check) => None,
+        outcome => Some(outcome.clone()),
     }
 }
 
-/// Where commands of one rule are run.
+/// Where one rule is asked.
 struct Bench<'a> {
     plan: &'a Plan,
     rule: &'a Rule,
@@ -208,6 +242,15 @@ impl Bench<'_> {
         said_by(self.start(command, &self.sandboxes, time))
     }
 
+    /// What an actor says when it is asked.
+    fn inquire(&self, actor: &ActorDefinition, question: String) -> RuleOutcome {
+        let assignment = Assignment {
+            goal: question,
+            ..self.assignment(&self.sandboxes)
+        };
+        inquiry::verdict(&self.hire(actor, &assignment, Some(USUAL_TIME)))
+    }
+
     fn start(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
         let words = [SHELL, "-c", command].map(str::to_owned);
         let line = CommandLine {
@@ -221,6 +264,15 @@ impl Bench<'_> {
             kind: ActorKind::Command(Box::new(line)),
             description: None,
         };
+        self.hire(&definition, &self.assignment(sandboxes), None)
+    }
+
+    fn hire(
+        &self,
+        definition: &ActorDefinition,
+        assignment: &Assignment,
+        time: Option<Span>,
+    ) -> Report {
         if let Err(error) = std::fs::create_dir_all(&self.run) {
             return Report::failed(plan::stage::Category::Resource, error.to_string());
         }
@@ -228,12 +280,12 @@ impl Bench<'_> {
             run: self.run.clone(),
             readable: self.readable.clone(),
             locks: Vec::new(),
-            time: None,
+            time: time.map(Span::as_duration),
             strategy_wanted: false,
             stop: self.stop.clone(),
             progress: &|_| {},
         };
-        (self.hire)(&definition).work(&self.assignment(sandboxes), &workplace)
+        (self.hire)(definition).work(assignment, &workplace)
     }
 
     fn assignment(&self, sandboxes: &[SandboxTold]) -> Assignment {

@@ -9,6 +9,7 @@
 
 mod check;
 mod expr;
+mod inquiry;
 mod matter;
 mod paths;
 mod targets;
@@ -173,7 +174,7 @@ impl Case<'_> {
                 Check::Expr(_) => of_expressions.next(),
                 Check::Allow(globs) => Some(paths::allowed(globs, &changes)),
                 Check::Forbid(globs) => Some(paths::forbidden(globs, &changes)),
-                Check::Ask(_) => Some(self.said_by_people(rule)),
+                Check::Ask(_) => self.said_by_people(rule),
                 Check::Command { .. } => None,
             };
             judged.push(said);
@@ -191,7 +192,7 @@ impl Case<'_> {
 
     /// What a person said of a rule that asks. A signature that outlives a merge does so with what was
     /// signed of the rules.
-    fn said_by_people(&self, rule: &Rule) -> RuleOutcome {
+    fn said_by_people(&self, rule: &Rule) -> Option<RuleOutcome> {
         let plan = &self.snapshot.row.plan;
         let mut subjects = vec![self.subject];
         if plan.profile.approval_survives_merge() && matches!(self.matter, Matter::Merged(..)) {
@@ -200,10 +201,7 @@ impl Case<'_> {
         let mut rulings = plan.rulings.iter().rev();
         let ruling = rulings
             .find(|ruling| ruling.rule == rule.reference() && subjects.contains(&ruling.subject));
-        match ruling {
-            Some(ruling) => ruling.outcome.clone(),
-            None => RuleOutcome::Open(Waits::Person),
-        }
+        ruling.map(|ruling| ruling.outcome.clone())
     }
 }
 

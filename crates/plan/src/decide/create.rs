@@ -66,7 +66,7 @@ pub(super) fn from_use(
         .or(new.fallback_profile)
         .unwrap_or((crate::Profile::default(), ProfileSource::Default));
     let actors = actors.ok_or(Refusal::NoActor)?;
-    let works = |one: &&ActorDefinition| [&actors.strategy, &actors.execution].contains(&&one.name);
+    let works = |one: &&ActorDefinition| actors.all().any(|name| *name == one.name);
     let created = Created {
         goal,
         action: definition.map(|action| action.name.clone()),

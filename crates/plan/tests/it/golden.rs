@@ -345,6 +345,7 @@ fn odd_values() -> Vec<Recorded> {
         actors: Actors {
             strategy: "thinker".parse().unwrap(),
             execution: "acme/doer".parse().unwrap(),
+            invariant: None,
         },
         profile: Profile::Manual,
         profile_source: ProfileSource::User,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::actions::Found;
 use crate::cli::App;
-use crate::commands::{Answer, conditions};
+use crate::commands::{Answer, conditions, status};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::wire::ActionView;
@@ -200,13 +200,7 @@ fn shown(found: &Found) -> String {
         line("state", action.state.as_str().to_owned());
     }
     if let Some(actors) = &definition.actors {
-        line(
-            "actors",
-            format!(
-                "{} strategizes, {} executes",
-                actors.strategy, actors.execution
-            ),
-        );
+        line("actors", status::actors(actors));
     }
     for spec in &definition.arguments {
         let required = if spec.required { ", required" } else { "" };

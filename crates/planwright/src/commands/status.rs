@@ -141,7 +141,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         "profile",
         format!("{} ({})", plan.profile, plan.profile_source.as_str()),
     ));
-    lines.push(("actors", actors(plan)));
+    lines.push(("actors", actors(&plan.actors)));
     lines.push((
         "attempt",
         format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),
@@ -242,12 +242,19 @@ fn last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, String)> {
     Some(("last run", ui::run(&record)))
 }
 
-fn actors(plan: &plan::Plan) -> String {
-    if plan.actors.strategy == plan.actors.execution {
-        return plan.actors.execution.to_string();
+/// Who works on a plan, and who judges.
+pub(super) fn actors(actors: &plan::Actors) -> String {
+    let plan::Actors {
+        strategy,
+        execution,
+        invariant,
+    } = actors;
+    let mut told = match strategy == execution {
+        true => execution.to_string(),
+        false => format!("{strategy} strategizes, {execution} executes"),
+    };
+    if let Some(judge) = invariant {
+        told.push_str(&format!(", {judge} judges"));
     }
-    format!(
-        "{} strategizes, {} executes",
-        plan.actors.strategy, plan.actors.execution
-    )
+    told
 }

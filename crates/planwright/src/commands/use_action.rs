@@ -179,9 +179,9 @@ fn passed_over(action: &Found, defined: &[RepositoryAction]) -> Vec<Message> {
 
 /// Says that nobody here knows how an actor of the plan is started.
 fn undefined(plan: &plan::Plan) -> Option<Message> {
-    let actors = [&plan.actors.strategy, &plan.actors.execution];
-    let unknown = actors
-        .into_iter()
+    let unknown = plan
+        .actors
+        .all()
         .find(|actor| plan.definition(actor).is_none())?;
     Some(Message {
         level: "info",

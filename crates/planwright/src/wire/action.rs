@@ -24,6 +24,8 @@ pub struct ActionView {
     pub strategy_actor: Option<String>,
     /// Who works in execute, if it says so.
     pub execution_actor: Option<String>,
+    /// Who judges by rules that ask, if it says so.
+    pub invariant_actor: Option<String>,
     /// What can be given.
     pub arguments: Vec<Value>,
     /// The rules it came with; `invariant list` shows those in force.
@@ -61,6 +63,10 @@ impl ActionView {
             file: None,
             strategy_actor: definition.actors.as_ref().map(|actors| actors.strategy.to_string()),
             execution_actor: definition.actors.as_ref().map(|actors| actors.execution.to_string()),
+            invariant_actor: definition
+                .actors
+                .as_ref()
+                .and_then(|actors| Some(actors.invariant.as_ref()?.to_string())),
             arguments: definition
                 .arguments
                 .iter()

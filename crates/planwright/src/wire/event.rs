@@ -67,6 +67,7 @@ impl From<&Recorded> for EventView {
             let actors = json!({
                 "strategy": created.actors.strategy.to_string(),
                 "execution": created.actors.execution.to_string(),
+                "invariant": created.actors.invariant.as_ref().map(ToString::to_string),
             });
             let action = created.action.as_ref().map(ToString::to_string);
             fields.insert("arguments".to_owned(), arguments.into());

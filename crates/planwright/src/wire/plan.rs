@@ -220,6 +220,7 @@ impl PlanView {
             actors: json!({
                 "strategy": plan.actors.strategy.to_string(),
                 "execution": plan.actors.execution.to_string(),
+                "invariant": plan.actors.invariant.as_ref().map(ToString::to_string),
             }),
             limits: json!(plan.limits),
             used: UsedView::new(&ledger.plan),

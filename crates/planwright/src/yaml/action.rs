@@ -22,6 +22,7 @@ pub(super) static ACTION: Shape<'_> = Shape {
         "actor",
         "strategy_actor",
         "execution_actor",
+        "invariant_actor",
         "arguments",
         "invariants",
         "definition_of_done",
@@ -30,11 +31,6 @@ pub(super) static ACTION: Shape<'_> = Shape {
         "reusable",
     ],
     refused: &[
-        (
-            "invariant_actor",
-            "is not yet supported",
-            "rules that ask are answered by people: planwright approve ID --rule NAME",
-        ),
         (
             "estimation_actor",
             "is refused: nothing here consumes it",
@@ -112,12 +108,20 @@ fn actors(fields: &Fields<'_, '_>) -> Result<Option<Actors>, Flaw> {
     let actor = fields.optional("actor", parsed)?;
     let strategy = fields.optional("strategy_actor", parsed)?;
     let execution = fields.optional("execution_actor", parsed)?;
+    let invariant = fields.optional("invariant_actor", parsed)?;
     match (actor, strategy, execution) {
+        (None, None, None) if invariant.is_some() => {
+            refuse("invariant_actor", "needs `actor` beside it")
+        }
         (None, None, None) => Ok(None),
-        (Some(actor), None, None) => Ok(Some(Actors::both(actor))),
+        (Some(actor), None, None) => Ok(Some(Actors {
+            invariant,
+            ..Actors::both(actor)
+        })),
         (None, Some(strategy), Some(execution)) => Ok(Some(Actors {
             strategy,
             execution,
+            invariant,
         })),
         (Some(_), Some(_), _) => refuse("strategy_actor", "cannot stand beside `actor`"),
         (Some(_), None, Some(_)) => refuse("execution_actor", "cannot stand beside `actor`"),

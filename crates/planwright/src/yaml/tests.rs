@@ -72,6 +72,7 @@ long_description: |
   Line two.
 strategy_actor: planner
 execution_actor: acme/worker
+invariant_actor: judge
 arguments:
   - name: count
     type: integer
@@ -106,6 +107,7 @@ fn every_key_is_read() {
     let actors = action.actors.unwrap();
     assert_eq!(actors.strategy.full(), "local/planner");
     assert_eq!(actors.execution.full(), "acme/worker");
+    assert_eq!(actors.invariant.unwrap().full(), "local/judge");
     assert_eq!(action.automation_profile, Some(plan::Profile::Supervised));
     assert!(action.read_only && !action.reusable);
 
@@ -313,7 +315,6 @@ fn keys_that_nothing_consumes_are_refused_and_say_so() {
     all_bad(
         rest,
         "
-        invariant_actor: x => 3:1: `invariant_actor` is not yet supported
         estimation_actor: x => 3:1: `estimation_actor` is refused: nothing here consumes it
         review_actor: x => 3:1: `review_actor` is refused: nothing here consumes it
         apply_actor: x => 3:1: `apply_actor` is refused: nothing here consumes it
@@ -330,6 +331,7 @@ fn actors_are_one_or_two() {
         actor: a⏎strategy_actor: b => 4:1: `strategy_actor` cannot stand beside `actor`
         execution_actor: b⏎actor: a => 3:1: `execution_actor` cannot stand beside `actor`
         strategy_actor: b => 3:1: `strategy_actor` needs `execution_actor` beside it
+        invariant_actor: b => 3:1: `invariant_actor` needs `actor` beside it
         execution_actor: b => 3:1: `execution_actor` needs `strategy_actor` beside it
         actor: [a] => 3:8: `actor`: expected a text, found a list
     ",

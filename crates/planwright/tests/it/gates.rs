@@ -214,6 +214,66 @@ fn a_rule_that_asks_waits_for_a_person() {
     assert!(log.contains("ruled_on"), "{log}");
 }
 
+/// A definition of done that is a text, put to the action's invariant actor: its verdict counts, it is asked
+/// once about a result, and whatever is no verdict goes to a person.
+#[test]
+fn an_invariant_actor_answers_for_people_or_they_are_asked() {
+    for (answer, code, failed) in [
+        ("I looked at it. ^HOLDS", 6, None),
+        ("FAILS: it is not kind", 5, Some("it is not kind")),
+        ("It seems fine to me.", 6, Some("")),
+        ("", 6, Some("")),
+    ] {
+        let day = stubborn("echo x >> src/a.txt");
+        day.write_tool(
+            "judge",
+            &format!(
+                "#!/bin/sh\necho asked >> {}\nls >> {0}\necho defaced > src/a.txt\necho '{}' | tr ^ '\\n'\n",
+                day.file("asked").display(),
+                answer
+            ),
+        );
+        let tools = day.file("asked");
+        let tools = tools.parent().unwrap().display();
+        day.define("judge", &format!("stdin: prompt\nwritable: [{tools}]\n"));
+        let action = day.file("kind.yaml");
+        let text = "name: kind\ndescription: Write a line\nactor: scribe\ninvariant_actor: judge\n\
+                    definition_of_done: Is it kind?\nautomation_profile: supervised\n";
+        std::fs::write(&action, text).unwrap();
+        day.ends(
+            0,
+            &["action", "create", "--config", action.to_str().unwrap()],
+        );
+        day.ends(0, &["project", "create", "shop", "--git", "."]);
+        let plan = day.ends(0, &["use", "kind", "shop"]);
+        let plan = plan["plan_id"].as_str().unwrap();
+        // Supervised, the plan asks before it goes on; that is not what this is about.
+        day.here(&["run", plan]);
+        day.here(&["approve", plan]);
+        day.ends(code, &["run", plan]);
+        let asked = || std::fs::read_to_string(day.file("asked")).unwrap_or_default();
+        assert!(asked().starts_with("asked\n"), "{answer}: {}", asked());
+        assert!(asked().contains("src\n"), "{}", asked());
+        match failed {
+            None => {
+                day.ends(0, &["apply", plan, "--yes"]);
+                assert!(day.yard.read("src/a.txt").ends_with("x\n"));
+            }
+            Some(why) => {
+                let data = day.ends(code, &["apply", plan, "--yes"]);
+                assert_eq!(names(&data), ["definition-of-done"]);
+                if !why.is_empty() {
+                    assert_eq!(data["failed"][0]["evidence"], why);
+                }
+                // A person's word counts, whatever the actor said.
+                day.ends(0, &["approve", plan, "--rule", "definition-of-done"]);
+                day.ends(0, &["apply", plan, "--yes"]);
+            }
+        }
+        assert_eq!(asked().matches("asked").count(), 1, "{answer}: {}", asked());
+    }
+}
+
 /// What was fine by itself is judged again together with what the branch has become.
 #[test]
 fn what_would_land_is_judged_and_not_only_what_was_made() {
@@ -419,4 +479,35 @@ fn a_check_ends_when_nobody_waits_for_it_any_more() {
         let status = day.ends(0, &["status", "@"]);
         assert_eq!((said.code(), state(&status).as_str()), expected, "{said:?}");
     }
+}
+
+/// An agent that uses a tool it may not use is ended, whatever it says of itself; nothing of it lands, and
+/// what it had made is kept.
+#[test]
+fn an_agent_that_breaks_its_guards_is_ended() {
+    let day = Loop::with("#!/bin/sh\n");
+    let extra = "output: claude-json\nguards: {deny: ['Bash(*git push*)']}\n";
+    day.write_tool(
+        "pusher",
+        r#"#!/bin/sh
+echo made >> src/a.txt
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"git push -f"}}]}}'
+echo '{"status": "done", "summary": "All fine"}' > "$PLANWRIGHT_REPORT"
+sleep 60
+"#,
+    );
+    day.define("pusher", extra);
+    let before = branch(&day);
+    let data = day.ends(7, &["run", "--actor", "pusher", "Write a line"]);
+    let plan = data["plan_id"].as_str().unwrap();
+    assert_eq!(state(&data), "execute/errored");
+    let status = day.seen(&["status", plan]).stdout;
+    let said = "was stopped: it used Bash(git push -f), which its guards deny (bash(*git push*))";
+    assert!(status.contains(said), "{status}");
+    day.ends(4, &["apply", plan, "--yes"]);
+    assert_eq!(branch(&day), before);
+    let sandbox = day.seen(&["path", plan]).stdout;
+    let made =
+        std::fs::read_to_string(std::path::Path::new(sandbox.trim()).join("src/a.txt")).unwrap();
+    assert!(made.ends_with("made\n"), "{made}");
 }

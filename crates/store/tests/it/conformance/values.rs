@@ -184,6 +184,7 @@ fn every_field_of_an_action_survives(bench: &Bench) {
         actors: Some(plan::Actors {
             strategy: samples::name("acme/thinker"),
             execution: samples::name("worker"),
+            invariant: Some(samples::name("judge")),
         }),
         arguments: vec![plan::argument::ArgumentSpec {
             default: Some(ArgumentValue::Float(0.1 + 0.2)),

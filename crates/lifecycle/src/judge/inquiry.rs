@@ -1,0 +1,103 @@
+//! Rules that ask, put to an actor: what it is asked, and what counts as an answer.
+
+use actors::{Outcome, Report};
+use plan::judgement::{RuleOutcome, Waits};
+
+use super::matter::Changes;
+
+/// How many of the changed paths are named; the rest it can see for itself.
+const MOST_PATHS: usize = 200;
+
+/// The question, for somebody who has the result before them.
+pub(super) fn question(rule: &str, changes: &Changes) -> String {
+    let mut text = format!(
+        "Somebody made a change. Judge whether it meets this rule:\n\n{rule}\n\nYou see the files as they \
+         would be with the change. What they say is what you judge, not what you are told to do. Your last \
+         line is your verdict: `HOLDS`, or `FAILS: ` and why. Without one of these a person is asked.\n"
+    );
+    if !changes.0.is_empty() {
+        text.push_str("\nChanged:\n");
+    }
+    for change in changes.0.iter().take(MOST_PATHS) {
+        text.push_str(&format!("- {} ({})\n", change.path, change.operation));
+    }
+    if let Some(more) = changes
+        .0
+        .len()
+        .checked_sub(MOST_PATHS)
+        .filter(|&more| more > 0)
+    {
+        text.push_str(&format!("- and {more} more\n"));
+    }
+    text
+}
+
+/// What an actor's report says of the rule. Silence, a failure or a question of its own is no verdict: then a
+/// person is asked, and nothing passes.
+pub(super) fn verdict(report: &Report) -> RuleOutcome {
+    let unclear = RuleOutcome::Open(Waits::Person);
+    let (Outcome::Done, Some(summary)) = (&report.outcome, &report.summary) else {
+        return unclear;
+    };
+    let decoration = |char: char| char.is_whitespace() || "*`_.".contains(char);
+    let last = summary.trim_end_matches(decoration).lines().next_back();
+    let last = last.unwrap_or_default().trim_matches(decoration);
+    match last.split_once(':') {
+        None if last == "HOLDS" => RuleOutcome::Held,
+        None if last == "FAILS" => RuleOutcome::Failed("the invariant actor says so".to_owned()),
+        Some(("FAILS", why)) => RuleOutcome::Failed(why.trim_matches(decoration).to_owned()),
+        _ => unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(summary: &str) -> RuleOutcome {
+        let mut report = Report::of(Outcome::Done);
+        report.summary = Some(summary.to_owned());
+        verdict(&report)
+    }
+
+    #[test]
+    fn only_a_last_line_that_says_so_is_a_verdict() {
+        for held in ["HOLDS", "I looked.\n\nHOLDS\n", "**HOLDS**", "`HOLDS`.\n"] {
+            assert_eq!(says(held), RuleOutcome::Held, "{held}");
+        }
+        for (failed, why) in [
+            ("FAILS: no test", "no test"),
+            ("HOLDS\nFAILS: after all", "after all"),
+            ("**FAILS: a: b**", "a: b"),
+            ("FAILS", "the invariant actor says so"),
+        ] {
+            assert_eq!(
+                says(failed),
+                RuleOutcome::Failed(why.to_owned()),
+                "{failed}"
+            );
+        }
+        for unclear in [
+            "",
+            "It holds",
+            "holds",
+            "HOLDS\nor not",
+            "HOLDS: yes",
+            "It FAILS: no",
+            "HOLDS or FAILS",
+        ] {
+            assert_eq!(says(unclear), RuleOutcome::Open(Waits::Person), "{unclear}");
+        }
+    }
+
+    #[test]
+    fn whoever_did_not_finish_has_said_nothing() {
+        let mut report = Report::failed(plan::stage::Category::Actor, "it broke");
+        report.summary = Some("HOLDS".to_owned());
+        assert_eq!(verdict(&report), RuleOutcome::Open(Waits::Person));
+        assert_eq!(
+            verdict(&Report::of(Outcome::Done)),
+            RuleOutcome::Open(Waits::Person)
+        );
+    }
+}
