@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::limits;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
-use crate::ui;
+use crate::ui::{self, Audience, Checks};
 use crate::wire::{Envelope, Message, PlanView, Status, Timing};
 use crate::{here, home};
 
@@ -66,6 +66,8 @@ pub struct App {
     pub clock: Clock,
     /// How to write commands so that they can be typed from here.
     pub typed: Typed,
+    /// Who tells that a rule is asked.
+    pub checks: Checks,
     lifecycle: OnceCell<Lifecycle>,
     /// The plan that was asked about, for what is said when it does not work.
     asked_about: Cell<Option<PlanId>>,
@@ -302,9 +304,11 @@ struct Outcome {
 }
 
 fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
+    let format = format_of(&cli, name);
     let app = App {
         settings: Settings::gather(cli.store.as_deref())?,
-        format: format_of(&cli, name),
+        checks: Checks::new(Audience::of(format)),
+        format,
         clock,
         typed: typed.clone(),
         lifecycle: OnceCell::new(),

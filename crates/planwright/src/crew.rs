@@ -40,7 +40,9 @@ pub fn inspectors(app: &App) -> Result<Inspectors, CommandError> {
         let file = file.map_err(|problem| problem.to_string())?;
         Ok(file.invariants)
     };
-    Ok(Inspectors::new(hire(app)?, read_rules))
+    let checks = app.checks.clone();
+    let inspectors = Inspectors::new(hire(app)?, read_rules);
+    Ok(inspectors.telling(move |plan, rule| checks.tell(plan, rule)))
 }
 
 /// How actors are made of their definitions here.

@@ -50,7 +50,7 @@ pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};
 pub use presence::Presence;
 pub use repository::{Obstacle, Repository};
 pub use room::{Entered, Room, Sandbox, Site, SitePlace, Start, Workshop};
-pub use runs::{Run, RunRecord};
+pub use runs::{CheckRecord, CheckRun, Run, RunRecord};
 pub use set_up::{Ended, Said, SetUp};
 pub use supervise::{
     Confinement, Ending, Errand, Hold, Isolated, Reach, RunEnded, Running, Stopper, Supervisor,

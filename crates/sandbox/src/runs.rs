@@ -4,6 +4,7 @@
 //! runs/<plan>/<epoch>/assignment.json   what it was given
 //! runs/<plan>/<epoch>/transcript.jsonl  everything it said
 //! runs/<plan>/<epoch>/run.json          who it was and how it ended; written last
+//! runs/<plan>/rule-<name>/…             the same of the last time a rule was asked; `check.json` is written last
 //! ```
 //!
 //! They stay on the host they took place on: an agent's own conversations live there, too.
@@ -11,7 +12,10 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use plan::{Epoch, Name, Phase, PlanId, Timestamp};
+use plan::invariant::RuleName;
+use plan::judgement::RuleOutcome;
+use plan::{Digest, Epoch, Name, Phase, PlanId, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Doing;
@@ -20,6 +24,9 @@ use crate::{SandboxError, files};
 
 /// Records are small; what is larger was not written by us.
 const LARGEST_RECORD: u64 = 1 << 20;
+
+/// Everything that was said.
+const TRANSCRIPT: &str = "transcript.jsonl";
 
 /// How far borrowed objects are followed that borrow from others in turn.
 const MOST_LENDERS: usize = 16;
@@ -49,6 +56,30 @@ pub struct RunRecord {
     pub cost_micros: u64,
 }
 
+/// The last time a rule was asked about a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckRecord {
+    /// The rule.
+    pub rule: RuleName,
+    /// What it was asked about.
+    pub subject: Digest,
+    /// When that began, by this host's clock.
+    pub began: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// What it said.
+    pub outcome: RuleOutcome,
+}
+
+/// What was said when a rule was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckRun {
+    /// Everything that was said.
+    pub transcript: PathBuf,
+    /// What became of it.
+    pub record: CheckRecord,
+}
+
 /// A run that is known of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
@@ -63,7 +94,7 @@ pub struct Run {
 impl Run {
     /// Everything it said.
     pub fn transcript(&self) -> PathBuf {
-        self.path.join("transcript.jsonl")
+        self.path.join(TRANSCRIPT)
     }
 }
 
@@ -100,6 +131,40 @@ impl Workshop {
         Ok(runs.collect())
     }
 
+    /// Keeps what was said when a rule was asked, in place of what was said before.
+    pub fn keep_check(
+        &self,
+        plan: PlanId,
+        run: &Path,
+        record: &CheckRecord,
+    ) -> Result<(), SandboxError> {
+        let kept = self.runs_of(plan).join(format!("rule-{}", record.rule));
+        files::remove_tree(&kept)?;
+        std::fs::create_dir_all(&kept).doing("made", &kept)?;
+        let (said, transcript) = (run.join(TRANSCRIPT), kept.join(TRANSCRIPT));
+        std::fs::rename(&said, &transcript).doing("written", &transcript)?;
+        let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
+        files::write_whole(&kept.join("check.json"), &text)
+    }
+
+    /// What was said the last time each rule was asked, in the order in which they were.
+    pub fn checks(&self, plan: PlanId) -> Result<Vec<CheckRun>, SandboxError> {
+        let directory = self.runs_of(plan);
+        let names: Vec<String> = files::names_in(&directory)?;
+        let ours = names.iter().filter(|name| name.starts_with("rule-"));
+        let mut checks: Vec<CheckRun> = ours
+            .filter_map(|name| {
+                let kept = directory.join(name);
+                Some(CheckRun {
+                    transcript: kept.join(TRANSCRIPT),
+                    record: read_record(&kept.join("check.json"))?,
+                })
+            })
+            .collect();
+        checks.sort_by_key(|check| check.record.began);
+        Ok(checks)
+    }
+
     /// What whoever works in a sandbox must be able to read beside it: the objects it borrows.
     pub fn borrowed(&self, room: &Room<'_>) -> Result<Vec<PathBuf>, SandboxError> {
         let users = self.repository(room.site)?.common_dir().join("objects");
@@ -124,7 +189,7 @@ impl Workshop {
 }
 
 /// What is damaged or cannot be read is not known; no plan waits for it.
-fn read_record(path: &Path) -> Option<RunRecord> {
+fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     let file = std::fs::File::open(path).ok()?;
     file.take(LARGEST_RECORD).read_to_end(&mut text).ok()?;

@@ -14,6 +14,7 @@ use plan::actor::{ActorKind, CommandLine, Isolation};
 use plan::invariant::{Check, Rule, RuleDraft, RuleRef};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Waits};
 use plan::{ActorDefinition, Digest, Phase, Plan, Span};
+use sandbox::CheckRecord;
 
 use super::{Case, Depth, inquiry};
 use crate::{Error, ExprProblem, Lifecycle};
@@ -36,6 +37,9 @@ const LONGEST: usize = 16 * 1024;
 /// Makes an actor of a definition.
 type Hire = dyn Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync;
 
+/// Hears that a rule is asked.
+type Tell = dyn Fn(&Plan, &Rule) + Send + Sync;
+
 /// Reads the rules out of a repository's file.
 type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
 
@@ -43,6 +47,7 @@ type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
 #[derive(Clone, Default)]
 pub struct Inspectors {
     pub(super) hire: Option<Arc<Hire>>,
+    pub(super) tell: Option<Arc<Tell>>,
     pub(super) read_rules: Option<ReadRules>,
 }
 
@@ -54,8 +59,16 @@ impl Inspectors {
     ) -> Self {
         Self {
             hire: Some(Arc::new(hire)),
+            tell: None,
             read_rules: Some(read_rules),
         }
+    }
+
+    /// Tells when a rule is asked that takes its time.
+    #[must_use]
+    pub fn telling(mut self, tell: impl Fn(&Plan, &Rule) + Send + Sync + 'static) -> Self {
+        self.tell = Some(Arc::new(tell));
+        self
     }
 }
 
@@ -173,6 +186,10 @@ impl Case<'_> {
             bench.sandboxes.push(sandbox);
             bench.readable.extend(readable);
         }
+        if let Some(tell) = &self.lifecycle.inspectors.tell {
+            tell(plan, rule);
+        }
+        let began = self.lifecycle.store.now()?;
         let outcome = match asked {
             Asked::Command { command, time } => bench.judge(command, &setups, time),
             Asked::Actor { actor, question } => bench.inquire(actor, question),
@@ -181,6 +198,15 @@ impl Case<'_> {
             // What was cut short says nothing of the result.
             return Err(Error::Stopped);
         }
+        let record = CheckRecord {
+            rule: rule.draft.name.clone(),
+            subject: self.subject,
+            began,
+            ended: self.lifecycle.store.now().unwrap_or(began),
+            outcome: outcome.clone(),
+        };
+        // What cannot be kept is missed in `log`, and nowhere else.
+        let _ = workshop.keep_check(plan.id, &bench.run, &record);
         let verdict = RuleVerdict {
             rule: reference,
             outcome: outcome.clone(),

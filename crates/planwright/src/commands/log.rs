@@ -27,7 +27,7 @@ pub struct Args {
     /// Its decision tree.
     #[arg(long, conflicts_with = "transcript")]
     decisions: bool,
-    /// What its agents said and did, run by run; of runs on this host.
+    /// What its agents said and did, run by run, and what rules said that were asked last; on this host.
     #[arg(long)]
     transcript: bool,
     /// With --transcript: every line as the agent wrote it.

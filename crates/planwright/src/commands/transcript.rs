@@ -1,11 +1,13 @@
-//! `planwright log --transcript`: what agents said.
+//! `planwright log --transcript`: what agents said, and what came of asking rules.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use actors::stream::{Aloud, Stream, aloud};
 use plan::actor::{ActorKind, Output};
+use plan::judgement::RuleOutcome;
 use plan::{Plan, PlanId};
-use sandbox::Run;
+use sandbox::{CheckRecord, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -42,15 +44,13 @@ const LINES_OF_AN_ANSWER: usize = 8;
 pub fn show(app: &App, plan: PlanId, manner: Manner) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(plan)?;
-    let runs = lifecycle
-        .hands()?
-        .workshop
-        .runs(plan)
-        .map_err(lifecycle::Error::Sandbox)?;
+    let workshop = &lifecycle.hands()?.workshop;
+    let runs = workshop.runs(plan).map_err(lifecycle::Error::Sandbox)?;
+    let checks = workshop.checks(plan).map_err(lifecycle::Error::Sandbox)?;
     let mut text = String::new();
     let mut views: Vec<Value> = Vec::new();
     for run in &runs {
-        let lines = lines_of(run)?;
+        let lines = lines_of(&run.transcript())?;
         text.push_str(&heading(run));
         let format = match manner {
             Manner::Readable => format_of(run, &row.plan),
@@ -65,8 +65,16 @@ pub fn show(app: &App, plan: PlanId, manner: Manner) -> Result<Answer, CommandEr
     if runs.is_empty() {
         text.push_str("No agent has worked on it on this host.\n");
     }
+    let mut asked: Vec<Value> = Vec::new();
+    for check in &checks {
+        let lines = lines_of(&check.transcript)?;
+        text.push_str(&heading_of_a_check(&check.record));
+        let said = lines.iter().map(|line| told(line, Output::Text));
+        text.extend(said);
+        asked.push(json!({ "check": check.record, "lines": lines }));
+    }
     Ok(Answer::new(
-        json!({ "plan_id": row.plan.id, "runs": views }),
+        json!({ "plan_id": row.plan.id, "runs": views, "checks": asked }),
         text,
     ))
 }
@@ -159,10 +167,19 @@ fn heading(run: &Run) -> String {
     format!("{}\n", ui::styled(ui::BOLD, format!("== {parts} ==")))
 }
 
+fn heading_of_a_check(check: &CheckRecord) -> String {
+    let outcome = match &check.outcome {
+        RuleOutcome::Held => "held",
+        RuleOutcome::Failed(_) => "did not hold",
+        RuleOutcome::Open(_) => "was not answered",
+    };
+    let words = format!("== rule {} {outcome} ==", check.rule);
+    format!("{}\n", ui::styled(ui::BOLD, words))
+}
+
 /// The lines of a run. What an agent that was killed began to say is left out.
-fn lines_of(run: &Run) -> Result<Vec<Line>, CommandError> {
-    let path = run.transcript();
-    let file = match std::fs::File::open(&path) {
+fn lines_of(path: &Path) -> Result<Vec<Line>, CommandError> {
+    let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {

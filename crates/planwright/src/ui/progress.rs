@@ -1,7 +1,7 @@
 //! How work goes, while it goes: one line that renews itself on a terminal, a line per step elsewhere,
 //! JSON lines for programs.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 
 use actors::Usage;
 use lifecycle::Happening;
+use plan::invariant::Rule;
 use plan::plan::Remedy;
 use plan::{Phase, Plan};
 use serde_json::json;
+
+use crate::cli::Format;
 
 use super::{BOLD, DIM, WARN, clean, one_line, styled};
 
@@ -34,11 +37,63 @@ pub enum Audience {
     Json,
 }
 
+impl Audience {
+    /// For whom it is in this format.
+    pub fn of(format: Format) -> Self {
+        match format {
+            Format::Json => Self::Json,
+            Format::Human if std::io::stderr().is_terminal() => Self::Terminal,
+            Format::Human => Self::Lines,
+        }
+    }
+}
+
 /// Shows how work goes until it is dropped.
 pub struct Progress {
     audience: Audience,
     state: Arc<Mutex<State>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
+    checks: Checks,
+}
+
+/// Tells that a rule is asked which takes its time: where it is shown how work goes, or in a line of its own.
+#[derive(Clone)]
+pub struct Checks {
+    audience: Audience,
+    shown: Arc<Mutex<Option<Arc<Mutex<State>>>>>,
+}
+
+impl Checks {
+    /// For this audience.
+    pub fn new(audience: Audience) -> Self {
+        Self {
+            audience,
+            shown: Arc::default(),
+        }
+    }
+
+    /// A rule is asked about a plan.
+    pub fn tell(&self, plan: &Plan, rule: &Rule) {
+        let words = format!("checking `{}`", rule.draft.name);
+        let Some(state) = self.shown().clone() else {
+            if self.audience != Audience::Json {
+                let _ = writeln!(anstream::stderr().lock(), "{}", styled(DIM, words));
+            }
+            return;
+        };
+        let mut state = lock(&state);
+        state.doing = words;
+        state.step = String::new();
+        match self.audience {
+            Audience::Terminal => {}
+            Audience::Lines => state.write_line(),
+            Audience::Json => state.write_json(plan, None),
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Option<Arc<Mutex<State>>>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct State {
@@ -51,7 +106,7 @@ struct State {
 
 impl Progress {
     /// Shows how work goes from now on.
-    pub fn show(audience: Audience) -> Self {
+    pub fn show(audience: Audience, checks: &Checks) -> Self {
         let state = Arc::new(Mutex::new(State {
             began: Instant::now(),
             doing: "waiting".to_owned(),
@@ -73,10 +128,12 @@ impl Progress {
             });
             (end, ticking)
         });
+        *checks.shown() = Some(Arc::clone(&state));
         Self {
             audience,
             state,
             ticker,
+            checks: checks.clone(),
         }
     }
 
@@ -137,24 +194,10 @@ impl Progress {
                 let step = matches!(happening, Happening::Progress(actors::Progress::Step(_)));
                 if changed || (step && quiet) {
                     state.told_a_step = Some(Instant::now());
-                    let line = state.words();
-                    let _ = writeln!(anstream::stderr().lock(), "{line}");
+                    state.write_line();
                 }
             }
-            Audience::Json => {
-                let line = json!({
-                    "progress": {
-                        "plan_id": plan.id,
-                        "phase": plan.phase(),
-                        "doing": state.doing,
-                        "step": state.step,
-                        "elapsed_ms": u64::try_from(state.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-                        "usage": state.used,
-                        "warning": warning,
-                    }
-                });
-                let _ = writeln!(anstream::stdout().lock(), "{line}");
-            }
+            Audience::Json => state.write_json(plan, warning.as_deref()),
         }
     }
 
@@ -174,6 +217,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        *self.checks.shown() = None;
         if let Some((end, ticking)) = self.ticker.take() {
             drop(end);
             let _ = ticking.join();
@@ -182,6 +226,25 @@ impl Drop for Progress {
 }
 
 impl State {
+    fn write_line(&self) {
+        let _ = writeln!(anstream::stderr().lock(), "{}", self.words());
+    }
+
+    fn write_json(&self, plan: &Plan, warning: Option<&str>) {
+        let line = json!({
+            "progress": {
+                "plan_id": plan.id,
+                "phase": plan.phase(),
+                "doing": self.doing,
+                "step": self.step,
+                "elapsed_ms": u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                "usage": self.used,
+                "warning": warning,
+            }
+        });
+        let _ = writeln!(anstream::stdout().lock(), "{line}");
+    }
+
     fn words(&self) -> String {
         let mut parts = vec![self.doing.clone(), elapsed(self.began.elapsed())];
         let tokens = self.used.input_tokens + self.used.output_tokens;

@@ -511,3 +511,24 @@ sleep 60
         std::fs::read_to_string(std::path::Path::new(sandbox.trim()).join("src/a.txt")).unwrap();
     assert!(made.ends_with("made\n"), "{made}");
 }
+
+/// What takes its time is told while it does, and what it said is kept, also if it held.
+#[test]
+fn a_check_is_told_of_and_what_it_said_is_kept() {
+    let day = stubborn("echo x >> src/a.txt");
+    let says = "echo 17 tests passed; echo one is slow >&2";
+    day.yard
+        .ok(&["invariant", "add", "tests", "--command", says]);
+    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    assert!(said.stderr.contains("checking `tests`"), "{said:?}");
+    let log = day.seen(&["log", "@", "--transcript"]).stdout;
+    let (_, kept) = log.split_once("== rule tests held ==").unwrap();
+    assert!(kept.contains("17 tests passed"), "{log}");
+    assert!(kept.contains("one is slow"), "{log}");
+    // On a branch that moved it is another tree, and whoever lands it is told.
+    day.yard.write("other.txt", "other\n");
+    day.yard.commit("other");
+    let said = day.seen(&["apply", "@", "--yes"]);
+    assert!(said.stderr.contains("checking `tests`"), "{said:?}");
+    assert_eq!(said.code(), Some(0), "{said:?}");
+}

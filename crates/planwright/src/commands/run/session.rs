@@ -1,7 +1,6 @@
 //! A session: the plan is driven here, or followed while somebody else does, until a person has to do
 //! something. On a terminal that person is asked at once.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use actors::Stop;
@@ -11,7 +10,7 @@ use plan::{Caller, Name, Phase, Plan, PlanId};
 
 use super::ending::{self, Wish};
 use super::{Consent, LOOK};
-use crate::cli::{App, Format};
+use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -71,7 +70,7 @@ fn drive(
         .map_err(lifecycle::Error::Sandbox)?;
     let crew = crew::crew(app)?;
     let told = notify::Told::by(app);
-    let progress = Progress::show(audience(app));
+    let progress = Progress::show(Audience::of(app.format), &app.checks);
     let tell = |plan: &Plan, happening: &Happening| {
         progress.tell(plan, happening);
         if *happening == Happening::Rests {
@@ -126,13 +125,5 @@ fn take_from_the_gone(app: &App, plan: PlanId) {
     if let Ok(lifecycle) = app.lifecycle() {
         // Refused while whoever has it lives.
         let _ = lifecycle.reclaim_from_the_gone(plan, &app.call());
-    }
-}
-
-fn audience(app: &App) -> Audience {
-    match app.format {
-        Format::Json => Audience::Json,
-        Format::Human if std::io::stderr().is_terminal() => Audience::Terminal,
-        Format::Human => Audience::Lines,
     }
 }
