@@ -216,14 +216,15 @@ impl Life<'_> {
     }
 }
 
-/// Owners are called `worker PROCESS-MOMENT`.
+/// Owners are called `worker PROCESS-MOMENT`, the moment in hexadecimal.
 fn is_disturbed(owner: &str, by: i64, deeds: &Deeds) -> bool {
-    let number = owner
+    let parts = owner
         .strip_prefix("worker ")
-        .and_then(|rest| rest.split('-').next());
-    let number = number.and_then(|number| number.parse().ok());
-    let deed = number.and_then(|number: u32| deeds.of.get(&number));
-    deed.is_some_and(|deed| deed.was_disturbed(by))
+        .and_then(|rest| rest.split_once('-'));
+    let parts = parts.and_then(|(process, began)| {
+        Some((process.parse().ok()?, i64::from_str_radix(began, 16).ok()?))
+    });
+    parts.is_some_and(|(process, began)| deeds.disturbed(process, began, by))
 }
 
 /// The branch holds what landed, once each and from whoever had the authority, and nothing else.

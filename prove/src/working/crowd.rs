@@ -1,6 +1,5 @@
 //! The workers of a trial, and what is done to them.
 
-use std::collections::BTreeMap;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -26,14 +25,16 @@ pub struct Crowd {
 
 struct Member {
     child: Child,
+    /// Which of the deeds.
+    deed: usize,
     stopped_until: Option<Instant>,
 }
 
 /// What was done to whom.
 #[derive(Debug, Default)]
 pub struct Deeds {
-    /// By the number of its process.
-    pub of: BTreeMap<u32, Deed>,
+    /// To each, in the order in which they were hired.
+    of: Vec<Deed>,
     /// How many were killed.
     pub kills: u32,
     /// How many were stopped.
@@ -41,15 +42,27 @@ pub struct Deeds {
 }
 
 /// What was done to a worker, in microseconds since 1970.
-#[derive(Debug, Default)]
-pub struct Deed {
+#[derive(Debug)]
+struct Deed {
+    process: u32,
+    hired: i64,
     killed: Option<i64>,
     stopped: Vec<(i64, Option<i64>)>,
 }
 
+impl Deeds {
+    /// Was the worker of this process that began at this moment kept from renewing what it held by another?
+    /// Numbers of processes come again; whoever was hired last before it began is meant.
+    pub fn disturbed(&self, process: u32, began: i64, by: i64) -> bool {
+        let mut hired = self.of.iter().rev();
+        let meant = hired.find(|deed| deed.process == process && deed.hired <= began);
+        meant.is_some_and(|deed| deed.was_disturbed(by))
+    }
+}
+
 impl Deed {
     /// Was it kept from renewing what it held by this moment?
-    pub fn was_disturbed(&self, by: i64) -> bool {
+    fn was_disturbed(&self, by: i64) -> bool {
         // What happened before that is forgotten when the lease has run out once more.
         let since = by - i64::try_from(2 * LEASE.as_micros()).unwrap_or(0);
         let killed = self.killed.is_some_and(|at| at <= by);
@@ -74,11 +87,18 @@ impl Crowd {
     }
 
     fn hire(&mut self, ground: &Ground, concurrency: u32) -> anyhow::Result<()> {
+        let hired = moment();
         let child = ground.worker(concurrency).spawn();
         let child = child.context("could not start a worker")?;
-        self.deeds.of.insert(child.id(), Deed::default());
+        self.deeds.of.push(Deed {
+            process: child.id(),
+            hired,
+            killed: None,
+            stopped: Vec::new(),
+        });
         self.members.push(Member {
             child,
+            deed: self.deeds.of.len() - 1,
             stopped_until: None,
         });
         Ok(())
@@ -100,8 +120,7 @@ impl Crowd {
         let may_stop = stopped.count() * 2 < self.members.len();
         if random.bool() {
             let mut member = self.members.swap_remove(at);
-            let deed = self.deeds.of.entry(member.child.id()).or_default();
-            deed.killed = Some(moment());
+            self.deeds.of[member.deed].killed = Some(moment());
             member.child.kill().context("could not kill a worker")?;
             member.child.wait()?;
             self.deeds.kills += 1;
@@ -109,9 +128,8 @@ impl Crowd {
         } else if may_stop && self.members[at].stopped_until.is_none() {
             let pause = LEASE.mul_f64(1.1 + random.f64());
             self.members[at].stopped_until = Some(Instant::now() + pause);
-            let number = self.members[at].child.id();
             // Before it happens, so that nothing that follows from it comes earlier.
-            let deed = self.deeds.of.entry(number).or_default();
+            let deed = &mut self.deeds.of[self.members[at].deed];
             deed.stopped.push((moment(), None));
             signal(&self.members[at].child, Signal::STOP)?;
             if ground.is_open() {
@@ -134,7 +152,7 @@ impl Crowd {
             if member.stopped_until.is_some_and(&is_over) {
                 signal(&member.child, Signal::CONT)?;
                 member.stopped_until = None;
-                let deed = self.deeds.of.entry(member.child.id()).or_default();
+                let deed = &mut self.deeds.of[member.deed];
                 if let Some((_, to)) = deed.stopped.last_mut() {
                     *to = Some(moment());
                 }
