@@ -36,6 +36,57 @@ fn branch(day: &Loop) -> String {
     day.yard.git(&["rev-parse", "main"])
 }
 
+/// A rule holds at each of the four gates, whoever comes: a person, a worker, a program. Once it is gone, so is
+/// the obstacle.
+#[test]
+fn every_gate_holds_whoever_comes() {
+    // Where a plan stops, how often the agent was started by then, and what a program would do next.
+    for (gate, stops_at, starts, next) in [
+        ("strategize", "strategize/queued", 0, "start-strategize"),
+        ("execute", "strategize/complete", 0, "execute-plan"),
+        ("result", "execute/complete", 4, "apply-plan"),
+        ("apply", "execute/complete", 1, "apply-plan"),
+    ] {
+        let day = stubborn("echo x >> src/a.txt");
+        let never = ["--expr", "plan.goal == ''", "--at", gate];
+        day.yard
+            .ok(&[&["invariant", "add", "never"], &never[..]].concat());
+        let before = branch(&day);
+        let goal = ["run", "--profile", "auto", "--actor", "scribe", "Write it"];
+        let goal = match gate {
+            // Begun anew over and over, it would take its time.
+            "result" => [&["run", "--actor", "scribe"], &goal[5..]].concat(),
+            _ => goal.to_vec(),
+        };
+        let data = day.ends(5, &goal);
+        let plan = data["plan_id"].as_str().unwrap();
+        assert_eq!(day.yard.state_of(plan), stops_at, "{gate}");
+        day.ends(5, &["run", plan]);
+        day.ends(0, &["work", "--drain"]);
+        if gate == "result" {
+            // Signed, what is in the way is the rule alone.
+            day.ends(0, &["approve", plan]);
+        }
+        let owner: &[&str] = match next {
+            "start-strategize" => &["--owner", "somebody"],
+            _ => &[],
+        };
+        let data = day.ends(5, &[&["plumbing", next, plan], owner].concat());
+        assert_eq!(names(&data), ["never"], "{gate}");
+        if stops_at == "execute/complete" {
+            day.ends(5, &["apply", plan, "--yes"]);
+        }
+        assert_eq!(day.starts().len(), starts, "{gate}");
+        assert_eq!(branch(&day), before, "{gate}");
+        assert_eq!(day.yard.state_of(plan), stops_at, "{gate}");
+        day.yard.ok(&["invariant", "remove", "never"]);
+        day.here(&["run", plan]);
+        day.here(&["apply", plan, "--yes"]);
+        assert_eq!(day.yard.state_of(plan), "apply/applied", "{gate}");
+        assert_ne!(branch(&day), before, "{gate}");
+    }
+}
+
 /// What an agent wrote where it may not does not land, however often it insists; and the plan is sent
 /// back three times, not more.
 #[test]
