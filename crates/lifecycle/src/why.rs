@@ -1,12 +1,12 @@
 //! Why a plan does not move: the real checks, asked without acting.
 
 use actors::Stop;
-use plan::decide::{blocked_by, options};
+use plan::decide::{advice, blocked_by, options};
 use plan::invariant::Gate;
 use plan::judgement::{Counts, FailedRule};
 use plan::ledger::Over;
 use plan::project::HostId;
-use plan::stage::{Landing, Work};
+use plan::stage::{ConstraintKind, Landing, Work};
 use plan::{Phase, Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
 
@@ -41,6 +41,8 @@ pub struct GateNow {
     pub counts: Counts,
     /// Those that do not.
     pub failed: Vec<FailedRule>,
+    /// Those that do not either, and hold nothing up.
+    pub advice: Vec<FailedRule>,
 }
 
 impl Lifecycle {
@@ -53,6 +55,8 @@ impl Lifecycle {
         let gate = match &snapshot.row.plan.stage {
             Stage::Strategize(Work::Queued(_)) => Some(Gate::Strategize),
             Stage::Strategize(Work::Complete) => Some(Gate::Execute),
+            // The result held; together with what its target has become it did not, and that is told.
+            Stage::Apply(Landing::Constrained(of)) if of.kind == ConstraintKind::Gate => None,
             Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {
                 Some(Gate::Apply)
             }
@@ -73,6 +77,7 @@ impl Lifecycle {
                     gate,
                     counts,
                     failed,
+                    advice: advice(&snapshot.rules, gate, &judgement)?,
                 })
             }
         };

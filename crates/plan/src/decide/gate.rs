@@ -119,6 +119,30 @@ pub fn blocked_by(
     Ok((counts, failed))
 }
 
+/// The rules in force at a gate that are only advice, and do not hold.
+pub fn advice(
+    rules: &RuleBook,
+    gate: Gate,
+    judgement: &Judgement,
+) -> Result<Vec<FailedRule>, Refusal> {
+    let rules = rules.clone().with(&judgement.targets.rules);
+    let mut advice = Vec::new();
+    for rule in rules.effective_at(gate.judged_with()) {
+        if let (true, RuleOutcome::Failed(evidence)) =
+            (rule.draft.advisory, said_of(rule, judgement, gate)?)
+        {
+            advice.push(FailedRule {
+                rule: rule.reference(),
+                check: rule.draft.check.source(),
+                evidence: evidence.clone(),
+                waivable: false,
+                waits: None,
+            });
+        }
+    }
+    Ok(advice)
+}
+
 fn said_of<'a>(
     rule: &Rule,
     judgement: &'a Judgement,

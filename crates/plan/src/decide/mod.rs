@@ -22,7 +22,7 @@ mod project;
 mod rule;
 mod text;
 
-pub use gate::blocked_by;
+pub use gate::{advice, blocked_by};
 pub use in_a_row::decide_in_a_row;
 pub use next::{Next, Rest, next};
 pub use options::options;

@@ -38,6 +38,14 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
                 ui::clean(&failed.check)
             ));
         }
+        for advice in &now.advice {
+            reasons.push(format!(
+                "Rule {} is only advice, and fails: {}\n    {}",
+                advice.rule,
+                ui::clean(&advice.evidence),
+                ui::clean(&advice.check)
+            ));
+        }
         if now.failed.is_empty() {
             reasons.push(format!(
                 "The {} gate is open: {}",
@@ -87,7 +95,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         "state": plan.stage.state(),
         "reasons": reasons,
         "gate": why.gate.as_ref().map(|now| json!({
-            "gate": now.gate, "counts": now.counts, "failed": now.failed,
+            "gate": now.gate, "counts": now.counts, "failed": now.failed, "advice": now.advice,
         })),
         "options": why.options,
     });

@@ -342,6 +342,9 @@ fn what_would_land_is_judged_and_not_only_what_was_made() {
     assert_eq!(branch(&day), before);
     let status = day.ends(0, &["status", &plan]).to_string();
     assert!(status.contains("not-both"), "{status}");
+    let why = day.seen(&["why", &plan]).stdout;
+    assert!(why.contains("on the merged tree"), "{why}");
+    assert!(!why.contains("gate is open"), "{why}");
     day.yard.git(&["rm", "-q", "src/two.txt"]);
     day.yard.commit("not two");
     day.ends(0, &["apply", &plan, "--yes"]);
@@ -582,4 +585,17 @@ fn a_check_is_told_of_and_what_it_said_is_kept() {
     let said = day.seen(&["apply", "@", "--yes"]);
     assert!(said.stderr.contains("checking `tests`"), "{said:?}");
     assert_eq!(said.code(), Some(0), "{said:?}");
+}
+
+/// What is only advice is named where people look, and holds nothing up.
+#[test]
+fn advice_that_is_not_followed_is_told() {
+    let day = stubborn("echo x >> src/a.txt");
+    day.yard
+        .ok(&["invariant", "add", "calm", "--forbid", "src", "--advisory"]);
+    let (plan, _) = day.begun(6);
+    let why = day.seen(&["why", &plan]).stdout;
+    let said = "is only advice, and fails: forbidden: src/a.txt";
+    assert!(why.contains("calm") && why.contains(said), "{why}");
+    day.ends(0, &["apply", &plan, "--yes"]);
 }
