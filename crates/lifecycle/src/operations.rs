@@ -1,5 +1,7 @@
 //! The operations of a plan's life, named as in the reference.
 
+use std::collections::BTreeSet;
+
 use plan::action::ActionDefinition;
 use plan::changeset::{Entry, Node, TreePath};
 use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
@@ -392,8 +394,19 @@ impl Lifecycle {
     /// Takes every lease that has expired, at most `limit`. What somebody else reclaimed or renewed
     /// in the meantime is left alone.
     pub fn reclaim_expired(&self, limit: usize, call: &Call) -> Result<Vec<Plan>, Error> {
+        self.reclaim_expired_but(&BTreeSet::new(), limit, call)
+    }
+
+    /// The same, but for plans that the caller has in hand: it renews those itself.
+    pub(crate) fn reclaim_expired_but(
+        &self,
+        in_hand: &BTreeSet<PlanId>,
+        limit: usize,
+        call: &Call,
+    ) -> Result<Vec<Plan>, Error> {
         let mut reclaimed = Vec::new();
-        for plan in self.store.expired(limit)? {
+        let expired = self.store.expired(limit)?;
+        for plan in expired.into_iter().filter(|plan| !in_hand.contains(plan)) {
             match self.reclaim(plan, &call.follow_up()) {
                 Ok(done) => reclaimed.push(done.plan),
                 Err(Error::Refused(

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use actors::{Actor, Assignment, Outcome, Report, Stop, Workplace};
 use plan::stage::{Category, StateName};
-use plan::{Actors, Caller, Phase, PlanId, Profile, Span};
+use plan::{Actors, Caller, Phase, PlanId, Profile, Span, Timestamp};
 use planwright_lifecycle::{Call, Crew, Lifecycle, UseRequest, Worker};
 use store::fault::{Fault, FaultPoint, Faults};
 use store::{MemoryStore, PlanFilter, SqliteOptions, SqliteStore};
+use testkit::clock::TestClock;
 use testkit::samples;
 
 fn ada() -> Call {
@@ -234,6 +235,29 @@ fn an_expired_lease_is_taken_over_and_the_old_holder_hands_in_nothing() {
     worker(&lifecycle, &actor).drain(&Stop::default()).unwrap();
     assert_eq!(stage(&lifecycle, plan), "apply/applied");
     assert!(asleep.complete_execute(&Default::default()).is_err());
+}
+
+/// Sleeps so long that its lease is over, as on a machine that stood still.
+struct Dozing(TestClock);
+
+impl Actor for Dozing {
+    fn work(&self, _: &Assignment, _: &Workplace<'_>) -> Report {
+        self.0.advance(Span::seconds(3600));
+        // Meanwhile the worker looks for the gone.
+        std::thread::sleep(Duration::from_millis(2500));
+        Report::of(Outcome::Done)
+    }
+}
+
+#[test]
+fn a_worker_takes_nothing_from_itself() {
+    let clock = TestClock::at(Timestamp(1_750_000_000_000_000));
+    let lifecycle = Lifecycle::open(MemoryStore::with(clock.clock(), Faults::default()));
+    let plan = used(&lifecycle, Profile::Review);
+    let worker = Worker::new(&lifecycle).actor("bot", Dozing(clock));
+    let tally = worker.concurrency(2).drain(&Stop::default()).unwrap();
+    assert_eq!(tally.reclaimed, 0);
+    assert_eq!(stage(&lifecycle, plan), "apply/applied");
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Worker {
                     break;
                 }
                 if looked_for_the_gone.is_none_or(|at| at.elapsed() >= LOOK_FOR_THE_GONE) {
-                    match self.take_from_the_gone() {
+                    match self.take_from_the_gone(&busy) {
                         Ok(taken) => tally.reclaimed += taken,
                         Err(_) => tally.troubles += 1,
                     }
@@ -267,9 +267,12 @@ impl Worker {
 
     /// Takes plans from holders whose lease expired, and from those that signed in on this host and are
     /// gone. What somebody else took first is left to them.
-    fn take_from_the_gone(&self) -> Result<u64, Error> {
+    fn take_from_the_gone(&self, in_hand: &BTreeSet<PlanId>) -> Result<u64, Error> {
         let call = Call::by(Caller::Worker(self.owner.clone()));
-        let mut taken = self.lifecycle.reclaim_expired(MOST_HELD, &call)?.len() as u64;
+        let expired = self
+            .lifecycle
+            .reclaim_expired_but(in_hand, MOST_HELD, &call)?;
+        let mut taken = expired.len() as u64;
         let Some(hands) = &self.lifecycle.hands else {
             return Ok(taken);
         };
