@@ -18,12 +18,15 @@ pub mod client;
 pub mod history;
 pub mod landing;
 pub mod simulation;
+pub mod trial;
 pub mod working;
 pub mod wrapped;
 
 mod binary;
 mod chaos;
+mod crowd;
 mod drain;
+mod ground;
 mod library;
 mod operation;
 mod player;

@@ -16,6 +16,7 @@ use anyhow::Context;
 use clap::Parser;
 use planwright_prove::arena::{self, Database, Outcome, Settings};
 use planwright_prove::simulation::{self, Stage};
+use planwright_prove::trial::Trial;
 use planwright_prove::{check, client, landing, working};
 
 /// Look for a history that Planwright must never produce.
@@ -64,32 +65,10 @@ struct Run {
     bug: Option<planwright_prove::broken::Bug>,
 }
 
+/// What trials with the real program are told.
 #[derive(clap::Args)]
-struct Land {
-    /// How many players.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=50))]
-    processes: u32,
-    /// For how long.
-    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
-    minutes: f64,
-    /// What all choices follow from; a new one if not said.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// The planwright program.
-    #[arg(long)]
-    program: PathBuf,
-    /// Plant a bug.
-    #[cfg(feature = "broken")]
-    #[arg(long = "break", value_enum)]
-    bug: Option<planwright_prove::landing::Bug>,
-}
-
-#[derive(clap::Args)]
-struct Work {
-    /// The database.
-    #[arg(long, value_enum, default_value = "sqlite")]
-    store: Database,
-    /// How many workers.
+struct Common {
+    /// How many players, or workers.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=50))]
     processes: u32,
     /// For how long.
@@ -101,6 +80,43 @@ struct Work {
     /// The planwright program.
     #[arg(long)]
     program: PathBuf,
+}
+
+impl Common {
+    /// The trial, and the directory in which it takes place.
+    fn trial(&self, database: Database) -> anyhow::Result<(Trial, tempfile::TempDir)> {
+        arena::require_program(&self.program)?;
+        let (directory, interrupted) = ground()?;
+        let trial = Trial {
+            database,
+            processes: self.processes,
+            duration: Duration::from_secs_f64(self.minutes * 60.0),
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+            directory: directory.path().canonicalize()?,
+            program: self.program.canonicalize()?,
+            interrupted,
+        };
+        Ok((trial, directory))
+    }
+}
+
+#[derive(clap::Args)]
+struct Land {
+    #[command(flatten)]
+    common: Common,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::landing::Bug>,
+}
+
+#[derive(clap::Args)]
+struct Work {
+    /// The database.
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Database,
+    #[command(flatten)]
+    common: Common,
     /// Plant a bug.
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
@@ -190,23 +206,16 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
 }
 
 fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
-    arena::require_program(&arguments.program)?;
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let (directory, interrupted) = ground()?;
+    let (trial, directory) = arguments.common.trial(Database::Sqlite)?;
+    println!(
+        "seed {}: {} players land on one repository for {:?}",
+        trial.seed, trial.processes, trial.duration
+    );
     let settings = landing::Settings {
-        processes: arguments.processes,
-        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
-        seed,
-        directory: directory.path().canonicalize()?,
-        program: arguments.program.canonicalize()?,
-        interrupted,
+        trial,
         #[cfg(feature = "broken")]
         bug: arguments.bug,
     };
-    println!(
-        "seed {seed}: {} players land on one repository for {:?}",
-        settings.processes, settings.duration
-    );
     let outcome = match landing::run(&settings) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -222,24 +231,16 @@ fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
 }
 
 fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
-    arena::require_program(&arguments.program)?;
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let (directory, interrupted) = ground()?;
+    let (trial, directory) = arguments.common.trial(arguments.store)?;
+    println!(
+        "seed {}: {} workers on {:?} for {:?}",
+        trial.seed, trial.processes, trial.database, trial.duration
+    );
     let settings = working::Settings {
-        database: arguments.store,
-        processes: arguments.processes,
-        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
-        seed,
-        directory: directory.path().canonicalize()?,
-        program: arguments.program.canonicalize()?,
-        interrupted,
+        trial,
         #[cfg(feature = "broken")]
         bug: arguments.bug,
     };
-    println!(
-        "seed {seed}: {} workers on {:?} for {:?}",
-        settings.processes, settings.database, settings.duration
-    );
     let outcome = working::run(&settings)?;
     println!(
         "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
