@@ -15,6 +15,7 @@ pub mod arena;
 pub mod broken;
 pub mod check;
 pub mod client;
+pub mod gating;
 pub mod history;
 pub mod landing;
 pub mod simulation;

@@ -17,7 +17,7 @@ use clap::Parser;
 use planwright_prove::arena::{self, Database, Outcome, Settings};
 use planwright_prove::simulation::{self, Stage};
 use planwright_prove::trial::Trial;
-use planwright_prove::{check, client, landing, working};
+use planwright_prove::{check, client, gating, landing, working};
 
 /// Look for a history that Planwright must never produce.
 #[derive(Parser)]
@@ -29,6 +29,8 @@ enum Arguments {
     Land(Land),
     /// Have workers work on plans while they are killed and stopped, then look what became of everything.
     Work(Work),
+    /// Change rules, spend and land under gates and budgets, then look whether any was passed.
+    Gates(Gates),
     /// Play schedules in one process on virtual time, as many as fit.
     Simulate(Simulate),
     /// Be one of the players.
@@ -37,6 +39,9 @@ enum Arguments {
     /// Be the actor that the workers start.
     #[command(hide = true)]
     Actor,
+    /// Be the actor that spends.
+    #[command(hide = true)]
+    Spender,
 }
 
 #[derive(clap::Args)]
@@ -124,6 +129,19 @@ struct Work {
 }
 
 #[derive(clap::Args)]
+struct Gates {
+    /// The database.
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Database,
+    #[command(flatten)]
+    common: Common,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::gating::bug::Bug>,
+}
+
+#[derive(clap::Args)]
 struct Simulate {
     /// For how long.
     #[arg(long, default_value_t = 10)]
@@ -152,7 +170,9 @@ fn main() -> ExitCode {
         Arguments::Run(arguments) => run(&arguments),
         Arguments::Land(arguments) => land(&arguments),
         Arguments::Work(arguments) => work(&arguments),
+        Arguments::Gates(arguments) => gates(&arguments),
         Arguments::Actor => working::actor::run(),
+        Arguments::Spender => gating::spender::run(),
         Arguments::Simulate(arguments) => simulate(&arguments),
     };
     done.unwrap_or_else(|error| {
@@ -254,6 +274,22 @@ fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
         outcome.stops,
         outcome.taken_over
     );
+    Ok(judged(&outcome.violations, &outcome.missing, directory))
+}
+
+fn gates(arguments: &Gates) -> anyhow::Result<ExitCode> {
+    let (trial, directory) = arguments.common.trial(arguments.store)?;
+    println!(
+        "seed {}: {} players at the gates on {:?} for {:?}",
+        trial.seed, trial.processes, trial.database, trial.duration
+    );
+    let settings = gating::Settings {
+        trial,
+        #[cfg(feature = "broken")]
+        bug: arguments.bug,
+    };
+    let outcome = gating::run(&settings)?;
+    println!("{}", outcome.tally);
     Ok(judged(&outcome.violations, &outcome.missing, directory))
 }
 
