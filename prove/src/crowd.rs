@@ -99,7 +99,9 @@ impl Crowd {
     pub fn strike(&mut self, ground: &Ground, random: &mut Rng) -> anyhow::Result<()> {
         self.wake(|until| until <= Instant::now())?;
         self.require_all()?;
-        if self.struck.elapsed() < self.manners.breath.mul_f64(0.5 + random.f64()) {
+        if self.members.is_empty()
+            || self.struck.elapsed() < self.manners.breath.mul_f64(0.5 + random.f64())
+        {
             return Ok(());
         }
         self.struck = Instant::now();

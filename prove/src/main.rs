@@ -135,6 +135,9 @@ struct Gates {
     store: Database,
     #[command(flatten)]
     common: Common,
+    /// Everybody uses the library, and nobody lands anything: more happens in less time.
+    #[arg(long)]
+    by_library: bool,
     /// Plant a bug.
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
@@ -285,6 +288,7 @@ fn gates(arguments: &Gates) -> anyhow::Result<ExitCode> {
     );
     let settings = gating::Settings {
         trial,
+        by_library: arguments.by_library,
         #[cfg(feature = "broken")]
         bug: arguments.bug,
     };

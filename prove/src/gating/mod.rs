@@ -35,6 +35,8 @@ use statutes::Statutes;
 pub struct Settings {
     /// As every trial. There are as many players, and half as many workers.
     pub trial: Trial,
+    /// Everybody uses the library, and nobody lands anything: more happens in less time.
+    pub by_library: bool,
     /// A planted bug.
     #[cfg(feature = "broken")]
     pub bug: Option<bug::Bug>,
@@ -59,7 +61,10 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     };
     let ground = Ground::prepare(trial, cast)?;
     let (statutes, notes) = (Statutes::default(), Notes::new(&ground.ledger));
-    let workers = (trial.processes / 2).max(1);
+    let workers = match settings.by_library {
+        true => 0,
+        false => (trial.processes / 2).max(1),
+    };
     let manners = Manners {
         breath: BREATH,
         // Whoever is stopped during its turn on a file keeps all players out.
@@ -80,6 +85,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
             lifecycle: engine(settings, &ground),
             random: trial.choices_of(number),
             number,
+            by_library: settings.by_library || number % 2 == 1,
             players: trial.processes,
             purse,
             calls: 0,

@@ -49,6 +49,8 @@ pub struct Player<'a> {
     pub random: Rng,
     /// Which one it is.
     pub number: u32,
+    /// It uses the library, and not the program.
+    pub by_library: bool,
     /// How many there are.
     pub players: u32,
     /// What all plans together may use.
@@ -58,9 +60,9 @@ pub struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Does something. Every other player uses the program, the rest the library.
+    /// Does something.
     pub fn play(&mut self) -> anyhow::Result<()> {
-        let by_library = self.by_library();
+        let by_library = self.by_library;
         self.lifecycle = self.lifecycle.clone().with_budget(Budget {
             cost: None,
             tokens: Some(self.purse.so_far()),
@@ -109,10 +111,6 @@ impl Player<'_> {
         }
     }
 
-    fn by_library(&self) -> bool {
-        self.number % 2 == 1
-    }
-
     /// With this likelihood, in percent.
     pub fn chance(&mut self, percent: u8) -> bool {
         self.random.u8(..100) < percent
@@ -142,7 +140,7 @@ impl Player<'_> {
         statutes.amend(ground, scope, |rules| {
             let gone = self.random.choice(rules);
             let gone = gone.filter(|_| rules.len() > 1 || self.chance(40));
-            match (gone.map(|rule| rule.draft.name.clone()), self.by_library()) {
+            match (gone.map(|rule| rule.draft.name.clone()), self.by_library) {
                 (Some(name), true) => {
                     let call = self.call(true);
                     let removed = self.lifecycle.remove_rule(scope.clone(), name, &call);
@@ -245,6 +243,13 @@ fn flags(scope: &Scope) -> Vec<String> {
         Scope::Project(name) => vec!["--project".to_owned(), name.to_string()],
         Scope::Global | Scope::Action(_) | Scope::Repository(_) => Vec::new(),
     }
+}
+
+/// Did a player call the engine itself, and not the program?
+pub fn is_player(caller: &Caller) -> bool {
+    let (Caller::Person(name) | Caller::Worker(name)) = caller;
+    let parts = name.split_once('.');
+    parts.is_some_and(|(player, call)| player.parse::<u32>().is_ok() && call.parse::<u32>().is_ok())
 }
 
 /// The plan, as it is written.

@@ -8,6 +8,7 @@ use plan::{Digest, Event, Phase, Plan, Profile};
 use serde_json::{Value, json};
 
 use super::{Life, Outcome};
+use crate::gating::player::is_player;
 use crate::gating::rules::{self, About};
 
 /// What is judged, and what people looked at who said something about it.
@@ -18,6 +19,8 @@ struct Case<'a> {
     subjects: Vec<Digest>,
     rulings: Vec<(&'a RuleRef, &'a Digest, &'a RuleOutcome)>,
     waived: Vec<&'a RuleRef>,
+    /// Judged by an engine without hands, which cannot run what nobody has run yet.
+    without_hands: bool,
 }
 
 /// How a rule comes out.
@@ -119,8 +122,15 @@ impl Life<'_> {
     ) -> Option<String> {
         let case = self.case(at, gate, None);
         let mut why = None;
-        for rules in self.statutes.possible(case.plan, self.history[at].at) {
-            let expected = case.judge(&rules);
+        let possible = self.statutes.possible(case.plan, self.history[at].at);
+        let judged = possible.iter().map(|rules| case.judge(rules));
+        let blind = Case {
+            without_hands: true,
+            ..self.case(at, gate, None)
+        };
+        let is_blind = is_player(&self.history[at].by) && !case.plan.resources.is_empty();
+        let guessed = possible.iter().filter(|_| is_blind);
+        for expected in judged.chain(guessed.map(|rules| blind.judge(rules))) {
             let blocking = expected.failed.first().or(expected.open.first());
             let differs = match blocking {
                 Some(rule) => format!("it passed the {gate} gate, and {rule} was not met"),
@@ -260,6 +270,7 @@ impl Life<'_> {
             subjects,
             rulings: rulings.collect(),
             waived: waived.collect(),
+            without_hands: false,
         }
     }
 
@@ -335,6 +346,9 @@ impl Case<'_> {
             plan: self.plan,
             files: &self.files,
         };
+        if self.without_hands && matches!(rule.draft.check, Check::Command { .. }) {
+            return Said::Open;
+        }
         let held = rules::holds(&rule.draft.check, &about);
         let reference = rule.reference();
         match held {
