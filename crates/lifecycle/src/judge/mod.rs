@@ -17,6 +17,8 @@ pub use check::Inspectors;
 pub(crate) use matter::Matter;
 pub use paths::unmatched_globs;
 
+use std::sync::OnceLock;
+
 use actors::Stop;
 use plan::invariant::{Check, Gate, Rule, RuleDraft};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
@@ -47,6 +49,8 @@ struct Case<'a> {
     matter: Matter<'a>,
     subject: Digest,
     depth: Depth,
+    /// The recorded changes that were looked at, as far as more of them may come.
+    recorded: OnceLock<Digest>,
     /// Asked to stop?
     stop: Stop,
 }
@@ -108,6 +112,7 @@ impl Lifecycle {
             subject: matter.digest(plan, gate),
             matter,
             depth,
+            recorded: OnceLock::new(),
             stop: stop.clone(),
         };
         let outcomes = match rules.is_empty() {
@@ -125,6 +130,7 @@ impl Lifecycle {
             version: plan.version,
             revisions: snapshot.rules.revisions.clone(),
             subject: case.subject,
+            recorded: case.recorded.get().copied(),
             verdicts: verdicts.collect(),
             targets,
         })
