@@ -8,27 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use crate::trial::Trial;
+
 /// What a trial is played with.
 pub struct Settings {
-    /// How many players.
-    pub processes: u32,
-    /// For how long.
-    pub duration: Duration,
-    /// What all choices follow from.
-    pub seed: u64,
-    /// Everything is kept here.
-    pub directory: PathBuf,
-    /// The planwright program.
-    pub program: PathBuf,
-    /// Ends it early.
-    pub interrupted: Arc<AtomicBool>,
+    /// As every trial. The database is a file.
+    pub trial: Trial,
     /// A planted bug.
     #[cfg(feature = "broken")]
     pub bug: Option<Bug>,
@@ -63,15 +55,16 @@ pub struct Outcome {
 
 /// Plays a trial.
 pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
-    let yard = Yard::new(settings)?;
-    let until = Instant::now() + settings.duration;
-    let over = || Instant::now() >= until || settings.interrupted.load(Ordering::Relaxed);
+    let trial = &settings.trial;
+    let yard = Yard::new(trial)?;
+    let until = Instant::now() + trial.duration;
+    let over = || Instant::now() >= until || trial.is_interrupted();
     let person = AtomicU64::new(0);
     std::thread::scope(|scope| -> anyhow::Result<()> {
         let mut threads = Vec::new();
-        for number in 0..settings.processes {
+        for number in 0..trial.processes {
             let (yard, over) = (&yard, &over);
-            let random = fastrand::Rng::with_seed(settings.seed ^ u64::from(number) << 32);
+            let random = trial.choices_of(number);
             threads.push(scope.spawn(move || play(yard, settings, random, over)));
         }
         let (yard, over, person) = (&yard, &over, &person);
@@ -97,11 +90,11 @@ struct Yard {
 }
 
 impl Yard {
-    fn new(settings: &Settings) -> anyhow::Result<Self> {
+    fn new(trial: &Trial) -> anyhow::Result<Self> {
         let yard = Self {
-            program: settings.program.clone(),
-            home: settings.directory.join("home"),
-            shop: settings.directory.join("shop"),
+            program: trial.program.clone(),
+            home: trial.directory.join("home"),
+            shop: trial.directory.join("shop"),
             kills: AtomicU64::new(0),
             plans: Mutex::new(Vec::new()),
         };
@@ -112,7 +105,7 @@ impl Yard {
         std::fs::write(yard.shop.join("person.txt"), "")?;
         yard.git(&["add", "-A"])?;
         yard.git(&["commit", "-q", "-m", "start"])?;
-        let action = settings.directory.join("make.yaml");
+        let action = trial.directory.join("make.yaml");
         std::fs::write(
             &action,
             "name: make\ndescription: Make a file\nactor: bot\n",

@@ -16,7 +16,8 @@ use anyhow::Context;
 use clap::Parser;
 use planwright_prove::arena::{self, Database, Outcome, Settings};
 use planwright_prove::simulation::{self, Stage};
-use planwright_prove::{check, client, landing, working};
+use planwright_prove::trial::Trial;
+use planwright_prove::{check, client, gating, landing, working};
 
 /// Look for a history that Planwright must never produce.
 #[derive(Parser)]
@@ -28,6 +29,8 @@ enum Arguments {
     Land(Land),
     /// Have workers work on plans while they are killed and stopped, then look what became of everything.
     Work(Work),
+    /// Change rules, spend and land under gates and budgets, then look whether any was passed.
+    Gates(Gates),
     /// Play schedules in one process on virtual time, as many as fit.
     Simulate(Simulate),
     /// Be one of the players.
@@ -36,6 +39,9 @@ enum Arguments {
     /// Be the actor that the workers start.
     #[command(hide = true)]
     Actor,
+    /// Be the actor that spends.
+    #[command(hide = true)]
+    Spender,
 }
 
 #[derive(clap::Args)]
@@ -64,32 +70,10 @@ struct Run {
     bug: Option<planwright_prove::broken::Bug>,
 }
 
+/// What trials with the real program are told.
 #[derive(clap::Args)]
-struct Land {
-    /// How many players.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=50))]
-    processes: u32,
-    /// For how long.
-    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
-    minutes: f64,
-    /// What all choices follow from; a new one if not said.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// The planwright program.
-    #[arg(long)]
-    program: PathBuf,
-    /// Plant a bug.
-    #[cfg(feature = "broken")]
-    #[arg(long = "break", value_enum)]
-    bug: Option<planwright_prove::landing::Bug>,
-}
-
-#[derive(clap::Args)]
-struct Work {
-    /// The database.
-    #[arg(long, value_enum, default_value = "sqlite")]
-    store: Database,
-    /// How many workers.
+struct Common {
+    /// How many players, or workers.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=50))]
     processes: u32,
     /// For how long.
@@ -101,10 +85,63 @@ struct Work {
     /// The planwright program.
     #[arg(long)]
     program: PathBuf,
+}
+
+impl Common {
+    /// The trial, and the directory in which it takes place.
+    fn trial(&self, database: Database) -> anyhow::Result<(Trial, tempfile::TempDir)> {
+        arena::require_program(&self.program)?;
+        let (directory, interrupted) = ground()?;
+        let trial = Trial {
+            database,
+            processes: self.processes,
+            duration: Duration::from_secs_f64(self.minutes * 60.0),
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+            directory: directory.path().canonicalize()?,
+            program: self.program.canonicalize()?,
+            interrupted,
+        };
+        Ok((trial, directory))
+    }
+}
+
+#[derive(clap::Args)]
+struct Land {
+    #[command(flatten)]
+    common: Common,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::landing::Bug>,
+}
+
+#[derive(clap::Args)]
+struct Work {
+    /// The database.
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Database,
+    #[command(flatten)]
+    common: Common,
     /// Plant a bug.
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
     bug: Option<planwright_prove::working::bug::Bug>,
+}
+
+#[derive(clap::Args)]
+struct Gates {
+    /// The database.
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Database,
+    #[command(flatten)]
+    common: Common,
+    /// Everybody uses the library, and nobody lands anything: more happens in less time.
+    #[arg(long)]
+    by_library: bool,
+    /// Plant a bug.
+    #[cfg(feature = "broken")]
+    #[arg(long = "break", value_enum)]
+    bug: Option<planwright_prove::gating::bug::Bug>,
 }
 
 #[derive(clap::Args)]
@@ -136,7 +173,9 @@ fn main() -> ExitCode {
         Arguments::Run(arguments) => run(&arguments),
         Arguments::Land(arguments) => land(&arguments),
         Arguments::Work(arguments) => work(&arguments),
+        Arguments::Gates(arguments) => gates(&arguments),
         Arguments::Actor => working::actor::run(),
+        Arguments::Spender => gating::spender::run(),
         Arguments::Simulate(arguments) => simulate(&arguments),
     };
     done.unwrap_or_else(|error| {
@@ -190,23 +229,16 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
 }
 
 fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
-    arena::require_program(&arguments.program)?;
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let (directory, interrupted) = ground()?;
+    let (trial, directory) = arguments.common.trial(Database::Sqlite)?;
+    println!(
+        "seed {}: {} players land on one repository for {:?}",
+        trial.seed, trial.processes, trial.duration
+    );
     let settings = landing::Settings {
-        processes: arguments.processes,
-        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
-        seed,
-        directory: directory.path().canonicalize()?,
-        program: arguments.program.canonicalize()?,
-        interrupted,
+        trial,
         #[cfg(feature = "broken")]
         bug: arguments.bug,
     };
-    println!(
-        "seed {seed}: {} players land on one repository for {:?}",
-        settings.processes, settings.duration
-    );
     let outcome = match landing::run(&settings) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -222,24 +254,16 @@ fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
 }
 
 fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
-    arena::require_program(&arguments.program)?;
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let (directory, interrupted) = ground()?;
+    let (trial, directory) = arguments.common.trial(arguments.store)?;
+    println!(
+        "seed {}: {} workers on {:?} for {:?}",
+        trial.seed, trial.processes, trial.database, trial.duration
+    );
     let settings = working::Settings {
-        database: arguments.store,
-        processes: arguments.processes,
-        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
-        seed,
-        directory: directory.path().canonicalize()?,
-        program: arguments.program.canonicalize()?,
-        interrupted,
+        trial,
         #[cfg(feature = "broken")]
         bug: arguments.bug,
     };
-    println!(
-        "seed {seed}: {} workers on {:?} for {:?}",
-        settings.processes, settings.database, settings.duration
-    );
     let outcome = working::run(&settings)?;
     println!(
         "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
@@ -253,6 +277,23 @@ fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
         outcome.stops,
         outcome.taken_over
     );
+    Ok(judged(&outcome.violations, &outcome.missing, directory))
+}
+
+fn gates(arguments: &Gates) -> anyhow::Result<ExitCode> {
+    let (trial, directory) = arguments.common.trial(arguments.store)?;
+    println!(
+        "seed {}: {} players at the gates on {:?} for {:?}",
+        trial.seed, trial.processes, trial.database, trial.duration
+    );
+    let settings = gating::Settings {
+        trial,
+        by_library: arguments.by_library,
+        #[cfg(feature = "broken")]
+        bug: arguments.bug,
+    };
+    let outcome = gating::run(&settings)?;
+    println!("{}", outcome.tally);
     Ok(judged(&outcome.violations, &outcome.missing, directory))
 }
 

@@ -142,3 +142,71 @@ fn work_is_begun_once_whatever_is_killed_or_stopped_and_planted_bugs_are_found()
         assert!(said.contains(says), "{bug:?} {said}\n{errors}");
     }
 }
+
+/// Rules, signatures and budgets, in short. A machine that is busy with other things may need another try
+/// until enough happened.
+#[track_caller]
+fn check_gates(arguments: &[&str], code: i32, says: &str) {
+    const TRIES: usize = 8;
+    for tried in 1..=TRIES {
+        let output = prove("gates", arguments);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(code) && said.contains(says) {
+            return;
+        }
+        // Anything else that is wrong is not to be tried away.
+        let wrong =
+            said.contains("violation: ") || output.status.code().is_none_or(|code| code > 1);
+        assert!(tried < TRIES && !wrong, "{arguments:?} {said}\n{errors}");
+    }
+}
+
+#[test]
+fn no_gate_is_passed_and_nothing_is_spent_unseen_on_sqlite() {
+    check_gates(&["--minutes", "0.2"], 0, "no violation");
+}
+
+#[test]
+fn no_gate_is_passed_and_nothing_is_spent_unseen_on_postgres() {
+    let short = ["--minutes", "0.2", "--store", "postgres"];
+    check_gates(&short, 0, "no violation");
+}
+
+#[track_caller]
+fn check_gate_bug(bug: &str, says: &str) {
+    let short = ["--minutes", "0.05", "--by-library", "--break", bug];
+    check_gates(&short, 1, says);
+}
+
+#[test]
+fn a_strategize_gate_that_is_not_wired_is_found() {
+    check_gate_bug("skip-strategize-gate", "it passed the strategize gate, and");
+}
+
+#[test]
+fn an_execute_gate_that_is_not_wired_is_found() {
+    check_gate_bug("skip-execute-gate", "it passed the execute gate, and");
+}
+
+#[test]
+fn a_result_gate_that_is_not_wired_is_found() {
+    check_gate_bug("skip-result-gate", "at the result gate, and not");
+}
+
+#[test]
+fn an_apply_gate_that_is_not_wired_is_found() {
+    check_gate_bug("skip-apply-gate", "it passed the apply gate, and");
+}
+
+#[test]
+fn a_signature_on_something_else_is_found() {
+    // Only what lands is signed, and that takes the program.
+    let short = ["--minutes", "0.15", "--break", "stale-approval"];
+    check_gates(&short, 1, "in force");
+}
+
+#[test]
+fn a_run_that_is_not_charged_is_found() {
+    check_gate_bug("free-spending", "and is charged 0");
+}

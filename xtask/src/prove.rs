@@ -30,7 +30,8 @@ pub struct Arguments {
     store: Stores,
 
     /// Plant a bug, to see it found: stale-read, no-fence, wrong-changeset, double-transition, half-commit,
-    /// lost-event, double-apply, lost-work, two-owners or orphan-process.
+    /// lost-event, double-apply, lost-work, two-owners, orphan-process, skip-strategize-gate, skip-execute-gate,
+    /// skip-result-gate, skip-apply-gate, stale-approval or free-spending.
     #[arg(long = "break", value_name = "BUG")]
     bug: Option<String>,
 }
@@ -82,7 +83,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let planted = arguments.bug.as_deref();
     let of_landing = matches!(planted, Some("double-apply" | "lost-work"));
-    let of_work = matches!(planted, Some("two-owners" | "orphan-process"));
+    let mode_of_planted = match planted {
+        Some("two-owners" | "orphan-process") => "work",
+        Some("stale-approval" | "free-spending") => "gates",
+        Some(skip) if skip.starts_with("skip-") => "gates",
+        Some(_) | None => "run",
+    };
     // Every call of these is a process or ten; a quarter of the players is a crowd.
     let few = (arguments.processes / 4).max(2);
     if planted.is_none() || of_landing {
@@ -98,16 +104,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         if arguments.store != Stores::Both && arguments.store != store {
             continue;
         }
-        for mode in ["work", "run"] {
-            if planted.is_some() && of_work != (mode == "work") {
+        for mode in ["work", "gates", "run"] {
+            if planted.is_some() && mode != mode_of_planted {
                 continue;
             }
             let mut trial = prove();
             trial.arg(mode);
-            let processes = if mode == "work" {
-                few
-            } else {
-                arguments.processes
+            let processes = match mode {
+                "run" => arguments.processes,
+                _ => few,
             };
             arguments.settle(&mut trial, &release, processes);
             if store == Stores::Postgres {

@@ -333,6 +333,17 @@ impl Seal {
     }
 }
 
+/// The digest of what is recorded and not sealed yet, whatever the order it is told in.
+pub fn digest_of_open<'a>(entries: impl IntoIterator<Item = (ChangesetId, &'a Entry)>) -> Digest {
+    let mut entries: Vec<(ChangesetId, &Entry)> = entries.into_iter().collect();
+    entries.sort_by(|(one, first), (other, second)| (one, &first.path).cmp(&(other, &second.path)));
+    let encoded = entries
+        .iter()
+        .map(|entry| serde_json::to_vec(entry).expect("BUG: an entry always encodes"));
+    let encoded: Vec<Vec<u8>> = encoded.collect();
+    Digest::of_parts(encoded.iter().map(Vec::as_slice))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,9 @@ pub struct Judgement {
     pub revisions: BTreeMap<Scope, u64>,
     /// What exactly was judged: what is to land, and on what.
     pub subject: Digest,
+    /// The digest of the recorded changes that rules were asked about and that others could still be added
+    /// to: recording one moves no version.
+    pub recorded: Option<Digest>,
     /// The plan's targets as they were, with their own rules.
     pub targets: Targets,
     /// One for each rule in force at the gate.

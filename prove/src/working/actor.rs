@@ -15,8 +15,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{LEASE, moment};
 use crate::binary::command;
+use crate::crowd::LEASE;
+use crate::trial::moment;
 
 /// Names the directory in which starts are written down.
 pub const LEDGER: &str = "PROVE_LEDGER";
@@ -107,7 +108,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
 }
 
 /// The directory of a run is called by its authority: `…/EPOCH/out/report.json`.
-fn epoch(report: &Path) -> anyhow::Result<u64> {
+pub fn epoch(report: &Path) -> anyhow::Result<u64> {
     let name = report.ancestors().nth(2).and_then(Path::file_name);
     let name = name.and_then(|name| name.to_str());
     let name = name.context("a report lies in the directory of its run")?;
@@ -156,10 +157,11 @@ fn leave_somebody_behind() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What an actor was told under a name.
 #[expect(
     clippy::disallowed_methods,
     reason = "an actor learns everything from its environment"
 )]
-fn variable(name: &str) -> anyhow::Result<String> {
+pub fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set"))
 }

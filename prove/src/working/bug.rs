@@ -8,7 +8,7 @@ use plan::{Caller, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
 use store::Submission;
 
-use super::ground::Ground;
+use crate::ground::Ground;
 use crate::wrapped::{Doors, Wrapped};
 
 /// Sorts of bug.

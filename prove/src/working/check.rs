@@ -11,8 +11,8 @@ use plan::{Event, Phase, Plan, Recorded};
 
 use super::Outcome;
 use super::actor::{MARK, ON_PURPOSE, Start, starts};
-use super::crowd::Deeds;
-use super::ground::Ground;
+use crate::crowd::Deeds;
+use crate::ground::Ground;
 
 /// How long what was killed may take to be gone.
 const GOING: Duration = Duration::from_secs(10);

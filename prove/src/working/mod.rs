@@ -8,39 +8,21 @@ pub mod actor;
 pub mod bug;
 
 mod check;
-mod crowd;
-mod ground;
 
-use std::path::PathBuf;
 use std::process::Child;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use fastrand::Rng;
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::arena::Database;
-use crowd::Crowd;
-use ground::Ground;
+use crate::crowd::{Crowd, Manners};
+use crate::ground::{Cast, Ground};
+use crate::trial::Trial;
 
 /// What a trial is played with.
 pub struct Settings {
-    /// On which database.
-    pub database: Database,
-    /// How many workers.
-    pub processes: u32,
-    /// For how long.
-    pub duration: Duration,
-    /// What the choices follow from.
-    pub seed: u64,
-    /// Everything is kept here.
-    pub directory: PathBuf,
-    /// The planwright program.
-    pub program: PathBuf,
-    /// Ends it early.
-    pub interrupted: Arc<AtomicBool>,
+    /// As every trial.
+    pub trial: Trial,
     /// A planted bug.
     #[cfg(feature = "broken")]
     pub bug: Option<bug::Bug>,
@@ -71,8 +53,11 @@ pub struct Outcome {
     pub missing: Vec<String>,
 }
 
-/// For how long a claim holds without a renewal.
-const LEASE: Duration = Duration::from_secs(3);
+/// How workers are treated.
+const MANNERS: Manners = Manners {
+    breath: Duration::from_millis(600),
+    stops: true,
+};
 
 /// Plans that are made ahead of the work, for each worker.
 const AHEAD: usize = 3;
@@ -85,14 +70,21 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Plays a trial.
 pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
-    let ground = Ground::prepare(settings)?;
-    let mut random = Rng::with_seed(settings.seed);
-    let mut crowd = Crowd::start(&ground, settings.processes)?;
+    let trial = &settings.trial;
+    let cast = Cast {
+        word: "actor",
+        output: "text",
+        strategizes: true,
+        environment: Vec::new(),
+    };
+    let ground = Ground::prepare(trial, cast)?;
+    let mut random = Rng::with_seed(trial.seed);
+    let mut crowd = Crowd::start(&ground, trial.processes, MANNERS)?;
     let mut makers = Vec::new();
-    let ahead = AHEAD * usize::try_from(settings.processes)?;
-    let until = Instant::now() + settings.duration;
+    let ahead = AHEAD * usize::try_from(trial.processes)?;
+    let until = Instant::now() + trial.duration;
     while Instant::now() < until {
-        if settings.interrupted.load(Ordering::Relaxed) {
+        if trial.is_interrupted() {
             bail!("interrupted; nothing was proven");
         }
         finished(&mut makers)?;
@@ -110,7 +102,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let patience = Instant::now() + PATIENCE;
     while !(makers.is_empty() && ground.unfinished()?.is_empty()) && Instant::now() < patience {
         finished(&mut makers)?;
-        if settings.interrupted.load(Ordering::Relaxed) {
+        if trial.is_interrupted() {
             bail!("interrupted; nothing was proven");
         }
         crowd.require_all()?;
@@ -132,10 +124,4 @@ fn finished(makers: &mut Vec<Child>) -> anyhow::Result<()> {
     }
     *makers = going;
     Ok(())
-}
-
-/// Microseconds since 1970, by the clock that the stores have.
-fn moment() -> i64 {
-    let time = clock_gettime(ClockId::Realtime);
-    time.tv_sec * 1_000_000 + time.tv_nsec / 1000
 }

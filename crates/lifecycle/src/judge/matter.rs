@@ -1,6 +1,6 @@
 //! What is judged: a plan, the result of its execute, or what would come of landing it now.
 
-use plan::changeset::{Operation, TreePath};
+use plan::changeset::{Operation, TreePath, digest_of_open};
 use plan::invariant::Gate;
 use plan::stage::{RefMove, ResultContent};
 use plan::{Digest, Phase, Plan};
@@ -186,6 +186,9 @@ impl Case<'_> {
 
     fn recorded(&self) -> Result<Changes, Error> {
         let changesets = self.lifecycle.store.changesets(self.snapshot.row.plan.id)?;
+        let open = changesets.iter().filter(|(one, _)| one.seal.is_none());
+        let open = open.flat_map(|(one, entries)| entries.iter().map(|entry| (one.id, entry)));
+        let _first = self.recorded.set(digest_of_open(open));
         let entries = changesets.into_iter().flat_map(|(_, entries)| entries);
         let changes = entries.map(|entry| Change {
             resource: entry.resource.unwrap_or_default(),

@@ -18,6 +18,8 @@ pub use check::Inspectors;
 pub(crate) use matter::Matter;
 pub use paths::unmatched_globs;
 
+use std::sync::OnceLock;
+
 use actors::Stop;
 use plan::invariant::{Check, Gate, Rule, RuleDraft};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
@@ -48,6 +50,8 @@ struct Case<'a> {
     matter: Matter<'a>,
     subject: Digest,
     depth: Depth,
+    /// The recorded changes that were looked at, as far as more of them may come.
+    recorded: OnceLock<Digest>,
     /// Asked to stop?
     stop: Stop,
 }
@@ -109,6 +113,7 @@ impl Lifecycle {
             subject: matter.digest(plan, gate),
             matter,
             depth,
+            recorded: OnceLock::new(),
             stop: stop.clone(),
         };
         let outcomes = match rules.is_empty() {
@@ -126,6 +131,7 @@ impl Lifecycle {
             version: plan.version,
             revisions: snapshot.rules.revisions.clone(),
             subject: case.subject,
+            recorded: case.recorded.get().copied(),
             verdicts: verdicts.collect(),
             targets,
         })

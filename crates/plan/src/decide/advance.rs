@@ -1,5 +1,6 @@
 //! The way forward: results handed in, and the moves between phases.
 
+use crate::changeset::digest_of_open;
 use crate::command::Captured;
 use crate::decide::draft::Draft;
 use crate::decide::{changeset, gate, text};
@@ -112,6 +113,12 @@ pub(super) fn complete_execute(
         return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
     gate::check_fresh(draft.facts, &draft.plan, Gate::Result, judgement)?;
+    let recorded = draft.facts.entries.iter().map(|(of, entry)| (*of, entry));
+    if let Some(seen) = judgement.recorded
+        && seen != digest_of_open(recorded)
+    {
+        return Err(Refusal::JudgementStale { gate: Gate::Result });
+    }
     // That every rule was judged matters here; what they said decides about apply.
     let (_, failed) = gate::blocked_by(&draft.plan, &draft.facts.rules, Gate::Result, judgement)?;
     // What waits for a person is nothing that sending it back could mend.

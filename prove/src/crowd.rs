@@ -7,19 +7,29 @@ use anyhow::{Context, bail};
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ground::Ground;
-use super::{LEASE, moment};
+use crate::ground::Ground;
+use crate::trial::moment;
 
-/// Between two strokes, on average.
-const BREATH: Duration = Duration::from_millis(600);
+/// For how long a claim holds without a renewal.
+pub const LEASE: Duration = Duration::from_secs(3);
 
 /// How long a worker may take to end once it is asked to.
 const ENDING: Duration = Duration::from_secs(20);
+
+/// How workers are treated.
+#[derive(Debug, Clone, Copy)]
+pub struct Manners {
+    /// Between two strokes, on average.
+    pub breath: Duration,
+    /// Some are stopped past their lease, and not only killed.
+    pub stops: bool,
+}
 
 /// The workers.
 pub struct Crowd {
     members: Vec<Member>,
     struck: Instant,
+    manners: Manners,
     deeds: Deeds,
 }
 
@@ -74,10 +84,11 @@ impl Deed {
 
 impl Crowd {
     /// Starts so many.
-    pub fn start(ground: &Ground, workers: u32) -> anyhow::Result<Self> {
+    pub fn start(ground: &Ground, workers: u32, manners: Manners) -> anyhow::Result<Self> {
         let mut crowd = Self {
             members: Vec::new(),
             struck: Instant::now(),
+            manners,
             deeds: Deeds::default(),
         };
         for number in 0..workers {
@@ -108,7 +119,9 @@ impl Crowd {
     pub fn strike(&mut self, ground: &Ground, random: &mut Rng) -> anyhow::Result<()> {
         self.wake(|until| until <= Instant::now())?;
         self.require_all()?;
-        if self.struck.elapsed() < BREATH.mul_f64(0.5 + random.f64()) {
+        if self.members.is_empty()
+            || self.struck.elapsed() < self.manners.breath.mul_f64(0.5 + random.f64())
+        {
             return Ok(());
         }
         self.struck = Instant::now();
@@ -118,7 +131,7 @@ impl Crowd {
             .iter()
             .filter(|member| member.stopped_until.is_some());
         let may_stop = stopped.count() * 2 < self.members.len();
-        if random.bool() {
+        if !self.manners.stops || random.bool() {
             let mut member = self.members.swap_remove(at);
             self.deeds.of[member.deed].killed = Some(moment());
             member.child.kill().context("could not kill a worker")?;

@@ -16,11 +16,24 @@ use serde_json::Value;
 use store::{PlanFilter, Store};
 use testkit::Cluster;
 
-use super::actor::{LEDGER, MARK};
-use super::{LEASE, Settings};
 use crate::arena::Database;
 use crate::binary::command;
 use crate::client::open_store;
+use crate::crowd::LEASE;
+use crate::trial::Trial;
+use crate::working::actor::{LEDGER, MARK};
+
+/// Who works on the plans of a trial: this program, in another part.
+pub struct Cast {
+    /// The word that makes it an actor.
+    pub word: &'static str,
+    /// What it writes to its standard output.
+    pub output: &'static str,
+    /// It works in strategize, too.
+    pub strategizes: bool,
+    /// What the program finds in its environment.
+    pub environment: Vec<(&'static str, String)>,
+}
 
 /// The ground of a trial.
 pub struct Ground {
@@ -36,6 +49,7 @@ pub struct Ground {
     pub lifecycle: Lifecycle,
     /// The store below it.
     pub store: Arc<dyn Store>,
+    cast: Cast,
     home: PathBuf,
     address: String,
     _server: Option<Cluster>,
@@ -43,8 +57,8 @@ pub struct Ground {
 
 impl Ground {
     /// Makes everything but plans.
-    pub fn prepare(settings: &Settings) -> anyhow::Result<Self> {
-        let directory = &settings.directory;
+    pub fn prepare(trial: &Trial, cast: Cast) -> anyhow::Result<Self> {
+        let directory = &trial.directory;
         let (home, shop) = (directory.join("home"), directory.join("shop"));
         let ledger = directory.join("ledger");
         for made in [&home, &shop, &ledger] {
@@ -52,10 +66,10 @@ impl Ground {
         }
         // A path of its own, by which its processes are known.
         let program = directory.join("planwright");
-        std::fs::hard_link(&settings.program, &program)
-            .or_else(|_| std::fs::copy(&settings.program, &program).map(drop))
+        std::fs::hard_link(&trial.program, &program)
+            .or_else(|_| std::fs::copy(&trial.program, &program).map(drop))
             .context("the program cannot be copied")?;
-        let (address, server) = match settings.database {
+        let (address, server) = match trial.database {
             Database::Sqlite => (format!("sqlite:{}", home.join("plans.db").display()), None),
             Database::Postgres => {
                 let cluster = Cluster::make();
@@ -70,9 +84,10 @@ impl Ground {
             program,
             shop,
             ledger,
-            mark: format!("{}-{}", settings.seed, std::process::id()),
+            mark: format!("{}-{}", trial.seed, std::process::id()),
             lifecycle: Lifecycle::on(Arc::clone(&store)),
             store,
+            cast,
             home,
             address,
             _server: server,
@@ -95,8 +110,13 @@ impl Ground {
     fn definition(&self) -> anyhow::Result<String> {
         let own = std::env::current_exe().context("this program has no path")?;
         let (own, ledger) = (text(&own)?, text(&self.ledger)?);
+        let Cast { word, output, .. } = &self.cast;
+        let strategize = match self.cast.strategizes {
+            true => format!("strategize: {{command: [{own}, {word}]}}\n"),
+            false => String::new(),
+        };
         Ok(format!(
-            "name: bot\nkind: command\ncommand: [{own}, actor]\nstrategize: {{command: [{own}, actor]}}\n\
+            "name: bot\nkind: command\ncommand: [{own}, {word}]\n{strategize}output: {output}\n\
              set_env: {{{LEDGER}: {ledger}, {MARK}: \"{}\"}}\nwritable: [{ledger}]\nreadable: [{own}]\n",
             self.mark
         ))
@@ -110,6 +130,7 @@ impl Ground {
             .args(words)
             .env("PLANWRIGHT_HOME", &self.home)
             .env(MARK, &self.mark)
+            .envs(self.cast.environment.iter().cloned())
             .current_dir(&self.shop)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -127,16 +148,21 @@ impl Ground {
         worker
     }
 
-    /// Runs the program; it must work.
-    pub fn must(&self, words: &[&str]) -> anyhow::Result<Value> {
+    /// Runs the program to its end: its exit code, and what it answered.
+    pub fn ask(&self, words: &[&str]) -> anyhow::Result<(Option<i32>, Value)> {
         let output: Output = self.command(words).output()?;
         let said = String::from_utf8_lossy(&output.stdout);
         let line = said.lines().last().unwrap_or_default();
-        let mut envelope: Value = serde_json::from_str(line).unwrap_or_default();
-        if !output.status.success() {
-            bail!("{words:?} ended with {}: {envelope}", output.status);
+        let envelope = serde_json::from_str(line).unwrap_or_default();
+        Ok((output.status.code(), envelope))
+    }
+
+    /// Runs the program; it must work.
+    pub fn must(&self, words: &[&str]) -> anyhow::Result<Value> {
+        match self.ask(words)? {
+            (Some(0), mut envelope) => Ok(envelope["data"].take()),
+            (code, envelope) => bail!("{words:?} ended with {code:?}: {envelope}"),
         }
-        Ok(envelope["data"].take())
     }
 
     /// A process that makes a plan for whoever comes first. It is not waited for: whoever is stopped in the

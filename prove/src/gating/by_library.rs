@@ -1,0 +1,251 @@
+//! Plans that land on nothing, taken further through the library.
+
+use lifecycle::{Claim, Error, UseRequest};
+use plan::changeset::{Entry, Node, Operation, TreePath};
+use plan::command::Into as Target;
+use plan::invariant::Check;
+use plan::judgement::RuleOutcome;
+use plan::ledger::{Amount, Metering};
+use plan::plan::Limits;
+use plan::stage::{Category, Landing, ResultContent, Work};
+use plan::{Actors, How, Money, Plan, PlanId, Profile, Refusal, Span, Stage};
+
+use super::notes::Note;
+use super::player::Player;
+use super::spender::{CALL, PRICE};
+
+/// For how long a claim holds; those that are given up are soon taken over.
+const LEASE: Span = Span(800_000);
+
+impl Player<'_> {
+    /// Makes a plan that nobody's worker can work on.
+    pub(super) fn make_by_library(&mut self) -> anyhow::Result<()> {
+        let nobody: plan::Name = "nobody".parse()?;
+        let profiles = [Profile::Manual, Profile::Review, Profile::Auto];
+        let request = UseRequest {
+            goal: Some("Spend some".to_owned()),
+            fallback_actors: Some(Actors::both(nobody)),
+            profile: self.random.choice(profiles),
+            limits: self.limits(0),
+            ..UseRequest::default()
+        };
+        let call = self.call(true);
+        let made = self.lifecycle.use_action(request, &call);
+        match self.heard(made)? {
+            // Most have a rule of their own from the start.
+            Some(made) if self.chance(80) => self.legislate(&made.plan, true),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Limits that leave something beyond what is used.
+    fn limits(&mut self, used: u64) -> Limits {
+        let tokens = used + self.random.u64(CALL..6 * CALL);
+        Limits {
+            attempts: 9,
+            tokens: Some(tokens),
+            cost: self.chance(40).then_some(Money(tokens * PRICE)),
+            ..Limits::default()
+        }
+    }
+
+    /// One step further, or a word about it.
+    pub(super) fn go_on_by_library(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        if self.chance(20) {
+            return self.have_a_say(plan);
+        }
+        let by_person = self.chance(60);
+        let call = self.call(by_person);
+        let (id, owner) = (plan.id, self.name());
+        match &plan.stage {
+            Stage::Strategize(Work::Queued(_)) => {
+                let claim = self.lifecycle.start_strategize(id, &owner, LEASE, &call);
+                match self.heard(claim)? {
+                    Some(claim) => self.think(claim),
+                    None => Ok(()),
+                }
+            }
+            Stage::Strategize(Work::Complete) => {
+                let moved = self.lifecycle.execute_plan(id, &call);
+                self.heard(moved).map(drop)
+            }
+            Stage::Execute(Work::Queued(_)) => {
+                let claim = self.lifecycle.start_execute(id, &owner, LEASE, &call);
+                match self.heard(claim)? {
+                    Some(claim) => self.work(claim),
+                    None => Ok(()),
+                }
+            }
+            Stage::Execute(Work::Complete) => {
+                let moved = match self.random.u8(..100) {
+                    0..70 => self.lifecycle.apply_plan(id, &call),
+                    70..80 => self.lifecycle.approve(id, &How::default(), &call),
+                    _ => self.lifecycle.revise(id, "Once more", Vec::new(), &call),
+                };
+                self.heard(moved).map(drop)
+            }
+            Stage::Apply(Landing::Queued(..)) => {
+                let claim = self.lifecycle.start_apply(id, &owner, LEASE, &call);
+                let Some(claim) = self.heard(claim)? else {
+                    return Ok(());
+                };
+                let landed = claim.complete_apply(Vec::new());
+                self.heard(landed).map(drop)
+            }
+            Stage::Strategize(Work::Errored(_)) | Stage::Execute(Work::Errored(_)) => {
+                let used = self.ground.store.ledger(id)?.plan.settled.tokens;
+                let limits = self.limits(used);
+                let retried = self.lifecycle.retry(id, false, Some(limits), &call);
+                self.heard(retried).map(drop)
+            }
+            Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => {
+                let taken = self.lifecycle.reclaim(id, &call);
+                self.heard(taken).map(drop)
+            }
+        }
+    }
+
+    /// What people say beside the work; sometimes somebody says it who is no person.
+    fn have_a_say(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        let by_person = self.chance(85);
+        let call = self.call(by_person);
+        let said = match (self.some_rule(plan)?, self.random.u8(..100)) {
+            (Some(rule), 0..70) => match &rule.draft.check {
+                Check::Ask(_) => {
+                    let outcome = match self.chance(75) {
+                        true => RuleOutcome::Held,
+                        false => RuleOutcome::Failed("no".to_owned()),
+                    };
+                    self.lifecycle
+                        .rule_on(plan.id, rule.draft.name, outcome, &call)
+                }
+                _ => self
+                    .lifecycle
+                    .waive(plan.id, rule.draft.name, "so be it", &call),
+            },
+            (_, 95..) => self.lifecycle.cancel(plan.id, Some("enough"), &call),
+            (_, 85..) => self.lifecycle.revert(plan.id, "another way", &call),
+            (Some(_) | None, _) => return Ok(()),
+        };
+        self.heard(said).map(drop)
+    }
+
+    fn think(&mut self, claim: Claim) -> anyhow::Result<()> {
+        match self.spend(&claim)? {
+            true => self.heard(claim.complete_strategize(Vec::new())).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    fn work(&mut self, claim: Claim) -> anyhow::Result<()> {
+        let plan = claim.plan().id;
+        if !self.change(&claim)? || !self.spend(&claim)? {
+            return Ok(());
+        }
+        let result = ResultContent {
+            report: Some(format!("of {plan} by {}", claim.epoch()).into()),
+            ..ResultContent::default()
+        };
+        self.heard(claim.complete_execute(&result)).map(drop)
+    }
+
+    /// Records what changed; `false` if the plan was taken away.
+    fn change(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        let (plan, epoch) = (claim.plan().id, claim.epoch());
+        let mut files = vec![format!("docs/{epoch}.md")];
+        if self.chance(25) {
+            files.push(format!("secret/{epoch}.txt"));
+        }
+        let call = self.call(true);
+        let opened = self
+            .lifecycle
+            .open_changeset(plan, epoch, Node::main(), &call);
+        if self.heard(opened)?.is_none() {
+            return Ok(false);
+        }
+        for path in &files {
+            let entry = Entry::new(TreePath::new(path.as_str())?, Operation::Create);
+            let call = self.call(true);
+            let into = Target::Node(Node::main());
+            let recorded = self
+                .lifecycle
+                .record_change(plan, epoch, into, entry, &call);
+            if self.heard(recorded)?.is_none() {
+                return Ok(false);
+            }
+            let files = vec![path.clone()];
+            self.notes.run(&note(plan, epoch.0, files, 0))?;
+        }
+        Ok(true)
+    }
+
+    /// Uses what it may, call by call. `false` if that ended the work, or it was given up without a word.
+    fn spend(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        let (plan, epoch) = (claim.plan().id, claim.epoch());
+        let call = self.call(false);
+        let granted = self.lifecycle.reserve(plan, epoch, Metering::Cost, &call);
+        if let Err(Error::Refused(Refusal::OverBudget(over))) = &granted {
+            let call = self.call(false);
+            let ended = match over.is_spent() {
+                true => {
+                    let why = over.to_string();
+                    self.lifecycle
+                        .fail(plan, epoch, Category::Budget, &why, &call)
+                }
+                // Others have it, and may leave something.
+                false => self.lifecycle.release(plan, epoch, &call),
+            };
+            return self.heard(ended).map(|_| false);
+        }
+        let Some(grant) = self.heard(granted)? else {
+            return Ok(false);
+        };
+        if self.chance(8) {
+            return Ok(false);
+        }
+        let mut used = Amount::default();
+        let mut over = false;
+        for _ in 0..self.random.u8(1..=4) {
+            let tokens = self.random.u64(10..=CALL);
+            used = used.plus(Amount {
+                tokens,
+                cost: tokens * PRICE,
+                time: 1000,
+            });
+            over = grant.used_up_by(used).is_some();
+            if over {
+                break;
+            }
+        }
+        // Told twice, it is charged once.
+        for _ in 0..self.random.u8(1..=2) {
+            let call = self.call(false);
+            let settled = self.lifecycle.settle(plan, epoch, used, &call);
+            if self.heard(settled)?.is_none() {
+                return Ok(false);
+            }
+        }
+        self.notes.run(&Note {
+            told: true,
+            ..note(plan, epoch.0, Vec::new(), used.tokens)
+        })?;
+        if over && self.chance(50) {
+            let call = self.call(false);
+            let failed = self
+                .lifecycle
+                .fail(plan, epoch, Category::Budget, "used up", &call);
+            return self.heard(failed).map(|_| false);
+        }
+        Ok(true)
+    }
+}
+
+fn note(plan: PlanId, epoch: u64, files: Vec<String>, tokens: u64) -> Note {
+    Note {
+        plan: plan.to_string(),
+        epoch,
+        files,
+        tokens,
+        told: false,
+    }
+}

@@ -1,0 +1,130 @@
+//! Is what was charged what was used, and no more than might be?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::ledger::{Account, Amount, Ledger, Means, Reservation};
+use plan::plan::Limits;
+use plan::{Event, PlanId};
+
+use super::{Life, Outcome};
+use crate::gating::spender::{CALL, PRICE};
+
+/// The accounts of all plans, added up.
+#[derive(Default)]
+pub struct Books {
+    plans: Account,
+    global: Account,
+}
+
+impl Books {
+    /// Takes in the accounts of a plan.
+    pub(super) fn add(&mut self, life: &Life<'_>, ledger: &Ledger, outcome: &mut Outcome) {
+        let Account {
+            settled,
+            forfeited,
+            reserved,
+        } = ledger.plan;
+        self.plans.settled = self.plans.settled.plus(settled);
+        self.plans.forfeited = self.plans.forfeited.plus(forfeited);
+        self.plans.reserved = self.plans.reserved.plus(reserved);
+        self.global = ledger.global;
+        outcome.tally.forfeited += ledger.reservations.len();
+        let plan = life.row.plan.id;
+        if reserved != Amount::default() || ledger.reservations.iter().any(Reservation::is_open) {
+            let why = format!("{plan}: {reserved:?} are set aside, and nobody works");
+            outcome.violations.push(why);
+        }
+        outcome.violations.extend(charged(life, ledger));
+        outcome.violations.extend(kept(life, plan, settled));
+    }
+
+    /// All plans together are what all plans are one by one, and within the budget.
+    pub(super) fn balance(&self, most: u64, violations: &mut Vec<String>) {
+        if self.plans != self.global {
+            let Self { plans, global } = self;
+            violations.push(format!(
+                "all plans used {plans:?}, and are charged {global:?}"
+            ));
+        }
+        let used = self.global.settled.tokens;
+        if used > most {
+            violations.push(format!("all plans used {used} tokens of {most} at most"));
+        }
+    }
+}
+
+/// What is charged is what was told, and what was set aside for those who told nothing.
+fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
+    let silent: BTreeMap<u64, Amount> = ledger
+        .reservations
+        .iter()
+        .filter_map(|one| Some((one.epoch.0, one.forfeited?)))
+        .collect();
+    let handed_in: BTreeSet<u64> = life
+        .history
+        .iter()
+        .filter_map(|one| match &one.event {
+            Event::ExecuteCompleted { epoch, .. } => Some(epoch.0),
+            _ => None,
+        })
+        .collect();
+    let forfeited = silent
+        .values()
+        .fold(Amount::default(), |sum, one| sum.plus(*one));
+    if forfeited != ledger.plan.forfeited {
+        let (plan, told) = (life.row.plan.id, ledger.plan.forfeited);
+        return Some(format!(
+            "{plan} forfeited {forfeited:?}, and is charged {told:?}"
+        ));
+    }
+    let (mut least, mut most) = (0, 0);
+    for note in life
+        .notes
+        .iter()
+        .filter(|note| !silent.contains_key(&note.epoch))
+    {
+        most += note.tokens;
+        // An actor that was stopped may not have come to use all of it.
+        if note.told || handed_in.contains(&note.epoch) {
+            least += note.tokens;
+        }
+    }
+    let told = ledger.plan.settled.less(forfeited);
+    for (means, price) in [(Means::Tokens, 1), (Means::Cost, PRICE)] {
+        let told = told.of(means);
+        if told < least * price || told > most * price {
+            let (plan, least, most) = (life.row.plan.id, least * price, most * price);
+            return Some(format!(
+                "{plan} used {least} to {most} of {means:?}, and is charged {told}"
+            ));
+        }
+    }
+    None
+}
+
+/// A plan used no more than a call beyond the most that it was ever given.
+fn kept(life: &Life<'_>, plan: PlanId, settled: Amount) -> Option<String> {
+    let limits: Vec<&Limits> = life
+        .history
+        .iter()
+        .filter_map(|one| match &one.event {
+            Event::Created(created) => Some(&created.limits),
+            Event::Retried { limits, .. } => Some(limits),
+            _ => None,
+        })
+        .collect();
+    for (means, price) in [(Means::Tokens, 1), (Means::Cost, PRICE)] {
+        let limit = limits
+            .iter()
+            .map(|limits| limits.of(means).unwrap_or(u64::MAX))
+            .max();
+        let limit = limit.unwrap_or(u64::MAX).saturating_add(CALL * price);
+        if settled.of(means) > limit {
+            let used = settled.of(means);
+            return Some(format!(
+                "{plan} used {used} of {means:?}, more than a call beyond its limit"
+            ));
+        }
+    }
+    None
+}
