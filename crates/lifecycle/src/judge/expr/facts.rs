@@ -2,14 +2,49 @@
 
 use std::collections::HashMap;
 
-use cel::Value;
+use cel::common::types::{CelBool, CelInt, CelList, CelMap, CelMapKey, CelString};
+use cel::common::value::Val;
+use cel::{Context, Value};
 use plan::argument::ArgumentValue;
 use plan::{Action, Plan};
 
+use super::shared::Shared;
 use crate::judge::matter::{Change, Changes};
 
-/// The names that mean something, and what they mean for this plan.
-pub(super) fn variables(
+/// The names that mean something, and what they mean for one plan.
+#[derive(Clone)]
+pub(super) struct Facts {
+    of_plan: HashMap<&'static str, Value>,
+    changes: Vec<Shared>,
+}
+
+impl Facts {
+    pub fn of(plan: &Plan, action: Option<&Action>, changes: &Changes) -> Self {
+        Self {
+            of_plan: of_plan(plan, action, changes),
+            changes: changes.0.iter().map(change).collect(),
+        }
+    }
+
+    /// Where expressions are judged on them: one for all, because it takes longer to make than most of them
+    /// take.
+    pub fn context(self) -> Context<'static, 'static> {
+        let mut context = Context::default();
+        for (name, value) in self.of_plan {
+            context.add_variable_from_value(name, value);
+        }
+        context.add_variable_as_val("changes", Box::new(list(self.changes)));
+        context
+    }
+}
+
+/// These changes, as a loop goes through them.
+pub(super) fn list(changes: Vec<Shared>) -> CelList<'static> {
+    let boxed = |change| -> Box<dyn Val> { Box::new(change) };
+    CelList::from(changes.into_iter().map(boxed).collect::<Vec<_>>())
+}
+
+fn of_plan(
     plan: &Plan,
     action: Option<&Action>,
     changes: &Changes,
@@ -71,10 +106,6 @@ pub(super) fn variables(
         ("attempt", number(plan.attempt)),
         ("target", Value::from(target)),
         ("totals", totals),
-        (
-            "changes",
-            Value::from(changes.0.iter().map(change).collect::<Vec<_>>()),
-        ),
     ])
 }
 
@@ -97,19 +128,30 @@ fn totals(changes: &Changes) -> Value {
     ]))
 }
 
-fn change(change: &Change) -> Value {
+fn change(change: &Change) -> Shared {
     let from = change.from.as_ref().map(ToString::to_string);
-    Value::from(HashMap::from([
-        ("resource", text(&change.resource)),
-        ("path", text(&change.path.to_string())),
-        ("from", text(&from.unwrap_or_default())),
-        ("operation", text(change.operation.as_str())),
+    let text = |text: String| -> Box<dyn Val> { Box::new(CelString::from(text)) };
+    let count = |number: u64| -> Box<dyn Val> {
+        Box::new(CelInt::from(i64::try_from(number).unwrap_or(i64::MAX)))
+    };
+    fields([
+        ("resource", text(change.resource.clone())),
+        ("path", text(change.path.to_string())),
+        ("from", text(from.unwrap_or_default())),
+        ("operation", text(change.operation.as_str().to_owned())),
         ("insertions", count(change.insertions)),
         ("deletions", count(change.deletions)),
         ("size", count(change.size)),
-        ("binary", Value::Bool(change.binary)),
-        ("mode", text(&change.mode)),
-    ]))
+        ("binary", Box::new(CelBool::from(change.binary))),
+        ("mode", text(change.mode.clone())),
+    ])
+}
+
+/// A change with these fields.
+pub(super) fn fields<const COUNT: usize>(fields: [(&'static str, Box<dyn Val>); COUNT]) -> Shared {
+    let named = |(name, value)| (CelMapKey::String(CelString::from(name)), value);
+    let fields = fields.into_iter().map(named);
+    Shared::new(CelMap::from(fields.collect::<HashMap<_, _>>()))
 }
 
 fn argument(value: &ArgumentValue) -> Value {

@@ -8,21 +8,21 @@
 //! looks at an expression does it on a deeper one.
 
 mod facts;
+mod shared;
 mod words;
 
-use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use cel::common::ast::Expr;
-use cel::objects::Key;
+use cel::common::types::{CelList, CelMap, CelMapKey, CelString};
 use cel::{Context, ExecutionError, ParseErrors, Program, Value};
 use plan::judgement::RuleOutcome;
 use store::Snapshot;
 
 use super::matter::Changes;
 use crate::ExprProblem;
-use facts::variables;
+use facts::Facts;
 
 pub(super) use words::is_about_changes;
 
@@ -62,7 +62,7 @@ pub(super) fn judge_all(
     let mut outcomes = Vec::new();
     let facts = match sources.is_empty() {
         true => return outcomes.into_iter(),
-        false => variables(&snapshot.row.plan, snapshot.action.as_ref(), changes),
+        false => Facts::of(&snapshot.row.plan, snapshot.action.as_ref(), changes),
     };
     while outcomes.len() < sources.len() {
         let rest = sources[outcomes.len()..].iter();
@@ -73,12 +73,13 @@ pub(super) fn judge_all(
 }
 
 /// The same of as many of them as can be judged before one takes too long, that one included.
-fn judge_some(sources: Vec<String>, facts: HashMap<&'static str, Value>) -> Vec<RuleOutcome> {
+fn judge_some(sources: Vec<String>, facts: Facts) -> Vec<RuleOutcome> {
     let wanted = sources.len();
     let (answer, answered) = mpsc::channel();
     let judging = thread().spawn(move || {
+        let context = facts.context();
         for source in sources {
-            if answer.send(evaluate(&source, &facts)).is_err() {
+            if answer.send(evaluate(&source, &context)).is_err() {
                 // Nobody listens any more; that is the deadline's doing.
                 return;
             }
@@ -106,19 +107,15 @@ fn judge_some(sources: Vec<String>, facts: HashMap<&'static str, Value>) -> Vec<
     outcomes
 }
 
-fn evaluate(source: &str, variables: &HashMap<&'static str, Value>) -> RuleOutcome {
+fn evaluate(source: &str, context: &Context<'_, '_>) -> RuleOutcome {
     let program = match compile(source) {
         Ok(program) => program,
         Err(problem) => return RuleOutcome::Failed(problem.to_string()),
     };
-    let mut context = Context::default();
-    for (name, value) in variables {
-        context.add_variable_from_value(*name, value.clone());
-    }
-    match program.execute(&context) {
+    match program.execute(context) {
         Ok(Value::Bool(true)) => RuleOutcome::Held,
         Ok(Value::Bool(false)) => {
-            let culprits = culprits(&program, &context, variables);
+            let culprits = culprits(&program, context);
             RuleOutcome::Failed(format!("it is false{culprits}"))
         }
         Ok(other) => RuleOutcome::Failed(format!("it is {}, not true or false", kind_of(&other))),
@@ -132,26 +129,27 @@ const NAMED: usize = 5;
 const LOOKED_AT: usize = 2000;
 
 /// The changes that make an expression false which goes through all of them: of each alone, it is false.
-fn culprits(
-    program: &Program,
-    context: &Context<'_, '_>,
-    variables: &HashMap<&'static str, Value>,
-) -> String {
+fn culprits(program: &Program, context: &Context<'_, '_>) -> String {
     let Expr::Comprehension(loops) = &program.expression().expr else {
         return String::new();
     };
     let is_of_changes = matches!(&loops.iter_range.expr, Expr::Ident(name) if name == "changes");
-    let (true, Some(Value::List(changes))) = (is_of_changes, variables.get("changes")) else {
-        return String::new();
-    };
+    let changes = context.get_variable("changes").filter(|_| is_of_changes);
+    let changes = changes
+        .as_ref()
+        .and_then(|all| all.downcast_ref::<CelList>());
+    let path = CelMapKey::String(CelString::from("path"));
     let mut named: Vec<String> = Vec::new();
-    for change in changes.iter().take(LOOKED_AT) {
+    for change in changes.into_iter().flat_map(CelList::inner).take(LOOKED_AT) {
         let mut alone = context.new_inner_scope();
-        alone.add_variable_from_value("changes", Value::from(vec![change.clone()]));
-        if let (Ok(Value::Bool(false)), Value::Map(fields)) = (program.execute(&alone), change)
-            && let Some(Value::String(path)) = fields.map.get(&Key::from("path"))
+        alone.add_variable_as_val("changes", Box::new(CelList::from(vec![change.clone()])));
+        if let (Ok(Value::Bool(false)), Some(fields)) =
+            (program.execute(&alone), change.downcast_ref::<CelMap>())
+            && let Some(path) = fields
+                .get(&path)
+                .and_then(|path| path.downcast_ref::<CelString>())
         {
-            named.push(path.to_string());
+            named.push(path.inner().to_owned());
         }
     }
     let more = match named.len().saturating_sub(NAMED) {
@@ -195,6 +193,9 @@ fn kind_of(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cel::common::types::CelInt;
+    use cel::common::value::Val;
+
     use super::*;
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
         ] {
             // Whatever is said of it, it is said.
             let _ = check(&source);
-            let judging = thread().spawn(move || evaluate(&source, &HashMap::new()));
+            let judging = thread().spawn(move || evaluate(&source, &Context::default()));
             judging.unwrap().join().unwrap();
         }
         assert_eq!(check(&nested("(", ")", 20)), Ok(()));
@@ -253,13 +254,14 @@ mod tests {
 
     #[test]
     fn what_an_expression_is_false_for_is_named() {
-        let change = |path: &str, size: i64| {
-            let fields = [("path", text(path)), ("size", Value::Int(size))];
-            Value::from(HashMap::from(fields))
+        let change = |number: i64| {
+            let path: Box<dyn Val> = Box::new(CelString::from(format!("src/{number}")));
+            facts::fields([("path", path), ("size", Box::new(CelInt::from(number)))])
         };
-        let changes = (0..9).map(|number| change(&format!("src/{number}"), number));
-        let variables = HashMap::from([("changes", Value::from(changes.collect::<Vec<_>>()))]);
-        let said = |source: &str| evaluate(source, &variables);
+        let mut context = Context::default();
+        let changes = facts::list((0..9).map(change).collect());
+        context.add_variable_as_val("changes", Box::new(changes));
+        let said = |source: &str| evaluate(source, &context);
         assert_eq!(
             said("changes.all(c, c.size < 7)"),
             RuleOutcome::Failed("it is false for src/7, src/8".into())
