@@ -1,8 +1,7 @@
 //! Measures the stores against hand-written loops that write exactly the same rows, in the same run
 //! on the same disk (`cargo xtask bench store`), sandboxes against plain git (`cargo xtask bench sandbox`),
-//! workers against starting the same program directly (`cargo xtask bench work`), what judging costs per
-//! changed file (`cargo xtask bench gates`),
-//! and whole lives against other programs' (`cargo xtask bench peers`). Prints tables for
+//! workers against starting the same program directly (`cargo xtask bench work`), what judging costs
+//! (`cargo xtask bench gates`), and whole lives against other programs' (`cargo xtask bench peers`). Prints tables for
 //! `docs/performance.md`.
 //!
 //! Every figure is a ratio within a round, and the median of several rounds, because machines are
@@ -25,6 +24,7 @@ mod postgres;
 mod rounds;
 mod sandbox;
 mod size;
+mod slow_rule;
 mod sqlite;
 mod work;
 
@@ -46,7 +46,10 @@ fn main() -> ExitCode {
         ["store", "size"] => size::measure(),
         ["sandbox"] => sandbox::measure(),
         ["work"] => fleet::measure(),
-        ["gates"] => gates::measure(),
+        ["gates"] => {
+            gates::measure();
+            slow_rule::measure();
+        }
         ["stamp"] => fleet::stamp(),
         ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
         ["peers", rest @ ..] => return ended(peers::measure(rest)),

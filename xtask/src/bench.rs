@@ -26,7 +26,7 @@ enum What {
     Sandbox,
     /// Workers: how soon an actor begins, what a plan costs, what waiting costs.
     Work,
-    /// Rules: what an expression costs per changed file.
+    /// Rules: what an expression costs per changed file, and how often many run a slow command.
     Gates,
     /// Whole lives against other programs' and the databases' limits; renders docs/performance.md.
     Peers {

@@ -5,11 +5,13 @@ use plan::decide::decide_in_a_row;
 use plan::decision::ReportedDecision;
 use plan::invariant::Gate;
 use plan::judgement::Judgement;
+use plan::ledger::{Grant, Metering};
 use plan::stage::ResultContent;
 use plan::{Command, Phase, Plan, Refusal, Request, Span};
 use store::{Committed, Reads, Submission};
 
 use crate::judge::Matter;
+use crate::means::granted;
 use crate::submit::{Subject, reads_for};
 use crate::{Call, Claim, Done, Error, Lifecycle, UseRequest};
 
@@ -100,6 +102,47 @@ impl Lifecycle {
         let epoch = claimed.receipt.epoch;
         let epoch = epoch.expect("BUG: a claim's receipt has its epoch");
         self.complete_strategize(plan.id, epoch, Vec::new(), &call.follow_up())
+    }
+
+    /// Claims a phase and sets aside what its holder may use. Execute may be claimed from a strategize that is
+    /// still to begin and is nobody's work. Refused if it takes more than a commit.
+    pub(crate) fn start_with_means(
+        &self,
+        plan: &Plan,
+        phase: Phase,
+        metering: Metering,
+        owner: &str,
+        lease: Span,
+        call: &Call,
+    ) -> Result<(Claim, Grant), Error> {
+        // Each claim is given the next.
+        let mut epoch = plan.epoch.next();
+        let mut commands = Vec::new();
+        if plan.phase() != phase {
+            commands.extend([
+                start(plan.phase(), owner, lease),
+                Command::CompleteStrategize {
+                    epoch,
+                    decisions: Vec::new(),
+                },
+                Command::ExecutePlan {
+                    judgement: nothing(),
+                },
+            ]);
+            epoch = epoch.next();
+        }
+        let budget = self.budget;
+        commands.extend([
+            start(phase, owner, lease),
+            Command::Reserve {
+                epoch,
+                metering,
+                budget,
+            },
+        ]);
+        let committed = self.submit_in_a_row(&Subject::of(plan), commands, call)?;
+        let grant = granted(&committed);
+        Ok((self.claimed(committed, call)?, grant))
     }
 
     /// Decides commands in a row and commits all of them, or none.

@@ -2,6 +2,7 @@
 
 use plan::ledger::{Amount, Budget, Grant, Ledger, Metering, Over, grant};
 use plan::{Command, Epoch, Plan, PlanId};
+use store::Committed;
 
 use crate::{Call, Error, Lifecycle};
 
@@ -39,11 +40,7 @@ impl Lifecycle {
             budget,
         };
         let committed = self.submit(command, &self.subject(plan)?, call)?;
-        Ok(committed
-            .receipt
-            .grant
-            .map(|grant| *grant)
-            .unwrap_or_default())
+        Ok(granted(&committed))
     }
 
     /// Charges what a holder used. However often it is told, it is charged once.
@@ -69,4 +66,10 @@ impl Lifecycle {
         let ledger = self.ledger(plan.id)?;
         Ok(grant(&ledger, plan.id, &plan.limits, &self.budget, metering).err())
     }
+}
+
+/// What a reservation that was committed allows.
+pub(crate) fn granted(committed: &Committed) -> Grant {
+    let grant = committed.receipt.grant.as_deref();
+    grant.cloned().unwrap_or_default()
 }

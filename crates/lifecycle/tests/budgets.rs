@@ -237,6 +237,61 @@ fn on_every_store(run: impl Fn(&str, &Lifecycle)) {
     }
 }
 
+/// Looks at the books when its work begins.
+struct Auditor {
+    lifecycle: Lifecycle,
+    seen: Arc<Mutex<Vec<Amount>>>,
+}
+
+impl Actor for Auditor {
+    fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
+        let ledger = self.lifecycle.ledger(assignment.plan).unwrap();
+        self.seen.lock().unwrap().push(ledger.plan.reserved);
+        Report {
+            summary: Some("looked".to_owned()),
+            ..Report::of(Outcome::Done)
+        }
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Cost
+    }
+
+    fn strategizes(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody sees the one without the other: a holder, and what is set aside for it.
+#[test]
+fn the_way_to_the_work_is_one_commit_and_its_means_are_in_it() {
+    on_every_store(|store, lifecycle| {
+        let plan = used(lifecycle, cents(10));
+        let seen = Arc::default();
+        let auditor = Auditor {
+            lifecycle: lifecycle.clone(),
+            seen: Arc::clone(&seen),
+        };
+        let worker = Worker::new(lifecycle).actor("bot", auditor);
+        assert_eq!(worker.drain(&Stop::default()).unwrap().troubles, 0);
+        assert_eq!(stage(lifecycle, plan), "apply/applied", "{store}");
+        let seen: Vec<u64> = seen.lock().unwrap().iter().map(|one| one.cost).collect();
+        assert_eq!(seen, [10 * CENT], "{store}");
+        let history = lifecycle.history(plan).unwrap();
+        let claims = history.iter().enumerate().skip(1);
+        let mut claims = claims.filter(|(_, one)| one.event.kind() == "claimed");
+        let (execute, _) = claims.nth(1).unwrap();
+        // Those of one commit happened at one moment.
+        let mut way = history[1..=execute].iter();
+        assert!(way.all(|one| one.at == history[1].at), "{store}: {way:?}");
+        assert_eq!(
+            lifecycle.ledger(plan).unwrap().plan.reserved,
+            Amount::default(),
+            "{store}"
+        );
+    });
+}
+
 #[test]
 fn sixteen_plans_share_a_budget_one_after_the_other_where_nothing_else_bounds_them() {
     on_every_store(|store, lifecycle| {

@@ -1,12 +1,9 @@
 //! Driving: one plan from where it stands as far as it goes without a person.
 
-use std::sync::Arc;
-
-use actors::{Actor, Progress, Stop};
+use actors::{Progress, Stop};
 use plan::decide::{Next, Rest, next};
 use plan::ledger::Over;
 use plan::plan::Remedy;
-use plan::stage::Category;
 use plan::{Caller, Name, Phase, Plan, PlanId, Refusal, Span};
 use store::PlanRow;
 
@@ -170,56 +167,6 @@ impl Drive<'_> {
             Remedy::Revert => self.lifecycle.revert(plan.id, &found, &call)?,
         };
         Ok(())
-    }
-
-    fn claim(
-        &self,
-        plan: &Plan,
-        phase: Phase,
-        actor: &Arc<dyn Actor>,
-        call: &Call,
-    ) -> Result<Option<Rested>, Error> {
-        let works = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
-        if !works {
-            let strategized = self
-                .lifecycle
-                .strategize_at_once(plan, self.owner, self.lease, call);
-            return strategized.map(|_| None);
-        }
-        // Looked at before, so that what waits for others is not claimed over and over.
-        let over = self.lifecycle.over_budget(plan, actor.metering())?;
-        if let Some(over) = over.filter(|over| !over.is_spent()) {
-            return Ok(Some(Rested::OverBudget(over)));
-        }
-        let claim = match phase {
-            Phase::Strategize => self
-                .lifecycle
-                .start_strategize(plan.id, self.owner, self.lease, call)?,
-            Phase::Execute | Phase::Apply => self
-                .lifecycle
-                .start_execute(plan.id, self.owner, self.lease, call)?,
-        };
-        let means = self
-            .lifecycle
-            .reserve(plan.id, claim.epoch(), actor.metering(), &claim.call());
-        let grant = match means {
-            Ok(grant) => grant,
-            Err(Error::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
-                claim.fail(Category::Budget, &over.to_string())?;
-                return Ok(None);
-            }
-            // Somebody was faster. They may leave something.
-            Err(Error::Refused(Refusal::OverBudget(over))) => {
-                claim.release()?;
-                return Ok(Some(Rested::OverBudget(over)));
-            }
-            Err(error) => return Err(error),
-        };
-        if let Some(actor) = plan.actor_in(phase).cloned() {
-            (self.tell)(claim.plan(), &Happening::Works { actor, phase });
-        }
-        self.work_on(&claim, actor.as_ref(), grant)?;
-        Ok(None)
     }
 
     /// Did what went wrong halt the plan, to wait for a person or to be tried again later?

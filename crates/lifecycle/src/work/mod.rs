@@ -2,6 +2,7 @@
 //! takes whatever is due, many at once. Both do the same, through the same operations as everybody else.
 
 mod assign;
+mod begin;
 mod crew;
 mod drive;
 mod hold;

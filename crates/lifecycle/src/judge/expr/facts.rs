@@ -1,0 +1,170 @@
+//! What an expression is judged on: the plan, its action and what changed, as values of CEL.
+
+use std::collections::HashMap;
+
+use cel::common::types::{CelBool, CelInt, CelList, CelMap, CelMapKey, CelString};
+use cel::common::value::Val;
+use cel::{Context, Value};
+use plan::argument::ArgumentValue;
+use plan::{Action, Plan};
+
+use super::shared::Shared;
+use crate::judge::matter::{Change, Changes};
+
+/// The names that mean something, and what they mean for one plan.
+#[derive(Clone)]
+pub(super) struct Facts {
+    of_plan: HashMap<&'static str, Value>,
+    changes: Vec<Shared>,
+}
+
+impl Facts {
+    pub fn of(plan: &Plan, action: Option<&Action>, changes: &Changes) -> Self {
+        Self {
+            of_plan: of_plan(plan, action, changes),
+            changes: changes.0.iter().map(change).collect(),
+        }
+    }
+
+    /// Where expressions are judged on them: one for all, because it takes longer to make than most of them
+    /// take.
+    pub fn context(self) -> Context<'static, 'static> {
+        let mut context = Context::default();
+        for (name, value) in self.of_plan {
+            context.add_variable_from_value(name, value);
+        }
+        context.add_variable_as_val("changes", Box::new(list(self.changes)));
+        context
+    }
+}
+
+/// These changes, as a loop goes through them.
+pub(super) fn list(changes: Vec<Shared>) -> CelList<'static> {
+    let boxed = |change| -> Box<dyn Val> { Box::new(change) };
+    CelList::from(changes.into_iter().map(boxed).collect::<Vec<_>>())
+}
+
+fn of_plan(
+    plan: &Plan,
+    action: Option<&Action>,
+    changes: &Changes,
+) -> HashMap<&'static str, Value> {
+    let number = |number: u32| Value::Int(i64::from(number));
+    let plan_fields = HashMap::from([
+        ("id", text(&plan.id.to_string())),
+        ("goal", text(plan.goal.as_str())),
+        (
+            "action",
+            text(
+                &plan
+                    .action
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            ),
+        ),
+        ("phase", text(plan.phase().as_str())),
+        ("state", text(plan.stage.state().as_str())),
+        ("attempt", number(plan.attempt)),
+        (
+            "version",
+            Value::Int(i64::try_from(plan.version.0).unwrap_or(i64::MAX)),
+        ),
+        ("reversions", number(plan.reversions)),
+        ("profile", text(plan.profile.as_str())),
+        ("read_only", Value::Bool(plan.read_only)),
+        ("strategy_actor", text(&plan.actors.strategy.to_string())),
+        ("execution_actor", text(&plan.actors.execution.to_string())),
+    ]);
+    let action_fields: HashMap<&str, Value> = match action {
+        None => HashMap::new(),
+        Some(action) => HashMap::from([
+            ("name", text(&action.name().to_string())),
+            ("description", text(&action.definition.description)),
+            ("read_only", Value::Bool(action.definition.read_only)),
+            ("reusable", Value::Bool(action.definition.reusable)),
+        ]),
+    };
+    let arguments: HashMap<String, Value> = plan
+        .arguments
+        .iter()
+        .map(|(name, value)| (name.clone(), argument(value)))
+        .collect();
+    let resource = plan.resources.first();
+    let target = resource.and_then(|resource| resource.target.as_deref());
+    let branch = target.map(|target| target.strip_prefix("refs/heads/").unwrap_or(target));
+    let target = HashMap::from([
+        ("resource", text(resource.map_or("", |one| &one.name))),
+        ("branch", text(branch.unwrap_or_default())),
+    ]);
+    let totals = totals(changes);
+    HashMap::from([
+        ("plan", Value::from(plan_fields)),
+        ("action", Value::from(action_fields)),
+        ("arguments", Value::from(arguments)),
+        ("phase", text(plan.phase().as_str())),
+        ("attempt", number(plan.attempt)),
+        ("target", Value::from(target)),
+        ("totals", totals),
+    ])
+}
+
+pub(super) fn text(text: &str) -> Value {
+    Value::from(text.to_owned())
+}
+
+fn count(number: u64) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn totals(changes: &Changes) -> Value {
+    let sum = |of: fn(&Change) -> u64| changes.0.iter().map(of).sum::<u64>();
+    Value::from(HashMap::from([
+        ("files", count(changes.0.len() as u64)),
+        ("insertions", count(sum(|one| one.insertions))),
+        ("deletions", count(sum(|one| one.deletions))),
+        ("lines", count(sum(|one| one.insertions + one.deletions))),
+        ("size", count(sum(|one| one.size))),
+    ]))
+}
+
+fn change(change: &Change) -> Shared {
+    let from = change.from.as_ref().map(ToString::to_string);
+    let text = |text: String| -> Box<dyn Val> { Box::new(CelString::from(text)) };
+    let count = |number: u64| -> Box<dyn Val> {
+        Box::new(CelInt::from(i64::try_from(number).unwrap_or(i64::MAX)))
+    };
+    fields([
+        ("resource", text(change.resource.clone())),
+        ("path", text(change.path.to_string())),
+        ("from", text(from.unwrap_or_default())),
+        ("operation", text(change.operation.as_str().to_owned())),
+        ("insertions", count(change.insertions)),
+        ("deletions", count(change.deletions)),
+        ("size", count(change.size)),
+        ("binary", Box::new(CelBool::from(change.binary))),
+        ("mode", text(change.mode.clone())),
+    ])
+}
+
+/// A change with these fields.
+pub(super) fn fields<const COUNT: usize>(fields: [(&'static str, Box<dyn Val>); COUNT]) -> Shared {
+    let named = |(name, value)| (CelMapKey::String(CelString::from(name)), value);
+    let fields = fields.into_iter().map(named);
+    Shared::new(CelMap::from(fields.collect::<HashMap<_, _>>()))
+}
+
+fn argument(value: &ArgumentValue) -> Value {
+    match value {
+        ArgumentValue::String(text) => Value::from(text.as_str().to_owned()),
+        ArgumentValue::Integer(number) => Value::Int(*number),
+        ArgumentValue::Float(number) => Value::Float(*number),
+        ArgumentValue::Boolean(value) => Value::Bool(*value),
+        ArgumentValue::List(items) => Value::from(
+            items
+                .iter()
+                .map(|item| Value::from(item.as_str().to_owned()))
+                .collect::<Vec<_>>(),
+        ),
+    }
+}

@@ -1,0 +1,328 @@
+//! What an expression may say: names that mean something, fields that are there, functions that exist, loops
+//! that end soon, and true or false in the end.
+
+use std::collections::HashMap;
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::{Context, ExecutionError, Program, Value};
+
+use super::facts::text;
+use super::kind_of;
+use crate::ExprProblem;
+
+/// Deepest loop in a loop.
+const MAX_LOOPS: u32 = 2;
+/// The names an expression can use, and what is in them.
+const VARIABLES: [(&str, Shape); 8] = [
+    ("plan", Shape::Fields(PLAN)),
+    ("action", Shape::Fields(ACTION)),
+    ("arguments", Shape::Any),
+    ("phase", Shape::Any),
+    ("attempt", Shape::Any),
+    ("changes", Shape::Changes),
+    ("totals", Shape::Fields(TOTALS)),
+    ("target", Shape::Fields(TARGET)),
+];
+const PLAN: &[&str] = &[
+    "id",
+    "goal",
+    "action",
+    "phase",
+    "state",
+    "attempt",
+    "version",
+    "reversions",
+    "profile",
+    "read_only",
+    "strategy_actor",
+    "execution_actor",
+];
+const ACTION: &[&str] = &["name", "description", "read_only", "reusable"];
+const TOTALS: &[&str] = &["files", "insertions", "deletions", "lines", "size"];
+const TARGET: &[&str] = &["resource", "branch"];
+const CHANGE: &[&str] = &[
+    "resource",
+    "path",
+    "from",
+    "operation",
+    "insertions",
+    "deletions",
+    "size",
+    "binary",
+    "mode",
+];
+
+/// What is known of a name before anything is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// It has these fields, and no others.
+    Fields(&'static [&'static str]),
+    /// It is what changed.
+    Changes,
+    /// Nothing.
+    Any,
+}
+
+/// Does it say only what can be judged?
+pub(super) fn check(program: &Program) -> Result<(), ExprProblem> {
+    let mut walk = Walk {
+        bound: VARIABLES
+            .map(|(name, shape)| (name.to_owned(), shape))
+            .to_vec(),
+        deepest: 0,
+        depth: 0,
+        problem: None,
+    };
+    walk.visit(program.expression());
+    if let Some(problem) = walk.problem {
+        return Err(ExprProblem(problem));
+    }
+    if walk.deepest > MAX_LOOPS {
+        return Err(ExprProblem(format!(
+            "loops nest {} deep; at most {MAX_LOOPS} are allowed",
+            walk.deepest
+        )));
+    }
+    check_kind(program)
+}
+
+/// Is it about numbers where it speaks of numbers, and true or false in the end? Tried on an example, which
+/// arguments that are not there do not spoil.
+fn check_kind(program: &Program) -> Result<(), ExprProblem> {
+    let mut context = Context::default();
+    for (name, value) in example() {
+        context.add_variable_from_value(name, value);
+    }
+    match program.execute(&context) {
+        Ok(Value::Bool(_)) => Ok(()),
+        Ok(other) => Err(ExprProblem(format!(
+            "it is {}, not true or false",
+            kind_of(&other)
+        ))),
+        Err(
+            error @ (ExecutionError::UnsupportedBinaryOperator(..)
+            | ExecutionError::UnsupportedTargetType { .. }
+            | ExecutionError::NoSuchOverload(_)),
+        ) => Err(ExprProblem(format!("it does not fit together: {error}"))),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Could it depend on what changed? What stands in quotes is not asked.
+pub(in crate::judge) fn is_about_changes(source: &str) -> bool {
+    let mut quote = None;
+    let mut unquoted = String::new();
+    let mut letters = source.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(_), '\\') => drop(letters.next()),
+            (Some(open), closing) if open == closing => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                unquoted.push(' ');
+            }
+            (Some(_), _) => {}
+            (None, _) => unquoted.push(letter),
+        }
+    }
+    let mut words = unquoted.split(|char: char| !char.is_alphanumeric() && char != '_');
+    words.any(|word| matches!(word, "changes" | "totals"))
+}
+
+/// What an expression is tried on before it is a rule.
+fn example() -> HashMap<&'static str, Value> {
+    let fields = |names: &[&'static str]| -> HashMap<&'static str, Value> {
+        let value = |name: &str| match name {
+            "attempt" | "version" | "reversions" | "files" | "insertions" | "deletions"
+            | "lines" | "size" => Value::Int(1),
+            "read_only" | "reusable" | "binary" => Value::Bool(false),
+            _ => text("example"),
+        };
+        names.iter().map(|name| (*name, value(name))).collect()
+    };
+    VARIABLES
+        .into_iter()
+        .map(|(name, shape)| {
+            let value = match (name, shape) {
+                (_, Shape::Fields(names)) => Value::from(fields(names)),
+                (_, Shape::Changes) => Value::from(vec![Value::from(fields(CHANGE))]),
+                ("attempt", _) => Value::Int(1),
+                ("arguments", _) => Value::from(HashMap::<String, Value>::new()),
+                _ => text("execute"),
+            };
+            (name, value)
+        })
+        .collect()
+}
+
+/// Operators are calls too, by names nobody can type. A name that can still be given to a function
+/// has none yet.
+fn is_known_function(name: &str) -> bool {
+    let typed = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    !typed
+        || Context::default()
+            .add_function(name, |any: i64| any)
+            .is_err()
+}
+
+/// Looks for unknown names and deep loops.
+struct Walk {
+    /// Names that mean something here; loops add theirs.
+    bound: Vec<(String, Shape)>,
+    depth: u32,
+    deepest: u32,
+    /// The first thing that is wrong.
+    problem: Option<String>,
+}
+
+impl Walk {
+    fn wrong(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+
+    fn shape_of(&self, node: &IdedExpr) -> Shape {
+        let Expr::Ident(name) = &node.expr else {
+            return Shape::Any;
+        };
+        let mut bound = self.bound.iter().rev();
+        let found = bound.find(|(known, _)| known == name);
+        found.map_or(Shape::Any, |(_, shape)| *shape)
+    }
+
+    fn visit(&mut self, node: &IdedExpr) {
+        match &node.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                if !self.bound.iter().any(|(known, _)| known == name) {
+                    let known = VARIABLES.map(|(name, _)| name).join(", ");
+                    self.wrong(format!("`{name}` is unknown; use {known}"));
+                }
+            }
+            Expr::Call(call) => {
+                if !is_known_function(&call.func_name) {
+                    self.wrong(format!("there is no function `{}`", call.func_name));
+                }
+                call.target.iter().for_each(|target| self.visit(target));
+                call.args.iter().for_each(|argument| self.visit(argument));
+            }
+            Expr::List(list) => list.elements.iter().for_each(|element| self.visit(element)),
+            Expr::Map(map) => map
+                .entries
+                .iter()
+                .for_each(|entry| self.visit_entry(&entry.expr)),
+            Expr::Struct(fields) => fields
+                .entries
+                .iter()
+                .for_each(|entry| self.visit_entry(&entry.expr)),
+            Expr::Select(select) => {
+                self.visit(&select.operand);
+                let fields = match self.shape_of(&select.operand) {
+                    Shape::Fields(fields) => fields,
+                    Shape::Changes => &[],
+                    Shape::Any => return,
+                };
+                if !fields.contains(&select.field.as_str()) {
+                    let has = match fields {
+                        [] => "a list; go through it as in changes.all(c, …)".to_owned(),
+                        fields => format!("there is {}", fields.join(", ")),
+                    };
+                    self.wrong(format!("there is no `{}` here: {has}", select.field));
+                }
+            }
+            Expr::Comprehension(loops) => {
+                self.visit(&loops.iter_range);
+                self.visit(&loops.accu_init);
+                let outside = self.bound.len();
+                let of_changes = self.shape_of(&loops.iter_range) == Shape::Changes;
+                let is_in_changes = |(_, shape): &(String, Shape)| *shape == Shape::Fields(CHANGE);
+                if of_changes && self.bound.iter().any(is_in_changes) {
+                    self.wrong("changes are gone through within changes".to_owned());
+                }
+                let item = match of_changes {
+                    true => Shape::Fields(CHANGE),
+                    false => Shape::Any,
+                };
+                self.bound.extend([
+                    (loops.iter_var.clone(), item),
+                    (loops.accu_var.clone(), Shape::Any),
+                ]);
+                let second = loops.iter_var2.clone();
+                self.bound.extend(second.map(|name| (name, Shape::Any)));
+                self.depth += 1;
+                self.deepest = self.deepest.max(self.depth);
+                self.visit(&loops.loop_cond);
+                self.visit(&loops.loop_step);
+                self.visit(&loops.result);
+                self.depth -= 1;
+                self.bound.truncate(outside);
+            }
+        }
+    }
+
+    fn visit_entry(&mut self, entry: &EntryExpr) {
+        match entry {
+            EntryExpr::StructField(field) => self.visit(&field.value),
+            EntryExpr::MapEntry(entry) => {
+                self.visit(&entry.key);
+                self.visit(&entry.value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use super::*;
+
+    #[test]
+    fn every_function_of_the_language_is_known_and_no_other() {
+        for source in [
+            "size(plan.goal) > 1 && plan.goal.contains('a')",
+            "plan.goal.startsWith('a') || plan.goal.endsWith('b')",
+            "plan.goal.matches('^a')",
+            "string(plan.attempt) == '1' && int('1') == 1 && double(1) > 0.5",
+            "has(plan.goal) && [1, 2].exists_one(x, x in [1])",
+            "[1].map(x, x + 1).filter(x, x > 1).size() == 1",
+            "!(plan.read_only) && -plan.attempt < 0 && {'a': 1}['a'] == 1",
+        ] {
+            assert_eq!(check(source), Ok(()), "{source}");
+        }
+        for source in ["launch(1)", "plan.goal.explode()", "system('rm')"] {
+            let problem = check(source).unwrap_err().to_string();
+            assert!(problem.contains("there is no function"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_quotes_is_not_about_changes() {
+        for about in ["totals.files > 1", "'a' == 'b' || changes.exists(c, true)"] {
+            assert!(is_about_changes(about), "{about}");
+        }
+        for other in [
+            "!plan.goal.contains('changes')",
+            "plan.goal == \"totals\"",
+            "plan.goal == 'it\\'s totals'",
+            "plan.changes_wanted",
+        ] {
+            assert!(!is_about_changes(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn ordinary_rules_are_accepted() {
+        for good in [
+            "true",
+            "plan.attempt <= 3",
+            "!has(arguments.path) || arguments.path.startsWith('docs/')",
+            "arguments.files.all(f, f.endsWith('.md'))",
+            "arguments.files.exists(f, ['a', 'b'].exists(g, f == g))",
+            "size(plan.goal) < 200 && action.name == 'tidy'",
+            "totals.lines <= 400 && changes.all(c, !c.path.startsWith('migrations/'))",
+            "changes.filter(c, c.operation == 'create').all(c, c.size < 1000000 && !c.binary)",
+            "phase == 'execute' || attempt < 3 || target.branch != 'main'",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+    }
+}
