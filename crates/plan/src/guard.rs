@@ -63,11 +63,14 @@ impl Guards {
 
     /// What speaks against a call that is this one of its run, counted from 1.
     pub fn breach(&self, call: &ToolCall, number: u32) -> Option<Breach> {
-        if let Some(by) = self.deny.iter().find(|pattern| pattern.is_of_any(call)) {
+        // Agents write the same tool now with a capital, now without.
+        let tool = call.tool.to_lowercase();
+        let is_denied = |pattern: &&CallPattern| pattern.is_of_any(&tool, &call.on);
+        if let Some(by) = self.deny.iter().find(is_denied) {
             let (call, by) = (call.clone(), by.clone());
             return Some(Breach::Denied { call, by });
         }
-        let is_allowed = |pattern: &CallPattern| pattern.is_of_all(call);
+        let is_allowed = |pattern: &CallPattern| pattern.is_of_all(&tool, &call.on);
         if !self.allow.is_empty() && !self.allow.iter().any(is_allowed) {
             return Some(Breach::NotAllowed(call.clone()));
         }
@@ -79,20 +82,15 @@ impl Guards {
 
 impl CallPattern {
     /// Is anything of this call meant? So it is denied.
-    fn is_of_any(&self, call: &ToolCall) -> bool {
-        let any = |on: &String| call.on.iter().any(|what| matches(on, what));
-        self.is_tool(call) && self.on.as_ref().is_none_or(any)
+    fn is_of_any(&self, tool: &str, on: &[String]) -> bool {
+        let any = |pattern: &String| on.iter().any(|what| matches(pattern, what));
+        matches(&self.tool, tool) && self.on.as_ref().is_none_or(any)
     }
 
     /// Is all of this call meant? So it is allowed.
-    fn is_of_all(&self, call: &ToolCall) -> bool {
-        let all = |on: &String| !call.on.is_empty() && call.on.iter().all(|what| matches(on, what));
-        self.is_tool(call) && self.on.as_ref().is_none_or(all)
-    }
-
-    /// Agents write the same tool now with a capital, now without.
-    fn is_tool(&self, call: &ToolCall) -> bool {
-        matches(&self.tool, &call.tool.to_lowercase())
+    fn is_of_all(&self, tool: &str, on: &[String]) -> bool {
+        let all = |pattern: &String| !on.is_empty() && on.iter().all(|what| matches(pattern, what));
+        matches(&self.tool, tool) && self.on.as_ref().is_none_or(all)
     }
 }
 
