@@ -82,15 +82,22 @@ fn with_more_like(yard: &Yard, first: &str, count: usize) -> Vec<PlanId> {
 }
 
 #[test]
+fn a_few_workers_start_each_of_a_few_plans_once() {
+    each_is_started_once(3, 6);
+}
+
+#[test]
 fn many_workers_start_each_of_many_plans_once() {
-    const WORKERS: usize = 8;
-    const PLANS: usize = 500;
+    each_is_started_once(20, 500);
+}
+
+fn each_is_started_once(workers: usize, plans: usize) {
     let yard = Yard::new();
     let script = "#!/bin/sh\necho \"$PLANWRIGHT_PLAN\" >> \"$TOOLS/starts\"\necho done\n";
     let tools = Tools::with(&yard, script);
     let first = detached(&yard, &["--no-project", "--profile", "auto", "Look around"]);
-    let plans = with_more_like(&yard, &first, PLANS);
-    let workers: Vec<Running> = (0..WORKERS)
+    let plans = with_more_like(&yard, &first, plans);
+    let workers: Vec<Running> = (0..workers)
         .map(|_| {
             yard.program
                 .run(["--format", "json", "work", "--drain"])
@@ -106,7 +113,7 @@ fn many_workers_start_each_of_many_plans_once() {
         assert_eq!(data["reclaimed"], 0, "{data}");
         taken += data["taken"].as_u64().unwrap();
     }
-    assert!(taken >= PLANS as u64, "{taken}");
+    assert!(taken >= plans.len() as u64, "{taken}");
     let mut starts = tools.lines("starts");
     starts.sort();
     let mut expected: Vec<String> = plans.iter().map(ToString::to_string).collect();
