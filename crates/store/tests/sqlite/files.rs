@@ -67,17 +67,17 @@ fn the_first_write_makes_directory_and_file_for_the_owner_only() {
     let info = store.info().unwrap();
     assert_eq!(
         (info.kind, info.schema, info.known_schema),
-        ("sqlite", Some(3), 3)
+        ("sqlite", Some(4), 4)
     );
     assert_eq!(info.place, path.display().to_string());
-    assert_eq!(store.migrate().unwrap(), (3, 3));
+    assert_eq!(store.migrate().unwrap(), (4, 4));
 }
 
 #[test]
 fn migrating_an_absent_store_makes_it() {
     let place = Place::new();
-    assert_eq!(place.store().migrate().unwrap(), (0, 3));
-    assert_eq!(place.store().info().unwrap().schema, Some(3));
+    assert_eq!(place.store().migrate().unwrap(), (0, 4));
+    assert_eq!(place.store().info().unwrap().schema, Some(4));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_newer_schema_is_refused_and_told() {
                     error,
                     StoreError::NewerSchema {
                         found: 9,
-                        known: 3,
+                        known: 4,
                         ..
                     }
                 ),
