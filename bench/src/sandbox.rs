@@ -154,6 +154,8 @@ impl Ground {
         let (ours, result) = timed_with(|| self.workshop.capture(&room, Epoch(1), &base).unwrap());
         assert_eq!(result.changes.len(), CHANGED);
         captured.add(ours, gits);
+        // Whoever worked in it is done: it may be removed.
+        drop(entered);
         git(&clone, &["checkout", "-q", "-b", "topic"]);
         self.edit_as_before(&[&clone]);
         git(&clone, &["commit", "-q", "-a", "-m", "topic"]);
