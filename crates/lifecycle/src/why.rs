@@ -13,6 +13,9 @@ use store::PlanRow;
 use crate::judge::{Depth, Matter};
 use crate::{Error, Lifecycle};
 
+/// How far it is looked who is due before a plan.
+const MOST_AHEAD: usize = 1000;
+
 /// What stands between a plan and its next step.
 #[derive(Debug, Clone)]
 pub struct Why {
@@ -26,6 +29,8 @@ pub struct Why {
     pub host: Option<HostId>,
     /// What leaves it nothing to work with.
     pub over: Option<Over>,
+    /// How many plans are due before it, if it waits to be taken.
+    pub ahead: Option<usize>,
     /// Whoever holds it signed in on this host and is gone.
     pub holder_gone: bool,
     /// What can be done to it as it stands, most useful first.
@@ -105,6 +110,13 @@ impl Lifecycle {
             }
             Some(_) | None => None,
         };
+        let ahead = match plan.stage.waiting() {
+            Some(_) => {
+                let due = self.store.due(plan.phase(), None, MOST_AHEAD)?;
+                due.iter().position(|one| one.plan == plan.id)
+            }
+            None => None,
+        };
         let holder_gone = match (plan.stage.holder(), &self.hands) {
             (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
             (Some(_) | None, _) => false,
@@ -113,6 +125,7 @@ impl Lifecycle {
             project,
             host,
             over,
+            ahead,
             holder_gone,
             options: options(&snapshot.row.plan),
             row: snapshot.row,

@@ -212,7 +212,7 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
             )
         }
         (Stage::Apply(_), true) => format!("It is {} and waits for a person", plan.stage),
-        (_, false) if plan.stage.waiting().is_some() => waits_for(plan),
+        (_, false) if plan.stage.waiting().is_some() => waits_for(plan, why.ahead),
         (_, false) if why.gate.as_ref().is_some_and(|now| !now.failed.is_empty()) => {
             format!("It is {}, and a gate holds it there", plan.stage)
         }
@@ -221,7 +221,7 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
 }
 
 /// Whom a plan waits for that anybody may claim.
-fn waits_for(plan: &plan::Plan) -> String {
+fn waits_for(plan: &plan::Plan, ahead: Option<usize>) -> String {
     let phase = Phase::as_str(plan.phase());
     let undefined = plan
         .actor_in(plan.phase())
@@ -231,6 +231,13 @@ fn waits_for(plan: &plan::Plan) -> String {
             "It waits for somebody who works as `{actor}` to claim the {phase} phase: it was begun \
              without a definition of that actor, so a program of its own or plumbing has to"
         ),
-        None => format!("It waits for a worker to claim the {phase} phase"),
+        None => {
+            let before = match ahead {
+                Some(0) | None => String::new(),
+                Some(1) => "; 1 plan is due before it".to_owned(),
+                Some(several) => format!("; {several} plans are due before it"),
+            };
+            format!("It waits for a worker to claim the {phase} phase{before}")
+        }
     }
 }

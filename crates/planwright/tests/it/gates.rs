@@ -599,3 +599,54 @@ fn advice_that_is_not_followed_is_told() {
     assert!(why.contains("calm") && why.contains(said), "{why}");
     day.ends(0, &["apply", &plan, "--yes"]);
 }
+
+/// A read-only action ends with a report; whatever its agent writes is refused and reported.
+#[test]
+fn a_read_only_action_reports_and_writes_nothing() {
+    let day = Loop::with("#!/bin/sh\necho 'There are three files.'\n");
+    day.write_tool("writer", "#!/bin/sh\necho sneaked > src/sneaked.txt\n");
+    day.define("writer", "");
+    day.ends(0, &["project", "create", "shop", "--git", "."]);
+    let before = branch(&day);
+    for (actor, code, ends) in [
+        ("scribe", 0, "apply/applied"),
+        ("writer", 7, "execute/errored"),
+    ] {
+        let file = day.file("look.yaml");
+        let text = format!(
+            "name: look-{actor}\ndescription: Count the files\nactor: {actor}\nread_only: true\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        day.ends(0, &["action", "create", "--config", file.to_str().unwrap()]);
+        let made = day.ends(0, &["use", &format!("look-{actor}"), "shop"]);
+        let plan = made["plan_id"].as_str().unwrap();
+        let said = day.seen(&["run", plan]);
+        assert_eq!(said.code(), Some(code), "{actor}: {said:?}");
+        assert_eq!(day.yard.state_of(plan), ends, "{actor}");
+        let status = day.ends(0, &["status", plan]).to_string();
+        let expected = match actor {
+            "scribe" => "There are three files.",
+            _ => "src/sneaked.txt",
+        };
+        assert!(status.contains(expected), "{actor}: {status}");
+        assert_eq!(branch(&day), before, "{actor}");
+        assert_eq!(day.yard.git(&["status", "--porcelain"]), "", "{actor}");
+    }
+}
+
+/// Who is due earlier is told.
+#[test]
+fn why_tells_how_many_are_due_before() {
+    let day = stubborn("echo x >> src/a.txt");
+    for before in [
+        "",
+        "; 1 plan is due before it",
+        "; 2 plans are due before it",
+    ] {
+        let detached = ["run", "--detach", "--actor", "scribe", "Write a line"];
+        let plan = day.ends(0, &detached)["plan_id"].to_string();
+        let why = day.seen(&["why", plan.trim_matches('"')]).stdout;
+        let said = format!("claim the strategize phase{before}\n");
+        assert!(why.contains(&said), "{why}");
+    }
+}
