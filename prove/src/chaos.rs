@@ -189,8 +189,9 @@ impl Drop for Troupe<'_> {
     }
 }
 
-fn signal(child: &Child, signal: Signal) -> anyhow::Result<()> {
+/// Sends a signal to a process of a trial.
+pub(crate) fn signal(child: &Child, signal: Signal) -> anyhow::Result<()> {
     let id = i32::try_from(child.id())?;
     let pid = Pid::from_raw(id).context("no such process")?;
-    kill_process(pid, signal).context("could not signal a player")
+    kill_process(pid, signal).with_context(|| format!("could not signal process {id}"))
 }

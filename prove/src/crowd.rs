@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fastrand::Rng;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::chaos::signal;
 use crate::ground::Ground;
 use crate::trial::moment;
 
@@ -211,10 +212,4 @@ impl Drop for Crowd {
             let _reaped = member.child.wait();
         }
     }
-}
-
-fn signal(child: &Child, signal: Signal) -> anyhow::Result<()> {
-    let id = i32::try_from(child.id())?;
-    let process = Pid::from_raw(id).context("no such process")?;
-    kill_process(process, signal).context("could not signal a worker")
 }

@@ -21,12 +21,8 @@ pub(super) fn question(rule: &str, changes: &Changes) -> String {
     for change in changes.0.iter().take(MOST_PATHS) {
         text.push_str(&format!("- {} ({})\n", change.path, change.operation));
     }
-    if let Some(more) = changes
-        .0
-        .len()
-        .checked_sub(MOST_PATHS)
-        .filter(|&more| more > 0)
-    {
+    let more = changes.0.len().saturating_sub(MOST_PATHS);
+    if more > 0 {
         text.push_str(&format!("- and {more} more\n"));
     }
     text

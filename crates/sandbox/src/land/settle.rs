@@ -106,7 +106,7 @@ impl Workshop {
                 lock.place(&index)?;
                 lock.remove()
             }
-            _ => Ok(()),
+            (Seen::Untouched | Seen::Moved, None) | (Seen::Landed | Seen::Removed, _) => Ok(()),
         }
     }
 
