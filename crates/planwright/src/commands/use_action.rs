@@ -183,12 +183,14 @@ fn undefined(plan: &plan::Plan) -> Option<Message> {
         .actors
         .all()
         .find(|actor| plan.definition(actor).is_none())?;
+    let works = [&plan.actors.strategy, &plan.actors.execution].contains(&unknown);
+    let then = match works {
+        true => "the plan waits for a program that works as it, or for plumbing",
+        false => "its rules that ask are for people to answer",
+    };
     Some(Message {
         level: "info",
-        text: format!(
-            "Nobody here knows how `{unknown}` is started; the plan waits for a program that works as \
-             it, or for plumbing."
-        ),
+        text: format!("Nobody here knows how `{unknown}` is started; {then}."),
     })
 }
 

@@ -650,3 +650,25 @@ fn why_tells_how_many_are_due_before() {
         assert!(why.contains(&said), "{why}");
     }
 }
+
+/// A judge that nobody knows leaves the answer to people, and that is said when the plan is made.
+#[test]
+fn an_invariant_actor_that_nobody_knows_is_no_pass() {
+    let day = stubborn("echo x >> src/a.txt");
+    let action = day.file("kind.yaml");
+    let text = "name: kind\ndescription: Write a line\nactor: scribe\ninvariant_actor: nobody\n\
+                definition_of_done: Is it kind?\n";
+    std::fs::write(&action, text).unwrap();
+    day.ends(
+        0,
+        &["action", "create", "--config", action.to_str().unwrap()],
+    );
+    day.ends(0, &["project", "create", "shop", "--git", "."]);
+    let made = day.here(&["use", "kind", "shop"]);
+    assert!(made.messages().contains("for people to answer"), "{made:?}");
+    let plan = day.ends(0, &["list"])["plans"][0]["plan_id"].to_string();
+    let plan = plan.trim_matches('"');
+    day.ends(6, &["run", plan]);
+    let data = day.ends(6, &["apply", plan, "--yes"]);
+    assert_eq!(names(&data), ["definition-of-done"]);
+}
