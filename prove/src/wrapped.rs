@@ -73,6 +73,15 @@ impl<D: Doors> Read for Wrapped<D> {
         self.store.due(phase, after, limit)
     }
 
+    fn claimable(
+        &self,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.store.claimable(phase, after, limit)
+    }
+
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         self.store.expired(limit)
     }

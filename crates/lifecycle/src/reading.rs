@@ -70,16 +70,21 @@ impl Lifecycle {
 
     /// All events of a plan, in order.
     pub fn history(&self, plan: PlanId) -> Result<Vec<Recorded>, Error> {
-        self.get_plan(plan)?;
         let mut history: Vec<Recorded> = Vec::new();
         loop {
             let after = history.last().map_or(Version(0), |last| last.version);
             let page = self.store.plan_events(plan, after, PAGE)?;
-            if page.is_empty() {
-                return Ok(history);
-            }
+            let last = page.len() < PAGE;
             history.extend(page.into_iter().map(|stored| stored.recorded));
+            if last {
+                break;
+            }
         }
+        if history.is_empty() {
+            // Every plan has at least the event that made it.
+            return Err(Refusal::NoSuchPlan(plan).into());
+        }
+        Ok(history)
     }
 
     /// The plan as it was at a version.
@@ -102,15 +107,7 @@ impl Lifecycle {
 
     /// The decision tree, in the order of its numbers.
     pub fn decisions(&self, plan: PlanId) -> Result<Vec<DecisionNode>, Error> {
-        let mut nodes = Vec::new();
-        for recorded in self.history(plan)? {
-            if let Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } =
-                recorded.event
-            {
-                nodes.extend(decisions);
-            }
-        }
-        Ok(nodes)
+        Ok(decisions_in(&self.history(plan)?))
     }
 
     /// Claims the plan of a phase that waited longest, if any is due. Of several callers each gets
@@ -125,7 +122,7 @@ impl Lifecycle {
         const CANDIDATES: usize = 32;
         let mut after = None;
         loop {
-            let due = self.store.due(phase, after, CANDIDATES)?;
+            let due = self.store.claimable(phase, after, CANDIDATES)?;
             let Some(last) = due.last().copied() else {
                 return Ok(None);
             };
@@ -150,4 +147,15 @@ impl Lifecycle {
             after = Some(last);
         }
     }
+}
+
+/// The decision tree of a plan with these events.
+pub(crate) fn decisions_in(history: &[Recorded]) -> Vec<DecisionNode> {
+    let recorded = history.iter().filter_map(|recorded| match &recorded.event {
+        Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } => {
+            Some(decisions)
+        }
+        _ => None,
+    });
+    recorded.flatten().cloned().collect()
 }

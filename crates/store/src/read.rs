@@ -32,6 +32,14 @@ pub trait Read {
     /// `after`: to be claimed, to be moved into the next phase, or with a question whose time is over.
     fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError>;
 
+    /// Those of them that can be claimed.
+    fn claimable(
+        &self,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError>;
+
     /// Plans whose lease has expired, longest ago first.
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 

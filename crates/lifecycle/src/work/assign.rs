@@ -5,6 +5,7 @@ use plan::invariant::{Check, Gate};
 use plan::{Event, Phase, Plan, Recorded};
 use sandbox::{Room, Run};
 
+use crate::reading::decisions_in;
 use crate::{Claim, Error, Lifecycle};
 
 impl Lifecycle {
@@ -45,7 +46,7 @@ impl Lifecycle {
             read_only: plan.read_only,
             sandboxes: sandboxes.collect(),
             rules: rules.collect(),
-            strategy: self.decisions(plan.id)?,
+            strategy: decisions_in(&history),
             feedback: told.feedback,
             revises: told.revises,
             dropped: told.dropped,

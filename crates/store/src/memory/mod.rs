@@ -60,6 +60,31 @@ impl MemoryStore {
             }),
         }
     }
+
+    fn due_among(
+        &self,
+        after: Option<Due>,
+        limit: usize,
+        is_asked_for: impl Fn(&plan::Plan) -> bool,
+    ) -> Vec<Due> {
+        let now = self.clock.now();
+        let tables = lock(&self.tables);
+        let mut due: Vec<Due> = tables
+            .plans
+            .values()
+            .filter(|(plan, _)| is_asked_for(plan))
+            .filter_map(|(plan, _)| {
+                Some(Due {
+                    due_at: plan.due_at()?,
+                    plan: plan.id,
+                })
+            })
+            .filter(|due| due.due_at <= now && after.is_none_or(|after| *due > after))
+            .collect();
+        due.sort_unstable();
+        due.truncate(page(limit));
+        due
+    }
 }
 
 impl Commit for MemoryStore {
@@ -144,23 +169,18 @@ impl Read for MemoryStore {
     }
 
     fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        let now = self.clock.now();
-        let tables = lock(&self.tables);
-        let mut due: Vec<Due> = tables
-            .plans
-            .values()
-            .filter(|(plan, _)| plan.phase() == phase)
-            .filter_map(|(plan, _)| {
-                Some(Due {
-                    due_at: plan.due_at()?,
-                    plan: plan.id,
-                })
-            })
-            .filter(|due| due.due_at <= now && after.is_none_or(|after| *due > after))
-            .collect();
-        due.sort_unstable();
-        due.truncate(page(limit));
-        Ok(due)
+        Ok(self.due_among(after, limit, |plan| plan.phase() == phase))
+    }
+
+    fn claimable(
+        &self,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        Ok(self.due_among(after, limit, |plan| {
+            plan.phase() == phase && plan.stage.waiting().is_some()
+        }))
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {

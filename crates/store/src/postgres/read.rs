@@ -18,9 +18,9 @@ use super::migrate::{look, read_version, require_current};
 use super::pipeline::values;
 use super::rows::{self, Columns, entry, plan_row, rule_book};
 use super::statements::{
-    ACCOUNTS, ACTION, ACTIONS, CHANGESETS, DUE, ENTRIES, EVIDENCE, EXPIRED, NOW, PLAN, PLANS,
-    PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE, PLANS_NEEDING_A_PERSON, PROJECT,
-    PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES, SCOPES_OF,
+    ACCOUNTS, ACTION, ACTIONS, CHANGESETS, CLAIMABLE, DUE, ENTRIES, EVIDENCE, EXPIRED, NOW, PLAN,
+    PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE, PLANS_NEEDING_A_PERSON,
+    PROJECT, PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES, SCOPES_OF,
 };
 use super::tail::page;
 use super::trouble::{Trouble, corrupt};
@@ -64,22 +64,16 @@ impl Read for PostgresStore {
     }
 
     fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        let (behind_at, behind_id) = match after {
-            Some(after) => (after.due_at.0, after.plan.to_string()),
-            None => (i64::MIN, String::new()),
-        };
-        let rows = self.shared.read(|_| {
-            vec![(
-                DUE,
-                values![phase.as_str(), behind_at, behind_id.as_str(), page(limit)],
-            )]
-        })?;
-        self.all(rows, |row| {
-            Ok(Due {
-                due_at: Timestamp(row.get(0)?),
-                plan: row.parsed(1)?,
-            })
-        })
+        self.due_by(DUE, phase, after, limit)
+    }
+
+    fn claimable(
+        &self,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.due_by(CLAIMABLE, phase, after, limit)
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
@@ -217,6 +211,31 @@ impl Read for PostgresStore {
 }
 
 impl PostgresStore {
+    fn due_by(
+        &self,
+        statement: &'static str,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        let (behind_at, behind_id) = match after {
+            Some(after) => (after.due_at.0, after.plan.to_string()),
+            None => (i64::MIN, String::new()),
+        };
+        let rows = self.shared.read(|_| {
+            vec![(
+                statement,
+                values![phase.as_str(), behind_at, behind_id.as_str(), page(limit)],
+            )]
+        })?;
+        self.all(rows, |row| {
+            Ok(Due {
+                due_at: Timestamp(row.get(0)?),
+                plan: row.parsed(1)?,
+            })
+        })
+    }
+
     fn first<T>(
         &self,
         rows: Option<Vec<Vec<Row>>>,

@@ -342,6 +342,13 @@ statements! {
           AND (due_at, plan_id) > ($2, $3) \
         ORDER BY due_at, plan_id LIMIT $4";
 
+    /// Those of them that can be claimed.
+    CLAIMABLE = "\
+        SELECT due_at, plan_id FROM plans \
+        WHERE phase = $1 AND due_at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint \
+          AND (due_at, plan_id) > ($2, $3) AND state = 'queued' \
+        ORDER BY due_at, plan_id LIMIT $4";
+
     /// Plans whose lease has expired.
     EXPIRED = "\
         SELECT plan_id FROM leases \

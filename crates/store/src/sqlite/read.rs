@@ -62,24 +62,16 @@ impl Read for SqliteStore {
     }
 
     fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        let now = self.options.clock.now().0;
-        let (behind_at, behind_id) = match after {
-            Some(after) => (after.due_at.0, after.plan.to_string()),
-            None => (i64::MIN, String::new()),
-        };
-        self.read(Vec::new(), |connection| {
-            let values = params![phase.as_str(), now, behind_at, behind_id, page(limit)];
-            all(connection, sql::DUE, values, |row| {
-                let text = row.get_ref(1)?.as_str()?;
-                let plan = text
-                    .parse()
-                    .map_err(|error| Wrong::Corrupt(format!("{error}")))?;
-                Ok(Due {
-                    due_at: Timestamp(row.get(0)?),
-                    plan,
-                })
-            })
-        })
+        self.due_by(sql::DUE, phase, after, limit)
+    }
+
+    fn claimable(
+        &self,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.due_by(sql::CLAIMABLE, phase, after, limit)
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
@@ -178,6 +170,33 @@ impl Read for SqliteStore {
 }
 
 impl SqliteStore {
+    fn due_by(
+        &self,
+        statement: &'static str,
+        phase: Phase,
+        after: Option<Due>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        let now = self.options.clock.now().0;
+        let (behind_at, behind_id) = match after {
+            Some(after) => (after.due_at.0, after.plan.to_string()),
+            None => (i64::MIN, String::new()),
+        };
+        self.read(Vec::new(), |connection| {
+            let values = params![phase.as_str(), now, behind_at, behind_id, page(limit)];
+            all(connection, statement, values, |row| {
+                let text = row.get_ref(1)?.as_str()?;
+                let plan = text
+                    .parse()
+                    .map_err(|error| Wrong::Corrupt(format!("{error}")))?;
+                Ok(Due {
+                    due_at: Timestamp(row.get(0)?),
+                    plan,
+                })
+            })
+        })
+    }
+
     /// Reads in one snapshot. A store that does not exist yet, or was never written to, is `empty`.
     pub(super) fn read<T>(
         &self,

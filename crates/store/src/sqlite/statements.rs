@@ -155,6 +155,10 @@ statements! {
         "SELECT due_at, plan_id FROM plans INDEXED BY plans_due
          WHERE phase = ?1 AND due_at <= ?2 AND (due_at, plan_id) > (?3, ?4)
          ORDER BY due_at, plan_id LIMIT ?5";
+    CLAIMABLE =
+        "SELECT due_at, plan_id FROM plans INDEXED BY plans_due
+         WHERE phase = ?1 AND due_at <= ?2 AND (due_at, plan_id) > (?3, ?4) AND state = 'queued'
+         ORDER BY due_at, plan_id LIMIT ?5";
     EXPIRED =
         "SELECT plan_id FROM leases INDEXED BY leases_expiry
          WHERE expires_at <= ?1 ORDER BY expires_at, plan_id LIMIT ?2";

@@ -76,6 +76,8 @@ fn every_read_answers_as_the_memory_store_does() {
     for phase in Phase::ALL {
         same.check(|store| store.due(phase, None, 100));
         same.check(|store| store.due(phase, None, 2));
+        same.check(|store| store.claimable(phase, None, 100));
+        same.check(|store| store.claimable(phase, None, 2));
     }
     same.check(|store| store.expired(100));
     same.check(|store| store.expired(1));

@@ -140,7 +140,8 @@ fn everything_else_is_read_alike() {
         same(&|store| {
             let first = store.due(phase, None, 4).unwrap();
             let rest = store.due(phase, first.last().copied(), 100).unwrap();
-            format!("{first:?} {rest:?}")
+            let claimable = store.claimable(phase, first.first().copied(), 5).unwrap();
+            format!("{first:?} {rest:?} {claimable:?}")
         });
     }
     same(&|store| format!("{:?}", store.expired(3).unwrap()));

@@ -224,6 +224,24 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     }
     assert!(store.due(Phase::Strategize, behind, 1).unwrap().is_empty());
 
+    // What only has to be moved on is due, and nothing to claim.
+    let to_move = ago(500).strategized("to be moved");
+    assert_eq!(waiting(Phase::Strategize), [oldest, to_move, old, recent]);
+    let claimable = |behind, limit| {
+        let page = store.claimable(Phase::Strategize, behind, limit).unwrap();
+        (
+            page.iter().map(|due| due.plan).collect::<Vec<_>>(),
+            page.last().copied(),
+        )
+    };
+    let (first, behind) = claimable(None, 2);
+    assert_eq!(first, [oldest, old]);
+    assert_eq!(claimable(behind, 2).0, [recent]);
+    let gone_on = bench.client();
+    let judgement = gone_on.judge(to_move, plan::invariant::Gate::Execute);
+    gone_on.must(to_move, Command::ExecutePlan { judgement });
+    assert_eq!(waiting(Phase::Execute), [executed, to_move]);
+
     let client = bench.client();
     let epoch = client.claim(oldest, LONG);
     assert_eq!(waiting(Phase::Strategize), [old, recent]);
