@@ -7,6 +7,7 @@
 //! Deliberately absent: SQL, printing, the environment, and any `if` about states that the `plan`
 //! crate could answer.
 
+mod aside;
 mod call;
 mod claim;
 mod context;
@@ -26,6 +27,7 @@ mod submit;
 mod why;
 mod work;
 
+pub use aside::Aside;
 pub use call::Call;
 pub use claim::Claim;
 pub use context::{ChangesetHandle, ExecutionContext};
@@ -55,6 +57,7 @@ pub struct Lifecycle {
     ids: Ids,
     hands: Option<Arc<Hands>>,
     inspectors: Inspectors,
+    listener: aside::Listener,
     budget: Budget,
 }
 
@@ -71,6 +74,7 @@ impl Lifecycle {
             ids: Ids::system(),
             hands: None,
             inspectors: Inspectors::default(),
+            listener: aside::Listener::default(),
             budget: Budget::default(),
         }
     }

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::limits;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
-use crate::ui::{self, Audience, Checks};
+use crate::ui::{self, Asides, Audience};
 use crate::wire::{Envelope, Message, PlanView, Status, Timing};
 use crate::{here, home};
 
@@ -66,8 +66,8 @@ pub struct App {
     pub clock: Clock,
     /// How to write commands so that they can be typed from here.
     pub typed: Typed,
-    /// Who tells that a rule is asked.
-    pub checks: Checks,
+    /// Who tells what takes its time.
+    pub asides: Asides,
     lifecycle: OnceCell<Lifecycle>,
     /// The plan that was asked about, for what is said when it does not work.
     asked_about: Cell<Option<PlanId>>,
@@ -80,7 +80,9 @@ impl App {
             return Ok(lifecycle);
         }
         let hands = crate::host::hands(&self.settings.home)?;
+        let asides = self.asides.clone();
         let lifecycle = open(&self.settings.store()?)?
+            .telling(move |plan, aside| asides.tell(plan, aside))
             .with_hands(hands)
             .with_inspectors(crate::crew::inspectors(self)?)
             .with_budget(self.settings.budget());
@@ -307,7 +309,7 @@ fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, Comm
     let format = format_of(&cli, name);
     let app = App {
         settings: Settings::gather(cli.store.as_deref())?,
-        checks: Checks::new(Audience::of(format)),
+        asides: Asides::new(Audience::of(format)),
         format,
         clock,
         typed: typed.clone(),

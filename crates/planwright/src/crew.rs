@@ -20,8 +20,13 @@ use crate::{home, reading, settings, yaml};
 pub const SUPERVISE: &str = "supervise";
 
 /// This program, started anew to supervise what it runs.
-pub fn supervisor() -> std::io::Result<Supervisor> {
-    let program = std::env::current_exe()?;
+pub fn supervisor() -> Result<Supervisor, CommandError> {
+    let program = std::env::current_exe().map_err(|error| {
+        CommandError::new(
+            Exit::Error,
+            format!("This program cannot find itself to start actors: {error}"),
+        )
+    })?;
     Ok(Supervisor::new(vec![
         OsString::from(program),
         SUPERVISE.into(),
@@ -30,7 +35,13 @@ pub fn supervisor() -> std::io::Result<Supervisor> {
 
 /// Everybody that a plan's definitions describe.
 pub fn crew(app: &App) -> Result<Crew, CommandError> {
-    Ok(Crew::default().hiring(hire(app)?))
+    Ok(Crew::default().hiring(hire(app, supervisor()?)))
+}
+
+/// The same for somebody who starts one after the other.
+pub fn standing_crew(app: &App) -> Result<Crew, CommandError> {
+    let supervisor = supervisor()?.keeping_one_ready();
+    Ok(Crew::default().hiring(hire(app, supervisor)))
 }
 
 /// Whoever runs the commands of rules and reads the rules of repositories.
@@ -40,23 +51,16 @@ pub fn inspectors(app: &App) -> Result<Inspectors, CommandError> {
         let file = file.map_err(|problem| problem.to_string())?;
         Ok(file.invariants)
     };
-    let checks = app.checks.clone();
-    let inspectors = Inspectors::new(hire(app)?, read_rules);
-    Ok(inspectors.telling(move |plan, rule| checks.tell(plan, rule)))
+    Ok(Inspectors::new(hire(app, supervisor()?), read_rules))
 }
 
 /// How actors are made of their definitions here.
 fn hire(
     app: &App,
-) -> Result<impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + use<>, CommandError> {
-    let supervisor = supervisor().map_err(|error| {
-        CommandError::new(
-            Exit::Error,
-            format!("This program cannot find itself to start actors: {error}"),
-        )
-    })?;
+    supervisor: Supervisor,
+) -> impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + use<> {
     let ambient = ambient(app);
-    Ok(move |definition: &ActorDefinition| actors::actor(definition, &ambient, &supervisor))
+    move |definition| actors::actor(definition, &ambient, &supervisor)
 }
 
 /// What surrounds actors that are started from here.

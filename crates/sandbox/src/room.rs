@@ -166,6 +166,11 @@ impl Sandbox {
         self.index.with_extension("busy")
     }
 
+    /// Did the user's set-up command succeed here, or is it not to be run here?
+    pub fn is_set_up(&self) -> bool {
+        self.set_up_mark().exists()
+    }
+
     /// Says that the user's set-up command succeeded here.
     pub(crate) fn set_up_mark(&self) -> PathBuf {
         self.index.with_extension("set-up")

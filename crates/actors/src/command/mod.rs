@@ -23,11 +23,10 @@ use std::time::{Duration, Instant};
 use plan::actor::{CommandLine, Stdin};
 use plan::ledger::Metering;
 use plan::stage::Category;
-use sandbox::{Confinement, Ending, Errand, Isolated, Running, SandboxError, Supervisor};
+use sandbox::{Ending, Errand, Isolated, SandboxError, Supervisor};
 
 use crate::{
-    Actor, Ambient, Assignment, Outcome, Progress, Report, Usage, Workplace, program, report_file,
-    stream,
+    Actor, Ambient, Assignment, Outcome, Report, Usage, Workplace, program, report_file, stream,
 };
 use desk::Desk;
 use ear::{Ear, Pipe};
@@ -154,10 +153,6 @@ impl CommandActor {
         ear: &Ear<'_>,
         workplace: &Workplace<'_>,
     ) -> Result<(Ending, Option<Cut>), Report> {
-        let isolation = match errand.confinement {
-            Confinement::Off => Isolated::Off,
-            Confinement::WherePossible(_) | Confinement::Required(_) => sandbox::offered(),
-        };
         let began = Instant::now();
         let unsupervised = |error: SandboxError| {
             Report::failed(
@@ -166,9 +161,6 @@ impl CommandActor {
             )
         };
         let mut running = self.supervisor.start(errand).map_err(unsupervised)?;
-        (workplace.progress)(Progress::Began {
-            isolation: isolation.to_string(),
-        });
         let limit = self.limit(workplace);
         let stopper = running.stopper();
         let output = running.take_output();
@@ -179,10 +171,17 @@ impl CommandActor {
                 threads.spawn(|| ear.listen(Pipe::Errors, errors));
             }
             let (tell, told) = channel();
-            threads.spawn(move || tell.send(Running::wait(running)));
+            threads.spawn(move || {
+                // Whoever listens does so until the end.
+                let ending = running.wait_telling(|isolation| {
+                    let _ = tell.send(News::Began(isolation));
+                });
+                let _ = tell.send(News::Ended(ending));
+            });
             loop {
                 match told.recv_timeout(TICK) {
-                    Ok(ending) => return Some(ending),
+                    Ok(News::Ended(ending)) => return Some(ending),
+                    Ok(News::Began(isolation)) => ear.teller.begin(isolation),
                     Err(RecvTimeoutError::Disconnected) => return None,
                     Err(RecvTimeoutError::Timeout) => {}
                 }
@@ -210,6 +209,12 @@ impl CommandActor {
         let own = self.line.timeout.map(plan::Span::as_duration);
         own.into_iter().chain(workplace.time).min()
     }
+}
+
+/// What is heard of a supervised program.
+enum News {
+    Began(Isolated),
+    Ended(Result<Ending, SandboxError>),
 }
 
 impl Actor for CommandActor {

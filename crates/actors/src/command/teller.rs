@@ -4,6 +4,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use sandbox::Isolated;
+
 use crate::stream::Said;
 use crate::{Progress, Usage};
 
@@ -17,6 +19,7 @@ pub(super) struct Teller<'a> {
 
 #[derive(Default)]
 struct State {
+    began: bool,
     told_at: Option<Instant>,
     last: Option<String>,
     step: Option<String>,
@@ -29,6 +32,17 @@ impl<'a> Teller<'a> {
             progress,
             state: Mutex::default(),
         }
+    }
+
+    /// Tells that the program runs. Whatever it says comes after that.
+    pub(super) fn begin(&self, isolation: Isolated) {
+        (self.progress)(Progress::Began {
+            isolation: isolation.to_string(),
+        });
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.began = true;
+        drop(state);
+        self.tick();
     }
 
     /// Tells it now or with the next tick, unless something newer comes in between.
@@ -56,7 +70,7 @@ impl<'a> Teller<'a> {
 
     fn tell_if(&self, is_due: impl FnOnce(Option<Instant>) -> bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_due(state.told_at) {
+        if !state.began || !is_due(state.told_at) {
             return;
         }
         let step = state

@@ -17,7 +17,7 @@ use plan::{ActorDefinition, Digest, Phase, Plan, Span};
 use sandbox::CheckRecord;
 
 use super::{Case, Depth, inquiry};
-use crate::{Error, ExprProblem, Lifecycle};
+use crate::{Aside, Error, ExprProblem, Lifecycle};
 
 /// How long a command may take if its rule does not say.
 const USUAL_TIME: Span = Span::seconds(600);
@@ -37,9 +37,6 @@ const LONGEST: usize = 16 * 1024;
 /// Makes an actor of a definition.
 type Hire = dyn Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync;
 
-/// Hears that a rule is asked.
-type Tell = dyn Fn(&Plan, &Rule) + Send + Sync;
-
 /// Reads the rules out of a repository's file.
 type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
 
@@ -47,7 +44,6 @@ type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
 #[derive(Clone, Default)]
 pub struct Inspectors {
     pub(super) hire: Option<Arc<Hire>>,
-    pub(super) tell: Option<Arc<Tell>>,
     pub(super) read_rules: Option<ReadRules>,
 }
 
@@ -59,16 +55,8 @@ impl Inspectors {
     ) -> Self {
         Self {
             hire: Some(Arc::new(hire)),
-            tell: None,
             read_rules: Some(read_rules),
         }
-    }
-
-    /// Tells when a rule is asked that takes its time.
-    #[must_use]
-    pub fn telling(mut self, tell: impl Fn(&Plan, &Rule) + Send + Sync + 'static) -> Self {
-        self.tell = Some(Arc::new(tell));
-        self
     }
 }
 
@@ -186,9 +174,7 @@ impl Case<'_> {
             bench.sandboxes.push(sandbox);
             bench.readable.extend(readable);
         }
-        if let Some(tell) = &self.lifecycle.inspectors.tell {
-            tell(plan, rule);
-        }
+        self.lifecycle.tell(plan, Aside::Checks(rule));
         let began = self.lifecycle.store.now()?;
         let outcome = match asked {
             Asked::Command { command, time } => bench.judge(command, &setups, time),

@@ -13,7 +13,7 @@ use plan::stage::Category;
 use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
 use sandbox::{Entered, Hold, ObjectId, Room, SandboxError, Site};
 
-use crate::{Call, Claim, Error, Lifecycle};
+use crate::{Aside, Call, Claim, Error, Lifecycle};
 
 /// How long making a sandbox ready may take.
 const SET_UP_LIMIT: Duration = Duration::from_secs(600);
@@ -163,7 +163,9 @@ impl Lifecycle {
             let include = wanted.map(|one| one.include.as_slice()).unwrap_or_default();
             workshop.furnish(room, &sandbox, include)?;
         }
-        if let Some(command) = wanted.and_then(|one| one.setup.as_deref()) {
+        let setup = wanted.and_then(|one| one.setup.as_deref());
+        if let Some(command) = setup.filter(|_| !sandbox.is_set_up()) {
+            self.tell(plan, Aside::SetsUp(command));
             let is_wanted = self.is_wanted(plan.id, epoch, call);
             workshop.set_up(&sandbox, command, SET_UP_LIMIT, &is_wanted)?;
         }

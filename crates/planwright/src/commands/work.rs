@@ -51,7 +51,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let (told, engine) = (notify::Told::by(app), lifecycle.clone());
     let mut worker = Worker::new(lifecycle)
         .owner(&owner)
-        .crew(crew::crew(app)?)
+        .crew(crew::standing_crew(app)?)
         .concurrency(args.concurrency.get())
         .only_project(args.project.clone())
         .only_actor(args.actor.clone())

@@ -11,7 +11,7 @@ mod visible;
 pub use age::age;
 pub use ask::{ask, can_be_asked};
 pub use patch::patch;
-pub use progress::{Audience, Checks, Progress};
+pub use progress::{Asides, Audience, Progress};
 pub use table::Table;
 pub use visible::{clean, clean_line, only_colours};
 

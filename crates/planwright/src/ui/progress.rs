@@ -8,8 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use actors::Usage;
-use lifecycle::Happening;
-use plan::invariant::Rule;
+use lifecycle::{Aside, Happening};
 use plan::plan::Remedy;
 use plan::{Phase, Plan};
 use serde_json::json;
@@ -53,17 +52,17 @@ pub struct Progress {
     audience: Audience,
     state: Arc<Mutex<State>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
-    checks: Checks,
+    asides: Asides,
 }
 
-/// Tells that a rule is asked which takes its time: where it is shown how work goes, or in a line of its own.
+/// Tells what takes its time on the way: where it is shown how work goes, or in a line of its own.
 #[derive(Clone)]
-pub struct Checks {
+pub struct Asides {
     audience: Audience,
     shown: Arc<Mutex<Option<Arc<Mutex<State>>>>>,
 }
 
-impl Checks {
+impl Asides {
     /// For this audience.
     pub fn new(audience: Audience) -> Self {
         Self {
@@ -72,18 +71,25 @@ impl Checks {
         }
     }
 
-    /// A rule is asked about a plan.
-    pub fn tell(&self, plan: &Plan, rule: &Rule) {
-        let words = format!("checking `{}`", rule.draft.name);
+    /// Something begins that takes its time.
+    pub fn tell(&self, plan: &Plan, aside: Aside<'_>) {
+        let (words, step) = match aside {
+            Aside::Checks(rule) => (format!("checking `{}`", rule.draft.name), String::new()),
+            Aside::SetsUp(command) => ("setting up".to_owned(), command.to_owned()),
+        };
         let Some(state) = self.shown().clone() else {
             if self.audience != Audience::Json {
-                let _ = writeln!(anstream::stderr().lock(), "{}", styled(DIM, words));
+                let line = match step.as_str() {
+                    "" => words,
+                    step => format!("{words} · {}", shown(step)),
+                };
+                let _ = writeln!(anstream::stderr().lock(), "{}", styled(DIM, line));
             }
             return;
         };
         let mut state = lock(&state);
         state.doing = words;
-        state.step = String::new();
+        state.step = step;
         match self.audience {
             Audience::Terminal => {}
             Audience::Lines => state.write_line(),
@@ -106,7 +112,7 @@ struct State {
 
 impl Progress {
     /// Shows how work goes from now on.
-    pub fn show(audience: Audience, checks: &Checks) -> Self {
+    pub fn show(audience: Audience, asides: &Asides) -> Self {
         let state = Arc::new(Mutex::new(State {
             began: Instant::now(),
             doing: "waiting".to_owned(),
@@ -128,12 +134,12 @@ impl Progress {
             });
             (end, ticking)
         });
-        *checks.shown() = Some(Arc::clone(&state));
+        *asides.shown() = Some(Arc::clone(&state));
         Self {
             audience,
             state,
             ticker,
-            checks: checks.clone(),
+            asides: asides.clone(),
         }
     }
 
@@ -217,7 +223,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        *self.checks.shown() = None;
+        *self.asides.shown() = None;
         if let Some((end, ticking)) = self.ticker.take() {
             drop(end);
             let _ = ticking.join();
@@ -255,7 +261,7 @@ impl State {
             parts.push(super::money(self.used.cost_micros));
         }
         if !self.step.is_empty() {
-            parts.push(one_line(&clean(&self.step), 100));
+            parts.push(shown(&self.step));
         }
         parts.join(" · ")
     }
@@ -268,6 +274,11 @@ impl State {
         };
         format!("{wheel} {}{}", styled(BOLD, doing), styled(DIM, rest))
     }
+}
+
+/// A step as it fits on a line.
+fn shown(step: &str) -> String {
+    one_line(&clean(step), 100)
 }
 
 /// Renews the line; an empty one takes it away.

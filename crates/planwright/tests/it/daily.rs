@@ -741,6 +741,35 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
     assert!(!day.file("starts.escaped").exists());
 }
 
+/// It may take minutes, and whoever waits sees what for; once.
+#[test]
+fn a_set_up_is_told_of_while_it_runs() {
+    let day = Loop::with(SCRIBE);
+    day.set_up_with("echo fetching everything");
+    let told = "setting up · 0:00 · echo fetching everything\n";
+    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert!(said.stderr.contains(told), "{said:?}");
+    let said = day.seen(&["revise", "@", "again"]);
+    assert!(!said.stderr.contains("setting up"), "{said:?}");
+
+    // A worker tells it in its log, and a program is told as it is of everything else.
+    day.ends(
+        0,
+        &["run", "--actor", "scribe", "--detach", "Write another"],
+    );
+    let said = day.seen(&["work", "--drain"]);
+    let told = "setting up · echo fetching everything\n";
+    assert!(said.stderr.contains(told), "{said:?}");
+    let said = day.here(&["run", "--actor", "scribe", "Write a third"]);
+    let told = said
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let told = told.filter(|line: &Value| line["progress"]["doing"] == "setting up");
+    assert_eq!(told.count(), 1, "{said:?}");
+}
+
 #[test]
 fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
     let day = Loop::with(SCRIBE);

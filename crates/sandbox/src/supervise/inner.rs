@@ -39,7 +39,7 @@ fn become_program(socket: &UnixStream, supervisor: &OsStr, landlock: Landlock) -
     let line = wire::next_line(&mut BufReader::new(socket), wire::ERRAND_LIMIT);
     let line = line.map(Option::unwrap_or_default);
     let errand = match line.and_then(|line| wire::read_message::<SentErrand>(&line)) {
-        Ok(errand) => errand.unpack().0,
+        Ok(errand) => errand.unpack(),
         Err(error) => return format!("its errand cannot be read: {error}"),
     };
     let input = match &errand.input {

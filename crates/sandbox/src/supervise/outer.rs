@@ -4,7 +4,6 @@
 //! a signal, that a child ended, and what the last stage said. The main thread starts the last stage and never ends before it,
 //! because the system takes the end of the starting thread for the end of the parent.
 
-use std::ffi::OsString;
 use std::io::{self, BufReader, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -21,7 +20,7 @@ use signal_hook::iterator::Signals;
 use super::ending::{Ending, Isolated, RunEnded};
 use super::family::Family;
 use super::hold;
-use super::wire::{self, Said, SentErrand};
+use super::wire::{self, Said, SentErrand, Told};
 use super::{INNER, MISUSED};
 
 /// How long a program may take to end once it is asked to.
@@ -61,31 +60,34 @@ pub(super) fn run() -> ExitCode {
         isolation: Isolated::Off,
     });
     // A worker that is gone needs no answer.
-    let _ = wire::tell(&lifeline, &ending);
+    let _ = wire::tell(&lifeline, &Told::Ended(ending));
     ExitCode::SUCCESS
 }
 
+/// The last stage is started before there is anything to do, so that whoever waits with an errand waits
+/// for neither of the two to start.
 fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
+    let unsupervised = |error: io::Error| format!("it cannot be supervised: {error}");
+    Family::adopt_orphans().map_err(unsupervised)?;
+    let (program, socket) = start_last_stage().map_err(unsupervised)?;
+
     let unreadable = |error: io::Error| format!("its errand cannot be read: {error}");
-    let reader = lifeline.try_clone().map_err(unreadable)?;
-    let mut reader = BufReader::new(reader);
+    let worker = || lifeline.try_clone().map_err(unreadable);
+    let mut reader = BufReader::new(worker()?);
     let line = wire::next_line(&mut reader, wire::ERRAND_LIMIT).map_err(unreadable)?;
     let line = line.unwrap_or_default();
     let errand: SentErrand = wire::read_message(&line).map_err(unreadable)?;
-    let (errand, words) = errand.unpack();
+    let errand = errand.unpack();
 
-    let unsupervised = |error: io::Error| format!("it cannot be supervised: {error}");
-    Family::adopt_orphans().map_err(unsupervised)?;
     let locks = errand.locks.iter().map(|path| hold::take(path));
     let locks: Vec<_> = locks
         .collect::<Result<_, _>>()
         .map_err(|error| error.to_string())?;
     let (events, happened) = channel();
     listen_to_signals(events.clone()).map_err(unsupervised)?;
-    let (program, socket) = start_last_stage(&words).map_err(unsupervised)?;
     listen_to_worker(reader, events.clone());
     reap_children(program, events);
-    let heard = talk_to_last_stage(socket, line);
+    let heard = talk_to_last_stage(socket, line, worker()?);
     let status = see_to_the_end(&Family::of(program), &happened);
     drop(locks);
     Ok(ending(status, heard.join().unwrap_or_default()))
@@ -95,9 +97,10 @@ fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
     clippy::disallowed_methods,
     reason = "all child processes belong to this crate"
 )]
-fn start_last_stage(words: &[OsString]) -> io::Result<(Pid, UnixStream)> {
+fn start_last_stage() -> io::Result<(Pid, UnixStream)> {
     let (socket, theirs) = UnixStream::pair()?;
-    let (program, words) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut words = std::env::args_os();
+    let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let child = Command::new(program)
         .args(words)
         .args([INNER, &std::process::id().to_string()])
@@ -147,7 +150,11 @@ fn reap_children(program: Pid, events: Sender<Event>) {
     });
 }
 
-fn talk_to_last_stage(mut socket: UnixStream, errand: Vec<u8>) -> JoinHandle<Heard> {
+fn talk_to_last_stage(
+    mut socket: UnixStream,
+    errand: Vec<u8>,
+    worker: UnixStream,
+) -> JoinHandle<Heard> {
     std::thread::spawn(move || {
         let mut heard = Heard::default();
         // That it does not listen is told by how it ended.
@@ -160,6 +167,10 @@ fn talk_to_last_stage(mut socket: UnixStream, errand: Vec<u8>) -> JoinHandle<Hea
                 Ok(Said::NotStarted(why)) => heard.not_started = Some(why),
                 Err(error) => heard.not_started = Some(error.to_string()),
             }
+        }
+        if let (Some(isolation), None) = (heard.isolation, &heard.not_started) {
+            // A worker that is gone is noticed elsewhere.
+            let _ = wire::tell(&worker, &Told::Began(isolation));
         }
         heard
     })

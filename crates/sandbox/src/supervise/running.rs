@@ -8,12 +8,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::ending::Ending;
+use super::ending::{Ending, Isolated};
 use super::errand::Errand;
-use super::wire::{self, SentErrand};
+use super::wire::{self, SentErrand, Told};
 use crate::SandboxError;
 use crate::error::Doing;
 
@@ -24,7 +24,12 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Supervisor {
     command: Vec<OsString>,
+    ready: Option<Ready>,
 }
+
+/// A supervising process that waits for its errand: whoever starts many programs does not have each of
+/// them wait for two processes to start first. It goes when its owner goes, like any other.
+type Ready = Arc<Mutex<Option<Running>>>;
 
 /// A program that runs under supervision. Dropping it ends the program and everything it started.
 #[derive(Debug)]
@@ -44,30 +49,76 @@ impl Supervisor {
     /// With the words that start [`supervise`](super::supervise): a program by its absolute path, and
     /// what has to be said to it.
     pub fn new(command: Vec<OsString>) -> Self {
-        Self { command }
+        Self {
+            command,
+            ready: None,
+        }
+    }
+
+    /// Keeps one supervising process waiting, from the first program on.
+    #[must_use]
+    pub fn keeping_one_ready(mut self) -> Self {
+        self.ready = Some(Ready::default());
+        self
     }
 
     /// Starts a program. That it is missing is told by its ending; an error here means that it could
     /// not even be tried.
     pub fn start(&self, errand: &Errand) -> Result<Running, SandboxError> {
-        let mut words = self.command.iter();
-        let program = words.next().map(OsString::as_os_str).unwrap_or_default();
-        let program = Path::new(program);
-        let message = wire::line(&SentErrand::pack(errand, &self.command));
+        let message = wire::line(&SentErrand::pack(errand));
         if message.len() as u64 > wire::ERRAND_LIMIT {
             let too_long = io::Error::from(io::ErrorKind::ArgumentListTooLong);
-            return Err(too_long).doing("given its errand", program);
+            return Err(too_long).doing("given its errand", self.program());
         }
+        // One that ended while it waited has taken nothing on yet.
+        let waiting = self.take_ready();
+        let running = match waiting.filter(|waiting| waiting.send(&message).is_ok()) {
+            Some(running) => running,
+            None => {
+                let running = self.start_waiting()?;
+                let given = running.send(&message);
+                given.doing("given its errand", self.program())?;
+                running
+            }
+        };
+        self.make_ready();
+        Ok(running)
+    }
+
+    fn program(&self) -> &Path {
+        let program = self.command.first();
+        Path::new(program.map(OsString::as_os_str).unwrap_or_default())
+    }
+
+    /// A supervising process that has no errand yet.
+    fn start_waiting(&self) -> Result<Running, SandboxError> {
+        let program = self.program();
         let (lifeline, theirs) = UnixStream::pair().doing("started", program)?;
+        let words = self.command.iter().skip(1);
         let mut process = start_program(program, words, theirs).doing("started", program)?;
         let output = process.stdout.take().zip(process.stderr.take());
-        let running = Running {
+        Ok(Running {
             process,
             lifeline: Arc::new(lifeline),
             output,
+        })
+    }
+
+    fn take_ready(&self) -> Option<Running> {
+        let ready = self.ready.as_ref()?;
+        let mut waiting = lock(ready).take()?;
+        matches!(waiting.process.try_wait(), Ok(None)).then_some(waiting)
+    }
+
+    /// That it cannot be started now is told to whoever needs it.
+    fn make_ready(&self) {
+        let Some(ready) = &self.ready else {
+            return;
         };
-        running.send(&message).doing("given its errand", program)?;
-        Ok(running)
+        let mut ready = lock(ready);
+        if ready.is_none() {
+            *ready = self.start_waiting().ok();
+        }
     }
 }
 
@@ -87,22 +138,33 @@ impl Running {
 
     /// Waits until the program ended and all its descendants are gone. Output that nobody took is
     /// thrown away.
-    pub fn wait(mut self) -> Result<Ending, SandboxError> {
+    pub fn wait(self) -> Result<Ending, SandboxError> {
+        self.wait_telling(|_| {})
+    }
+
+    /// As [`wait`](Self::wait), telling once that the program runs and how far it is confined.
+    pub fn wait_telling(mut self, began: impl FnOnce(Isolated)) -> Result<Ending, SandboxError> {
         if let Some((output, errors)) = self.take_output() {
             throw_away(output);
             throw_away(errors);
         }
         let mut answers = BufReader::new(&*self.lifeline);
-        let answer = wire::next_line(&mut answers, wire::ANSWER_LIMIT)
-            .and_then(|line| line.as_deref().map(wire::read_message).transpose());
-        match answer {
-            Ok(Some(ending)) => Ok(ending),
-            Ok(None) => Err(SandboxError::Unsupervised {
-                why: "it is gone".to_owned(),
-            }),
-            Err(error) => Err(SandboxError::Unsupervised {
-                why: error.to_string(),
-            }),
+        let mut began = Some(began);
+        loop {
+            let answer = wire::next_line(&mut answers, wire::ANSWER_LIMIT)
+                .and_then(|line| line.as_deref().map(wire::read_message).transpose());
+            let why = match answer {
+                Ok(Some(Told::Began(isolation))) => {
+                    if let Some(began) = began.take() {
+                        began(isolation);
+                    }
+                    continue;
+                }
+                Ok(Some(Told::Ended(ending))) => return Ok(ending),
+                Ok(None) => "it is gone".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            return Err(SandboxError::Unsupervised { why });
         }
     }
 
@@ -149,6 +211,10 @@ fn start_program<'a>(
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn throw_away(mut output: impl Read + Send + 'static) {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::ending::Isolated;
+use super::ending::{Ending, Isolated};
 use super::errand::{Confinement, Errand, Reach};
 
 /// The longest errand. The system itself takes no more than a few megabytes of words and environment.
@@ -52,8 +52,6 @@ impl From<Text> for OsString {
 /// An errand on its way.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SentErrand {
-    /// The words with which the supervising program was started, to be started anew with.
-    supervisor: Vec<Text>,
     command: Vec<Text>,
     directory: Text,
     environment: Vec<(Text, Text)>,
@@ -87,15 +85,24 @@ pub(super) enum Said {
     NotStarted(String),
 }
 
+/// What the supervising process tells its worker.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Told {
+    /// The program runs, confined this far.
+    Began(Isolated),
+    /// Nothing of it is left.
+    Ended(Ending),
+}
+
 impl SentErrand {
-    /// Packs an errand for the supervising program that these words start.
-    pub fn pack(errand: &Errand, supervisor: &[OsString]) -> Self {
+    /// Packs an errand.
+    pub fn pack(errand: &Errand) -> Self {
         let reach = |reach: &Reach| SentReach {
             writable: texts(&reach.writable),
             readable: texts(&reach.readable),
         };
         Self {
-            supervisor: texts(supervisor),
             command: texts(&errand.command),
             directory: Text::from(&errand.directory),
             environment: errand
@@ -113,13 +120,13 @@ impl SentErrand {
         }
     }
 
-    /// The errand, and the words that start the supervising program.
-    pub fn unpack(self) -> (Errand, Vec<OsString>) {
+    /// The errand.
+    pub fn unpack(self) -> Errand {
         let reach = |reach: SentReach| Reach {
             writable: read(reach.writable),
             readable: read(reach.readable),
         };
-        let errand = Errand {
+        Errand {
             command: read(self.command),
             directory: path(self.directory),
             environment: self
@@ -134,8 +141,7 @@ impl SentErrand {
                 SentConfinement::Required(wide) => Confinement::Required(reach(wide)),
             },
             locks: read(self.locks),
-        };
-        (errand, read(self.supervisor))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,30 @@ impl Stage {
 
 pub fn supervisor() -> Supervisor {
     Supervisor::new(vec![SUPERVISOR.into(), "supervise".into()])
+}
+
+/// One that keeps another ready, and has this word among its own so that both can be found.
+pub fn standing_supervisor(word: &Path) -> Supervisor {
+    Supervisor::new(vec![SUPERVISOR.into(), "supervise".into(), word.into()]).keeping_one_ready()
+}
+
+/// The supervising processes that have this word among theirs; last stages are not among them.
+pub fn supervising(word: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap() {
+        let entry = entry.unwrap();
+        // Whoever ended meanwhile is not one of them.
+        let Ok(words) = std::fs::read(entry.path().join("cmdline")) else {
+            continue;
+        };
+        let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+        let supervises = words.contains(&b"supervise".as_slice());
+        let outer = !words.contains(&b"--inner".as_slice());
+        if supervises && outer && words.contains(&word.as_os_str().as_bytes()) {
+            found.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    found
 }
 
 /// As on a system that has no Landlock.

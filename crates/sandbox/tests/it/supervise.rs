@@ -10,10 +10,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use planwright_sandbox::{Isolated, RunEnded, SandboxError, Supervisor};
+use planwright_sandbox::{Errand, Isolated, RunEnded, SandboxError, Supervisor};
 
 use crate::script::write_program;
-use crate::stage::{SUPERVISOR, Stage, eventually, eventually_within, is_alive, run, supervisor};
+use crate::stage::{
+    SUPERVISOR, Stage, eventually, eventually_within, is_alive, run, run_by, standing_supervisor,
+    supervising, supervisor,
+};
 
 fn not_started(ended: &RunEnded) -> &str {
     match ended {
@@ -179,7 +182,13 @@ fn nothing_outlives_a_killed_worker() {
         .process_group(0)
         .spawn()
         .unwrap();
-    let processes = ["daemon", "program", "supervisor"].map(|name| stage.await_file(name));
+    let mut processes = ["daemon", "program", "supervisor"]
+        .map(|name| stage.await_file(name))
+        .to_vec();
+    eventually("another one waits for what comes next", || {
+        supervising(&stage.work()).len() == 2
+    });
+    processes.extend(supervising(&stage.work()));
     assert!(processes.iter().all(|process| is_alive(process)));
     assert!(!stage.lock_is_free());
     worker.kill().unwrap();
@@ -188,6 +197,63 @@ fn nothing_outlives_a_killed_worker() {
     });
     assert!(stage.lock_is_free());
     worker.wait().unwrap();
+}
+
+#[test]
+fn one_that_waits_gets_the_next_program() {
+    let stage = Stage::new();
+    let supervisor = standing_supervisor(&stage.work());
+    assert!(
+        supervising(&stage.work()).is_empty(),
+        "nobody wanted any yet"
+    );
+    let first = run_by(&supervisor, &stage.shell("echo $PPID")).output;
+    let waiting = supervising(&stage.work());
+    let [waiting] = waiting.as_slice() else {
+        panic!("{waiting:?}");
+    };
+    assert_ne!(first.trim(), waiting);
+    let second = run_by(&supervisor, &stage.shell("echo $PPID")).output;
+    assert_eq!(second.trim(), waiting);
+
+    // Whoever is left is not left behind.
+    let left = supervising(&stage.work());
+    assert_eq!(left.len(), 1, "{left:?}");
+    drop(supervisor);
+    assert!(!is_alive(&left[0]));
+}
+
+#[test]
+fn one_that_died_while_it_waited_is_not_missed() {
+    let stage = Stage::new();
+    let supervisor = standing_supervisor(&stage.work());
+    run_by(&supervisor, &stage.shell("true"));
+    let waiting = supervising(&stage.work()).pop().unwrap();
+    let killed = rustix::process::Pid::from_raw(waiting.parse().unwrap()).unwrap();
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    eventually("it is gone", || !is_alive(&waiting));
+    let ran = run_by(&supervisor, &stage.shell("echo $PPID"));
+    assert_eq!(ran.ending.ended, RunEnded::Code(0));
+    assert_ne!(ran.output.trim(), waiting);
+}
+
+#[test]
+fn it_is_told_that_a_program_runs_and_how_far_it_is_confined() {
+    let stage = Stage::new();
+    let began = |errand: &Errand| {
+        let mut told = Vec::new();
+        let running = supervisor().start(errand).unwrap();
+        let ending = running.wait_telling(|isolation| told.push(isolation));
+        (told, ending.unwrap())
+    };
+    let mut errand = stage.shell("exit 3");
+    let (told, ending) = began(&errand);
+    assert_eq!(told, [Isolated::Off]);
+    assert_eq!(ending.ended, RunEnded::Code(3));
+
+    errand.command = vec!["no-such-program".into()];
+    let (told, _) = began(&errand);
+    assert_eq!(told, [], "what was not started did not begin");
 }
 
 #[test]

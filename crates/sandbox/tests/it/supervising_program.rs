@@ -16,7 +16,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `work DIRECTORY LOCK COMMAND…`: runs a command to its end, as a worker does.
+/// `work DIRECTORY LOCK COMMAND…`: runs a command to its end, as a worker does. Whoever looks for its
+/// supervising processes finds the directory among their words.
 fn work(program: OsString, words: &[OsString]) -> ExitCode {
     let [directory, lock, command @ ..] = words else {
         return ExitCode::from(2);
@@ -29,8 +30,9 @@ fn work(program: OsString, words: &[OsString]) -> ExitCode {
         confinement: Confinement::Off,
         locks: vec![lock.into()],
     };
-    let supervisor = Supervisor::new(vec![program, "supervise".into()]);
-    let ended = supervisor
+    let words = vec![program, "supervise".into(), directory.clone()];
+    let ended = Supervisor::new(words)
+        .keeping_one_ready()
         .start(&errand)
         .and_then(planwright_sandbox::Running::wait);
     match ended {

@@ -70,7 +70,7 @@ fn drive(
         .map_err(lifecycle::Error::Sandbox)?;
     let crew = crew::crew(app)?;
     let told = notify::Told::by(app);
-    let progress = Progress::show(Audience::of(app.format), &app.checks);
+    let progress = Progress::show(Audience::of(app.format), &app.asides);
     let tell = |plan: &Plan, happening: &Happening| {
         progress.tell(plan, happening);
         if *happening == Happening::Rests {
