@@ -10,8 +10,8 @@ use plan::invariant::{RuleBook, Scope};
 use plan::ledger::Ledger;
 use plan::{Action, Name, Phase, PlanId, Project, Timestamp, Version};
 use store::{
-    Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow, Read,
-    Snapshot, Store, StoreError, StoreInfo, StoredEvent, Submission, Tail,
+    Agenda, Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow,
+    Read, Snapshot, Store, StoreError, StoreInfo, StoredEvent, Submission, Tail,
 };
 
 /// What is different about a wrapped store.
@@ -80,6 +80,10 @@ impl<D: Doors> Read for Wrapped<D> {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
         self.store.claimable(phase, after, limit)
+    }
+
+    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
+        self.store.agenda(limit)
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {

@@ -5,7 +5,7 @@ use plan::decide::decide_in_a_row;
 use plan::decision::ReportedDecision;
 use plan::invariant::Gate;
 use plan::judgement::Judgement;
-use plan::ledger::{Grant, Metering};
+use plan::ledger::{Amount, Grant, Metering};
 use plan::stage::ResultContent;
 use plan::{Command, Phase, Plan, Refusal, Request, Span};
 use store::{Committed, Reads, Submission};
@@ -232,25 +232,7 @@ impl Claim {
         }
         let (lifecycle, call, plan) = (self.lifecycle.clone(), self.call(), self.done.plan.id);
         let owner = self.owner();
-        let commands = vec![
-            Command::CompleteExecute {
-                epoch: self.epoch(),
-                result: result.clone(),
-                captured: Vec::new(),
-                allow_empty: false,
-                judgement: nothing(),
-            },
-            Command::ApplyPlan {
-                judgement: nothing(),
-            },
-            start(Phase::Apply, &owner, lease),
-            Command::CompleteApply {
-                // What the claim right before it will be given.
-                epoch: self.epoch().next(),
-                landed: Vec::new(),
-                rest: None,
-            },
-        ];
+        let commands = self.to_its_end(result, lease);
         let subject = Subject::of(&self.done.plan);
         match lifecycle.submit_in_a_row(&subject, commands, &call) {
             Ok(committed) => return lifecycle.done(committed).map(WentOn::Landed),
@@ -267,6 +249,52 @@ impl Claim {
             Err(Error::Refused(_) | Error::Blocked(_)) => Ok(WentOn::Waits(done)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Charges what was used, hands in the result and takes the plan to its end as one commit. False if that
+    /// takes more than one: there is something to land, rules have to be asked, or a person.
+    pub(crate) fn end_at_once(
+        &self,
+        result: &ResultContent,
+        used: Amount,
+        lease: Span,
+    ) -> Result<bool, Error> {
+        let plan = &self.done.plan;
+        if !plan.resources.is_empty() || !plan.lands_unasked() {
+            return Ok(false);
+        }
+        let epoch = self.epoch();
+        let mut commands = vec![Command::Settle { epoch, used }];
+        commands.extend(self.to_its_end(result, lease));
+        let lifecycle = &self.lifecycle;
+        match lifecycle.submit_in_a_row(&Subject::of(plan), commands, &self.call()) {
+            Ok(_) => Ok(true),
+            Err(Error::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// From the result of a plan that works on nothing to its end.
+    fn to_its_end(&self, result: &ResultContent, lease: Span) -> Vec<Command> {
+        vec![
+            Command::CompleteExecute {
+                epoch: self.epoch(),
+                result: result.clone(),
+                captured: Vec::new(),
+                allow_empty: false,
+                judgement: nothing(),
+            },
+            Command::ApplyPlan {
+                judgement: nothing(),
+            },
+            start(Phase::Apply, &self.owner(), lease),
+            Command::CompleteApply {
+                // What the claim right before it will be given.
+                epoch: self.epoch().next(),
+                landed: Vec::new(),
+                rest: None,
+            },
+        ]
     }
 }
 

@@ -31,7 +31,7 @@ pub use error::StoreError;
 pub use maintain::{Maintain, StoreInfo};
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use read::{Due, PlanFilter, PlanRow, Read, Snapshot};
+pub use read::{Agenda, Due, PlanFilter, PlanRow, Read, Snapshot};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use tail::{Cursor, EventPage, StoredEvent, Tail};
 

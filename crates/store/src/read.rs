@@ -8,7 +8,7 @@ use plan::ledger::Ledger;
 use plan::stage::StateName;
 use plan::{Action, Digest, Name, Phase, Plan, PlanId, Project, Timestamp};
 
-use crate::StoreError;
+use crate::{Cursor, StoreError};
 
 /// Reads of committed rows. Each call is one snapshot: what it returns was true at one moment.
 ///
@@ -39,6 +39,10 @@ pub trait Read {
         after: Option<Due>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError>;
+
+    /// What is due in every phase, up to `limit` plans of each, and where the log ends: what a worker looks
+    /// at over and over, in one snapshot.
+    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError>;
 
     /// Plans whose lease has expired, longest ago first.
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
@@ -78,6 +82,26 @@ pub struct Due {
     pub due_at: Timestamp,
     /// Which.
     pub plan: PlanId,
+}
+
+/// What is due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agenda {
+    /// The cursor behind everything that can be read now.
+    pub latest: Cursor,
+    /// The beginning of each phase's queue; what is nearer to its end comes first.
+    pub due: Vec<(Phase, Vec<Due>)>,
+}
+
+impl Agenda {
+    /// The phases, as they come in it.
+    pub(crate) const PHASES: [Phase; 3] = [Phase::Apply, Phase::Execute, Phase::Strategize];
+
+    /// Of a store that holds nothing.
+    pub(crate) const NOTHING: Self = Self {
+        latest: Cursor::START,
+        due: Vec::new(),
+    };
 }
 
 /// A plan with what is stored beside it.

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use plan::{Name, Phase, Plan, PlanId};
-use store::Due;
+use store::{Cursor, Due};
 
 use crate::{Error, Lifecycle};
 
@@ -48,6 +48,14 @@ struct Paused {
     pause: Duration,
 }
 
+/// What was chosen.
+#[derive(Default)]
+pub(super) struct Picked {
+    pub plans: Vec<PlanId>,
+    /// The end of the log when it was looked; nothing if it was not.
+    pub seen: Option<Cursor>,
+}
+
 /// Chooses among what is due.
 pub(super) struct Picker {
     only: Only,
@@ -77,7 +85,7 @@ impl Picker {
         lifecycle: &Lifecycle,
         busy: &BTreeSet<PlanId>,
         most: usize,
-    ) -> Result<Vec<PlanId>, Error> {
+    ) -> Result<Picked, Error> {
         let now = Instant::now();
         self.paused
             .retain(|_, paused| paused.until + paused.pause > now);
@@ -85,13 +93,17 @@ impl Picker {
             let paused = self.paused.get(plan);
             paused.is_some_and(|paused| paused.until > now)
         });
+        if most == 0 {
+            return Ok(Picked::default());
+        }
+        let agenda = lifecycle.store.agenda(PAGE)?;
         let mut picked = Vec::new();
-        for phase in [Phase::Apply, Phase::Execute, Phase::Strategize] {
+        for (phase, first) in agenda.due {
             if picked.len() >= most {
                 break;
             }
             let mut waiting = Vec::new();
-            for due in due(lifecycle, phase)? {
+            for due in ahead(lifecycle, phase, first)? {
                 let paused = self.paused.get(&due.plan);
                 let rests = paused.is_some_and(|paused| paused.until > now);
                 if !rests && !busy.contains(&due.plan) && self.is_wanted(lifecycle, due.plan)? {
@@ -100,7 +112,10 @@ impl Picker {
             }
             self.take_turns(waiting, most, &mut picked);
         }
-        Ok(picked)
+        Ok(Picked {
+            plans: picked,
+            seen: Some(agenda.latest),
+        })
     }
 
     /// A plan went no further although it was due. It is left alone for a while, longer each time.
@@ -192,16 +207,14 @@ impl Only {
     }
 }
 
-/// What is due in a phase, longest waiting first.
-fn due(lifecycle: &Lifecycle, phase: Phase) -> Result<Vec<Due>, Error> {
-    let mut all: Vec<Due> = Vec::new();
-    while all.len() < LOOK_AHEAD {
+/// What is due in a phase as far as is looked ahead, behind the first page of it.
+fn ahead(lifecycle: &Lifecycle, phase: Phase, first: Vec<Due>) -> Result<Vec<Due>, Error> {
+    let mut all = first;
+    let mut last_page = all.len();
+    while last_page == PAGE && all.len() < LOOK_AHEAD {
         let page = lifecycle.store.due(phase, all.last().copied(), PAGE)?;
-        let last = page.len() < PAGE;
+        last_page = page.len();
         all.extend(page);
-        if last {
-            break;
-        }
     }
     Ok(all)
 }

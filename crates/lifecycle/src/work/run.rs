@@ -3,13 +3,13 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actors::{Actor, Outcome, Report, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::ledger::{Amount, Grant};
 use plan::stage::{Category, ResultContent};
-use plan::{Phase, Plan, Refusal, Text, Timestamp};
+use plan::{Phase, Plan, Refusal, Span, Text};
 use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
@@ -106,7 +106,7 @@ impl Drive<'_> {
     ) -> Result<Report, Error> {
         let plan = claim.plan();
         let assignment = self.lifecycle.assignment(claim)?;
-        let began = self.lifecycle.store.now()?;
+        let began = Instant::now();
         let (mut readable, mut locks) = (Vec::new(), Vec::new());
         let mut run = PathBuf::new();
         if let Some(hands) = &self.lifecycle.hands {
@@ -158,18 +158,21 @@ impl Drive<'_> {
         claim: &Claim,
         report: &Report,
         run: &std::path::Path,
-        began: Timestamp,
+        began: Instant,
         isolation: Option<String>,
     ) {
         let (plan, phase) = (claim.plan(), claim.phase());
         let (Some(hands), Some(actor)) = (&self.lifecycle.hands, plan.actor_in(phase)) else {
             return;
         };
+        let took = i64::try_from(began.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let guessed = |_| plan.updated_at.plus(Span(took));
+        let ended = self.lifecycle.store.now().unwrap_or_else(guessed);
         let record = RunRecord {
             actor: actor.clone(),
             phase,
-            began,
-            ended: self.lifecycle.store.now().unwrap_or(began),
+            began: ended.plus(Span(-took)),
+            ended,
             outcome: match &report.outcome {
                 Outcome::Done => "done".to_owned(),
                 Outcome::Failed { category, .. } => format!("failed: {category}"),
@@ -196,8 +199,7 @@ impl Drive<'_> {
         let held = holding(claim, self.lease, self.stop, &enough, &|| {}, || {
             let mut pause = FIRST_PAUSE;
             loop {
-                let settled = self.settle(claim, used);
-                match settled.and_then(|()| self.hand_in_once(claim, report, &enough)) {
+                match self.hand_in_now(claim, report, used, &enough) {
                     Err(error) if is_of_a_store_that_is_away(&error) => {
                         if pause == TELLING_PAUSE {
                             let text = format!("what it made cannot be handed in yet: {error}");
@@ -219,6 +221,21 @@ impl Drive<'_> {
         held.given
     }
 
+    fn hand_in_now(
+        &self,
+        claim: &Claim,
+        report: &Report,
+        used: Amount,
+        enough: &Stop,
+    ) -> Result<(), Error> {
+        let executed = claim.phase() == Phase::Execute && report.outcome == Outcome::Done;
+        if executed && claim.end_at_once(&result(report), used, self.lease)? {
+            return Ok(());
+        }
+        self.settle(claim, used)?;
+        self.hand_in_once(claim, report, enough)
+    }
+
     fn hand_in_once(&self, claim: &Claim, report: &Report, enough: &Stop) -> Result<(), Error> {
         let (lifecycle, plan, epoch) = (self.lifecycle, claim.plan().id, claim.epoch());
         let (phase, call) = (claim.phase(), &claim.call().until(enough));
@@ -234,14 +251,7 @@ impl Drive<'_> {
             Outcome::Done if phase == Phase::Strategize => {
                 lifecycle.complete_strategize(plan, epoch, strategy(report), call)
             }
-            Outcome::Done => {
-                let summary = report.summary.as_ref();
-                let result = ResultContent {
-                    report: summary.map(|text| Text::Known(shortened(text))),
-                    trees: Vec::new(),
-                };
-                lifecycle.complete_execute(plan, epoch, &result, call)
-            }
+            Outcome::Done => lifecycle.complete_execute(plan, epoch, &result(report), call),
         };
         let mut category = Category::Actor;
         let why = match handed_in {
@@ -285,6 +295,15 @@ impl Drive<'_> {
 /// Is it only that the store does not answer at this moment?
 fn is_of_a_store_that_is_away(error: &Error) -> bool {
     matches!(error, Error::Store(error) | Error::Unknown(error) if error.is_passing())
+}
+
+/// What was made, as far as it was said.
+fn result(report: &Report) -> ResultContent {
+    let summary = report.summary.as_ref();
+    ResultContent {
+        report: summary.map(|text| Text::Known(shortened(text))),
+        trees: Vec::new(),
+    }
 }
 
 /// What was decided; without decisions, what was said is one.

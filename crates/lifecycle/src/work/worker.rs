@@ -14,7 +14,7 @@ use plan::stage::StateName;
 use plan::{Caller, Name, Plan, PlanId, Refusal, Span};
 use store::PlanFilter;
 
-use super::pick::{Only, Picker};
+use super::pick::{Only, Picked, Picker};
 use super::{Crew, Drive, Happening, Rested};
 use crate::{Call, Error, Lifecycle};
 
@@ -195,18 +195,18 @@ impl Worker {
                     }
                     looked_for_the_gone = Some(Instant::now());
                 }
-                let seen = self.lifecycle.store.latest();
                 let most = match until {
                     Until::Once => 1,
                     Until::Stopped | Until::Drained => self.concurrency,
                 };
                 let free = most.saturating_sub(busy.len());
-                let picked = match picker.pick(&self.lifecycle, &busy, free) {
-                    Ok(picked) => picked,
+                let picked = picker.pick(&self.lifecycle, &busy, free);
+                let (picked, seen) = match picked {
+                    Ok(Picked { plans, seen }) => (plans, seen),
                     // A store that is away for a moment must not end a worker that has plans in hand.
                     Err(_) if until == Until::Stopped => {
                         tally.troubles += 1;
-                        Vec::new()
+                        (Vec::new(), None)
                     }
                     Err(error) => {
                         finish(&mut busy, &ended, &mut picker, &mut tally);
@@ -242,8 +242,8 @@ impl Worker {
                 }
                 // What was committed since it was looked is not waited for.
                 let unchanged = match (seen, self.lifecycle.store.latest()) {
-                    (Ok(seen), Ok(now)) => seen == now,
-                    (Err(_), _) | (_, Err(_)) => true,
+                    (Some(seen), Ok(now)) => seen == now,
+                    (None, _) | (_, Err(_)) => true,
                 };
                 if unchanged && self.lifecycle.store.wait(WAIT).is_err() {
                     stop.wait(WAIT);

@@ -85,9 +85,9 @@ fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
         .map_err(|error| error.to_string())?;
     let (events, happened) = channel();
     listen_to_signals(events.clone()).map_err(unsupervised)?;
+    let heard = talk_to_last_stage(socket, line, worker()?);
     listen_to_worker(reader, events.clone());
     reap_children(program, events);
-    let heard = talk_to_last_stage(socket, line, worker()?);
     let status = see_to_the_end(&Family::of(program), &happened);
     drop(locks);
     Ok(ending(status, heard.join().unwrap_or_default()))

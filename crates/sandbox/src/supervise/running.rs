@@ -37,6 +37,8 @@ pub struct Running {
     process: Child,
     lifeline: Arc<UnixStream>,
     output: Option<(ChildStdout, ChildStderr)>,
+    /// Whoever makes the next one ready once this one runs: before that it would only be in its way.
+    next: Option<Supervisor>,
 }
 
 /// Ends a program that somebody else waits for.
@@ -55,7 +57,7 @@ impl Supervisor {
         }
     }
 
-    /// Keeps one supervising process waiting, from the first program on.
+    /// Keeps one supervising process waiting, from the first program that runs on.
     #[must_use]
     pub fn keeping_one_ready(mut self) -> Self {
         self.ready = Some(Ready::default());
@@ -72,7 +74,7 @@ impl Supervisor {
         }
         // One that ended while it waited has taken nothing on yet.
         let waiting = self.take_ready();
-        let running = match waiting.filter(|waiting| waiting.send(&message).is_ok()) {
+        let mut running = match waiting.filter(|waiting| waiting.send(&message).is_ok()) {
             Some(running) => running,
             None => {
                 let running = self.start_waiting()?;
@@ -81,7 +83,7 @@ impl Supervisor {
                 running
             }
         };
-        self.make_ready();
+        running.next = self.ready.is_some().then(|| self.clone());
         Ok(running)
     }
 
@@ -101,6 +103,7 @@ impl Supervisor {
             process,
             lifeline: Arc::new(lifeline),
             output,
+            next: None,
         })
     }
 
@@ -157,6 +160,9 @@ impl Running {
                 Ok(Some(Told::Began(isolation))) => {
                     if let Some(began) = began.take() {
                         began(isolation);
+                    }
+                    if let Some(supervisor) = self.next.take() {
+                        supervisor.make_ready();
                     }
                     continue;
                 }

@@ -19,7 +19,7 @@ use plan::{Action, Decision, Facts, Name, Phase, PlanId, Project, Timestamp, Ver
 use crate::fault::{Fault, FaultPoint, Faults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
-    Clock, Commit, CommitError, Committed, Cursor, Due, EventPage, LedgerReads, Maintain,
+    Agenda, Clock, Commit, CommitError, Committed, Cursor, Due, EventPage, LedgerReads, Maintain,
     PlanFilter, PlanRow, Read, Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission,
     Tail,
 };
@@ -181,6 +181,19 @@ impl Read for MemoryStore {
         Ok(self.due_among(after, limit, |plan| {
             plan.phase() == phase && plan.stage.waiting().is_some()
         }))
+    }
+
+    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
+        // First, so that what is committed meanwhile lies behind it.
+        let latest = self.latest()?;
+        let due = Agenda::PHASES.map(|phase| {
+            let due = self.due_among(None, limit, |plan| plan.phase() == phase);
+            (phase, due)
+        });
+        Ok(Agenda {
+            latest,
+            due: due.into(),
+        })
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {

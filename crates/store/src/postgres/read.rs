@@ -16,16 +16,17 @@ use tokio_postgres::Row;
 use super::connection::{Call, Connection};
 use super::migrate::{look, read_version, require_current};
 use super::pipeline::values;
-use super::rows::{self, Columns, entry, plan_row, rule_book};
+use super::rows::{self, Columns, cursor, entry, plan_row, rule_book};
 use super::statements::{
-    ACCOUNTS, ACTION, ACTIONS, CHANGESETS, CLAIMABLE, DUE, ENTRIES, EVIDENCE, EXPIRED, NOW, PLAN,
-    PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE, PLANS_NEEDING_A_PERSON,
-    PROJECT, PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES, SCOPES_OF,
+    ACCOUNTS, ACTION, ACTIONS, CHANGESETS, CLAIMABLE, DUE, ENTRIES, EVIDENCE, EXPIRED,
+    LATEST_EVENT, NOW, PLAN, PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE,
+    PLANS_NEEDING_A_PERSON, PROJECT, PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES,
+    SCOPES_OF,
 };
 use super::tail::page;
 use super::trouble::{Trouble, corrupt};
 use super::{PostgresStore, Shared};
-use crate::{Due, PlanFilter, PlanRow, Read, Snapshot, StoreError};
+use crate::{Agenda, Cursor, Due, PlanFilter, PlanRow, Read, Snapshot, StoreError};
 
 /// Sorts behind every id.
 const BEHIND_ALL: &str = "~";
@@ -74,6 +75,32 @@ impl Read for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
         self.due_by(CLAIMABLE, phase, after, limit)
+    }
+
+    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
+        let rows = self.shared.read(|connection| {
+            let due = Agenda::PHASES.map(|phase| {
+                let start = (i64::MIN, "");
+                (DUE, values![phase.as_str(), start.0, start.1, page(limit)])
+            });
+            let mut calls = vec![(LATEST_EVENT, values![connection.system])];
+            calls.extend(due);
+            calls
+        })?;
+        let Some([latest, due @ ..]) = rows.as_deref() else {
+            return Ok(Agenda::NOTHING);
+        };
+        let place = self.shared.place();
+        let latest = columns(latest, place).next().map(cursor).transpose()?;
+        let due = Agenda::PHASES.into_iter().zip(due);
+        let due = due.map(|(phase, rows)| {
+            let due: Result<_, StoreError> = columns(rows, place).map(a_due).collect();
+            due.map(|due| (phase, due))
+        });
+        Ok(Agenda {
+            latest: latest.unwrap_or(Cursor::START),
+            due: due.collect::<Result<_, _>>()?,
+        })
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
@@ -228,12 +255,7 @@ impl PostgresStore {
                 values![phase.as_str(), behind_at, behind_id.as_str(), page(limit)],
             )]
         })?;
-        self.all(rows, |row| {
-            Ok(Due {
-                due_at: Timestamp(row.get(0)?),
-                plan: row.parsed(1)?,
-            })
-        })
+        self.all(rows, a_due)
     }
 
     fn first<T>(
@@ -399,6 +421,13 @@ fn page_of_plans<'a>(filter: &'a PlanFilter, after: Option<PlanId>, limit: usize
 }
 
 /// The first column of each row, decoded.
+fn a_due(row: Columns<'_>) -> Result<Due, StoreError> {
+    Ok(Due {
+        due_at: Timestamp(row.get(0)?),
+        plan: row.parsed(1)?,
+    })
+}
+
 fn all_json<T: DeserializeOwned>(rows: &[Row], place: &str) -> Result<Vec<T>, StoreError> {
     columns(rows, place).map(|row| row.json(0)).collect()
 }

@@ -14,8 +14,9 @@ use super::SqliteStore;
 use super::connection;
 use super::rows::{self, all, digest, json, lease, one};
 use super::statements as sql;
+use super::tail::latest;
 use super::wrong::Wrong;
-use crate::{Due, PlanFilter, PlanRow, Read, Snapshot, StoreError};
+use crate::{Agenda, Due, PlanFilter, PlanRow, Read, Snapshot, StoreError};
 
 /// Behind every id: they are made of digits and upper-case letters.
 const BEHIND_EVERY_ID: &str = "~";
@@ -72,6 +73,20 @@ impl Read for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
         self.due_by(sql::CLAIMABLE, phase, after, limit)
+    }
+
+    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
+        let now = self.options.clock.now();
+        self.read(Agenda::NOTHING, |connection| {
+            let due = Agenda::PHASES.map(|phase| {
+                let due = due_rows(connection, sql::DUE, now, phase, None, limit);
+                due.map(|due| (phase, due))
+            });
+            Ok(Agenda {
+                latest: latest(connection)?,
+                due: due.into_iter().collect::<Result<_, _>>()?,
+            })
+        })
     }
 
     fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
@@ -177,23 +192,9 @@ impl SqliteStore {
         after: Option<Due>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
-        let now = self.options.clock.now().0;
-        let (behind_at, behind_id) = match after {
-            Some(after) => (after.due_at.0, after.plan.to_string()),
-            None => (i64::MIN, String::new()),
-        };
+        let now = self.options.clock.now();
         self.read(Vec::new(), |connection| {
-            let values = params![phase.as_str(), now, behind_at, behind_id, page(limit)];
-            all(connection, statement, values, |row| {
-                let text = row.get_ref(1)?.as_str()?;
-                let plan = text
-                    .parse()
-                    .map_err(|error| Wrong::Corrupt(format!("{error}")))?;
-                Ok(Due {
-                    due_at: Timestamp(row.get(0)?),
-                    plan,
-                })
-            })
+            due_rows(connection, statement, now, phase, after, limit)
         })
     }
 
@@ -229,6 +230,27 @@ impl SqliteStore {
 /// Pages are bounded whatever is asked for.
 pub(super) fn page(limit: usize) -> usize {
     limit.clamp(1, LARGEST_PAGE)
+}
+
+fn due_rows(
+    connection: &Connection,
+    statement: &'static str,
+    now: Timestamp,
+    phase: Phase,
+    after: Option<Due>,
+    limit: usize,
+) -> Result<Vec<Due>, Wrong> {
+    let (behind_at, behind_id) = match after {
+        Some(after) => (after.due_at.0, after.plan.to_string()),
+        None => (i64::MIN, String::new()),
+    };
+    let values = params![phase.as_str(), now.0, behind_at, behind_id, page(limit)];
+    all(connection, statement, values, |row| {
+        Ok(Due {
+            due_at: Timestamp(row.get(0)?),
+            plan: id(row.get_ref(1)?)?,
+        })
+    })
 }
 
 fn plan_row(connection: &Connection, id: PlanId) -> Result<Option<PlanRow>, Wrong> {

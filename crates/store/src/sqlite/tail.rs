@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use plan::{PlanId, Version};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::connection::Reader;
 use super::read::page;
@@ -55,10 +55,7 @@ impl Tail for SqliteStore {
     }
 
     fn latest(&self) -> Result<Cursor, StoreError> {
-        self.read(Cursor::START, |connection| {
-            let position = one(connection, sql::LATEST_POSITION, [], |row| Ok(row.get(0)?))?;
-            Ok(position.map_or(Cursor::START, cursor))
-        })
+        self.read(Cursor::START, latest)
     }
 
     fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
@@ -151,6 +148,12 @@ impl Watch {
             None => Ok(store.place.look()?.is_some()),
         }
     }
+}
+
+/// Where the log ends.
+pub(super) fn latest(connection: &Connection) -> Result<Cursor, Wrong> {
+    let position = one(connection, sql::LATEST_POSITION, [], |row| Ok(row.get(0)?))?;
+    Ok(position.map_or(Cursor::START, cursor))
 }
 
 fn cursor(position: i64) -> Cursor {

@@ -224,6 +224,13 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     }
     assert!(store.due(Phase::Strategize, behind, 1).unwrap().is_empty());
 
+    // The same at one look.
+    let agenda = store.agenda(2).unwrap();
+    assert_eq!(agenda.latest, store.latest().unwrap());
+    let first = [Phase::Apply, Phase::Execute, Phase::Strategize]
+        .map(|phase| (phase, store.due(phase, None, 2).unwrap()));
+    assert_eq!(agenda.due, first);
+
     // What only has to be moved on is due, and nothing to claim.
     let to_move = ago(500).strategized("to be moved");
     assert_eq!(waiting(Phase::Strategize), [oldest, to_move, old, recent]);
