@@ -9,6 +9,8 @@ use plan::decision::{Confidence, DecisionKind, DecisionNode};
 use plan::{Phase, PlanId, Text};
 use serde::{Serialize, Serializer};
 
+use crate::Usage;
+
 /// The work of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Assignment {
@@ -97,6 +99,9 @@ pub struct LimitsTold {
 pub struct Earlier {
     /// The actor's own name for the conversation.
     pub session: String,
+    /// What was used for it so far.
+    #[serde(skip)]
+    pub used: Usage,
 }
 
 fn plain_arguments<S: Serializer>(

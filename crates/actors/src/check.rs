@@ -86,9 +86,7 @@ pub enum ActorProblem {
         path: String,
     },
     /// Its calls cannot be seen.
-    #[error(
-        "`guards` see the calls of agents that tell of them: `output` has to be claude-json or codex-json"
-    )]
+    #[error("`guards` see the calls of agents that tell of them: `output` must not be text")]
     Blind,
     /// Nothing can be done in it.
     #[error("`timeout` is a length of time greater than zero")]

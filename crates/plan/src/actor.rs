@@ -110,6 +110,10 @@ pub enum Output {
     ClaudeJson,
     /// Codex's stream of JSON lines.
     CodexJson,
+    /// Gemini CLI's stream of JSON lines.
+    GeminiJson,
+    /// OpenCode's stream of JSON lines.
+    OpencodeJson,
 }
 
 /// Whether a program may reach more than its sandbox.

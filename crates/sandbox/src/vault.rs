@@ -23,6 +23,10 @@ pub(crate) struct Vault {
 /// Keeps the newest state of the work.
 const CHECKPOINT: &str = "refs/planwright/checkpoint";
 
+/// What agents leave where they work that is no part of it. Aider would otherwise name it in `.gitignore`, which
+/// would be a change, also of a run in which nothing came of anything else.
+const KEPT_BY_AGENTS: &[u8] = b"\n.aider*\n";
+
 /// How commits of the engine's own are signed; they never reach a branch.
 const OURS: &str = "Planwright";
 
@@ -40,7 +44,7 @@ impl Vault {
         bare_repository(&self.path, repository.object_format())?;
         borrow(&self.path, &[repository.common_dir().join("objects")])?;
         copy_if_there(repository.common_dir(), &self.path, "shallow")?;
-        copy_if_there(repository.common_dir(), &self.path, "info/exclude")?;
+        exclude_as(repository.common_dir(), &self.path)?;
         faults.after(Step::VaultMade).doing("written", &self.path)
     }
 
@@ -226,6 +230,18 @@ pub(crate) fn copy_if_there(from: &Path, to: &Path, name: &str) -> Result<(), Sa
         }
         Err(error) => Err(error).doing("read", &source),
     }
+}
+
+/// Leaves out what the person leaves out, and what agents keep for themselves among the files they work on.
+fn exclude_as(from: &Path, to: &Path) -> Result<(), SandboxError> {
+    const NAME: &str = "info/exclude";
+    let source = from.join(NAME);
+    let mut content = match std::fs::read(&source) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        read => read.doing("read", &source)?,
+    };
+    content.extend_from_slice(KEPT_BY_AGENTS);
+    write_once(&to.join(NAME), &content)
 }
 
 /// Writes a file unless it says so already.

@@ -9,10 +9,10 @@ use plan::guard::Breach;
 use super::lines::Lines;
 use super::teller::Teller;
 use super::transcript::Transcript;
-use crate::Workplace;
 use crate::excerpt::{Excerpt, one_line};
 use crate::secrets::Secrets;
 use crate::stream::{Heard, Said, Stream};
+use crate::{Usage, Workplace};
 
 /// Which of its outputs a program writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,13 +44,14 @@ impl<'a> Ear<'a> {
         secrets: &'a Secrets,
         transcript: &'a mut Transcript,
         workplace: &'a Workplace<'_>,
+        used_before: Usage,
     ) -> Self {
         Self {
             line,
             secrets,
             teller: Teller::new(workplace.progress),
             memory: Mutex::new(Memory {
-                stream: Stream::new(line.output),
+                stream: Stream::new(line.output, used_before),
                 errors: Excerpt::default(),
                 transcript,
                 calls: 0,

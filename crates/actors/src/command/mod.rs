@@ -69,13 +69,14 @@ impl CommandActor {
         }
         let transcript = Transcript::start(&workplace.run.join("transcript.jsonl"));
         let mut transcript = transcript.map_err(|error| unusable(workplace, &error))?;
-        let report = self.run_in(&form, assignment, workplace, &mut transcript)?;
+        let ran = self.run_in(&form, assignment, workplace, &mut transcript)?;
         match form.without_conversation(&self.line, assignment) {
-            Some(afresh) if is_forgotten(&report) => {
+            Some(afresh) if ran.forgot() => {
                 transcript.note("the conversation cannot be gone on with: it is started afresh");
-                self.run_in(&afresh, assignment, workplace, &mut transcript)
+                let ran = self.run_in(&afresh, assignment, workplace, &mut transcript)?;
+                Ok(ran.report)
             }
-            Some(_) | None => Ok(report),
+            Some(_) | None => Ok(ran.report),
         }
     }
 
@@ -85,7 +86,7 @@ impl CommandActor {
         assignment: &Assignment,
         workplace: &Workplace<'_>,
         transcript: &mut Transcript,
-    ) -> Result<Report, Report> {
+    ) -> Result<Ran, Report> {
         let desk = Desk::lay(&workplace.run, assignment, &form.prompt)
             .map_err(|error| unusable(workplace, &error))?;
         let first = assignment.sandboxes.first();
@@ -111,15 +112,18 @@ impl CommandActor {
         };
 
         let secrets = &environment.secrets;
-        let ear = Ear::new(&self.line, secrets, transcript, workplace);
+        let before = form.used_before(assignment);
+        let ear = Ear::new(&self.line, secrets, transcript, workplace, before);
         let (ending, cut) = self.attend(&errand, &ear, workplace)?;
         // One that ended before anybody looked has made the call all the same.
         let cut = cut.or_else(|| ear.breach().map(Cut::Guarded));
         let (heard, errors) = ear.end();
+        let began = heard.began;
         let report = report_file::read(&desk.report, secrets);
         let mut judged = verdict::judge(Evidence {
             program: named.to_string_lossy().into_owned(),
             phase: assignment.phase,
+            output: self.line.output,
             cut,
             ended: ending.ended,
             heard,
@@ -129,7 +133,10 @@ impl CommandActor {
         if let Outcome::Failed { message, .. } = &mut judged.outcome {
             *message = secrets.hide(message).into_owned();
         }
-        Ok(judged)
+        Ok(Ran {
+            report: judged,
+            began,
+        })
     }
 
     fn find(&self, named: &OsStr, directory: &Path) -> Result<PathBuf, Report> {
@@ -242,12 +249,22 @@ fn due(began: Instant, limit: Option<Duration>, workplace: &Workplace<'_>) -> Op
         .map(Cut::TimedOut)
 }
 
-/// Did it fail before it did anything? So it does where it does not know the conversation any more.
-fn is_forgotten(report: &Report) -> bool {
-    let Outcome::Failed { category, .. } = report.outcome else {
-        return false;
-    };
-    category == Category::Actor && report.summary.is_none() && report.usage == Usage::default()
+/// What came of starting the program once.
+struct Ran {
+    report: Report,
+    /// It took the conversation up, as far as its stream tells.
+    began: bool,
+}
+
+impl Ran {
+    /// Did it fail before it did anything? So it does where it does not know the conversation any more.
+    fn forgot(&self) -> bool {
+        let Outcome::Failed { category, .. } = self.report.outcome else {
+            return false;
+        };
+        let did_nothing = self.report.summary.is_none() && self.report.usage == Usage::default();
+        category == Category::Actor && did_nothing && !self.began
+    }
 }
 
 fn unusable(workplace: &Workplace<'_>, error: &io::Error) -> Report {

@@ -4,6 +4,7 @@
 //! Deliberately absent: the home directory as a whole, and files in it that hold what others are trusted
 //! with, such as cargo's credentials or git's.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use plan::actor::{CommandLine, Isolation};
@@ -53,6 +54,7 @@ pub(super) fn confinement(
         return Confinement::Off;
     }
     let fence = Fence::of(ambient);
+    fence.make_missing(&line.writable, ambient);
     let named = |paths: &[String]| -> Vec<PathBuf> {
         let paths = paths.iter().filter_map(|path| ambient.expand(path));
         paths.collect()
@@ -147,12 +149,33 @@ impl Fence {
             .into_iter()
             .filter(|path| path.is_absolute())
             .filter_map(|path| path.canonicalize().ok())
-            .filter(|path| {
-                let is_closed =
-                    |closed: &PathBuf| closed.starts_with(path) || path.starts_with(closed);
-                let holds_home = |home: &PathBuf| home.starts_with(path);
-                !self.closed.iter().any(is_closed) && !self.home.as_ref().is_some_and(holds_home)
-            })
+            .filter(|path| self.lets_through(path))
+    }
+
+    fn lets_through(&self, path: &Path) -> bool {
+        let is_closed = |closed: &PathBuf| closed.starts_with(path) || path.starts_with(closed);
+        let holds_home = |home: &PathBuf| home.starts_with(path);
+        !self.closed.iter().any(is_closed) && !self.home.as_ref().is_some_and(holds_home)
+    }
+
+    /// Makes directories that a program could not make for itself: what is not there cannot be opened to it.
+    /// Those are meant that end in a slash; an empty file in place of one would be worse than none.
+    fn make_missing(&self, writable: &[String], ambient: &Ambient) {
+        let directories = writable.iter().filter(|path| path.ends_with('/'));
+        for path in directories.filter_map(|path| ambient.expand(path)) {
+            let there = path.ancestors().find(|path| path.exists());
+            let real = there.and_then(|there| {
+                let rest = path.strip_prefix(there).ok()?;
+                Some(there.canonicalize().ok()?.join(rest))
+            });
+            if let Some(real) = real.filter(|real| real.is_absolute() && self.lets_through(real)) {
+                // What cannot be made is missed by the program, which says so.
+                let _ = std::fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(real);
+            }
+        }
     }
 }
 
@@ -197,6 +220,34 @@ mod tests {
         .map(PathBuf::from);
         let allowed: Vec<PathBuf> = fence.allowed(given.into()).collect();
         assert_eq!(allowed, [home.join(".local/bin"), home.join(".claude")]);
+    }
+
+    #[test]
+    fn only_directories_that_may_be_reached_are_made() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().canonicalize().unwrap().join("home");
+        let ours = home.join("ours");
+        fs::create_dir_all(&ours).unwrap();
+        fs::write(home.join("file"), "").unwrap();
+        symlink(&ours, home.join("innocent")).unwrap();
+        let ambient = Ambient {
+            environment: Vec::new(),
+            home: Some(home.clone()),
+            out_of_reach: vec![ours.clone()],
+        };
+        let given = [
+            "~/.agent/deep/",
+            "~/.agent.json",
+            "~/innocent/new/",
+            "~/ours/new/",
+            "~/file/new/",
+            "relative/",
+        ];
+        Fence::of(&ambient).make_missing(&given.map(str::to_owned), &ambient);
+        assert!(home.join(".agent/deep").is_dir());
+        assert!(!home.join(".agent.json").exists());
+        assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
+        assert!(!Path::new("relative").exists());
     }
 
     #[test]

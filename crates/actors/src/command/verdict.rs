@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plan::Phase;
+use plan::actor::Output;
 use plan::guard::Breach;
 use plan::stage::Category;
 use sandbox::RunEnded;
@@ -31,6 +32,8 @@ pub(super) struct Evidence {
     /// The program, as the definition names it.
     pub(super) program: String,
     pub(super) phase: Phase,
+    /// How it tells of what it does.
+    pub(super) output: Output,
     pub(super) cut: Option<Cut>,
     pub(super) ended: RunEnded,
     pub(super) heard: Heard,
@@ -84,10 +87,9 @@ fn outcome(evidence: &Evidence) -> Outcome {
         Some(Cut::Stopped) => return Outcome::Stopped,
         Some(Cut::TimedOut(limit)) => {
             let limit = in_words(*limit);
-            return failed(
-                Category::Timeout,
-                format!("{program} took longer than {limit}"),
-            );
+            let text = format!("{program} took longer than {limit}");
+            let trouble = heard.failure.as_deref().unwrap_or_default();
+            return failed(Category::Timeout, with_quote(text, trouble));
         }
         Some(Cut::Guarded(breach)) => {
             let category = match breach {
@@ -98,10 +100,6 @@ fn outcome(evidence: &Evidence) -> Outcome {
         }
         None => {}
     }
-    let with_quote = |text: String, quote: &str| match quote.trim() {
-        "" => text,
-        quote => format!("{text}: {quote}"),
-    };
     let went_well = match ended {
         RunEnded::NotStarted(_) => {
             return failed(Category::Resource, format!("{program} {ended}"));
@@ -129,12 +127,14 @@ fn outcome(evidence: &Evidence) -> Outcome {
         let said = heard.answer.as_deref().map(Excerpt::of).unwrap_or_default();
         let quote = match evidence.errors.is_blank() {
             true => said.ending(QUOTED),
-            false => evidence.errors.ending(QUOTED),
+            false => without_traces(&evidence.errors.ending(QUOTED)),
         };
-        return failed(
-            Category::Actor,
-            with_quote(format!("{program} {ended}"), &quote),
-        );
+        let category = match evidence.output {
+            // What a script of somebody's own says on its way out may be about anything.
+            Output::Text => Category::Actor,
+            _ => category_by_words(&quote),
+        };
+        return failed(category, with_quote(format!("{program} {ended}"), &quote));
     }
     if evidence.phase == Phase::Strategize && heard.answer.is_none() {
         return failed(
@@ -148,8 +148,33 @@ fn outcome(evidence: &Evidence) -> Outcome {
     Outcome::Done
 }
 
-/// What sort of failure an agent tells of, by the words that agents and their providers use.
+fn with_quote(text: String, quote: &str) -> String {
+    // A terminal would not show what only colours it.
+    match plain(quote).trim() {
+        "" => text,
+        quote => format!("{text}: {quote}"),
+    }
+}
+
+/// Without the lines that say where in a program it happened.
+fn without_traces(errors: &str) -> String {
+    let is_of_a_trace = |line: &&str| line.starts_with(' ') && line.trim().starts_with("at ");
+    let lines: Vec<&str> = errors.lines().filter(|line| !is_of_a_trace(line)).collect();
+    lines.join("\n")
+}
+
+/// What sort of failure an agent tells of: by the words, and by the codes of its provider.
 fn category_of(failure: &str) -> Category {
+    const CODES: &[&str] = &["429", "500", "502", "503", "504", "529"];
+    let mut numbers = failure.split(|char: char| !char.is_ascii_alphanumeric());
+    match category_by_words(failure) {
+        Category::Actor if numbers.any(|number| CODES.contains(&number)) => Category::Transient,
+        category => category,
+    }
+}
+
+/// What sort of failure it is by the words that agents and their providers use.
+fn category_by_words(failure: &str) -> Category {
     const USED_UP: &[&str] = &[
         "usage limit",
         "credit balance",
@@ -181,14 +206,15 @@ fn category_of(failure: &str) -> Category {
         "service unavailable",
         "bad gateway",
         "internal server error",
+        "high demand",
+        "temporary error",
+        "resource_exhausted",
     ];
-    const CODES: &[&str] = &["429", "500", "502", "503", "504", "529"];
     let failure = failure.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| failure.contains(word));
-    let mut numbers = failure.split(|char: char| !char.is_ascii_alphanumeric());
     if says(USED_UP) {
         Category::Budget
-    } else if says(PASSING) || numbers.any(|number| CODES.contains(&number)) {
+    } else if says(PASSING) {
         Category::Transient
     } else {
         Category::Actor
@@ -226,6 +252,10 @@ mod tests {
             (
                 "error_max_turns: Reached maximum number of turns",
                 Category::Budget,
+            ),
+            (
+                "We’re currently experiencing high demand, which may cause temporary errors.",
+                Category::Transient,
             ),
             ("Invalid API key", Category::Actor),
             ("line 5290 is wrong", Category::Actor),

@@ -26,11 +26,14 @@ pub enum Aloud {
 pub fn aloud(output: Output, line: &str) -> Option<Vec<Aloud>> {
     let (kind, event) = match output {
         Output::Text => return None,
-        Output::ClaudeJson | Output::CodexJson => json::event(line)?,
+        _ => json::event(line)?,
     };
     let mut said = match output {
+        Output::Text => Vec::new(),
         Output::ClaudeJson => claude(&kind, &event),
-        Output::Text | Output::CodexJson => codex(&kind, &event),
+        Output::CodexJson => codex(&kind, &event),
+        Output::GeminiJson => gemini(&kind, &event).into_iter().collect(),
+        Output::OpencodeJson => opencode(&kind, &event),
     };
     said.retain(|one| !one.words().trim().is_empty());
     Some(said)
@@ -60,6 +63,9 @@ fn claude(kind: &str, event: &Object) -> Vec<Aloud> {
                 .collect()
         }
         "tool_call" => cursor_tool(event).into_iter().collect(),
+        "system" if text(event, "subtype") == Some("api_retry") => {
+            vec![Aloud::Trouble(super::claude::trouble(event))]
+        }
         "result" if event.get("is_error") == Some(&Value::Bool(true)) => {
             vec![Aloud::Trouble(owned(event, "result"))]
         }
@@ -136,6 +142,45 @@ fn codex_item(item: &Object, done: bool) -> Option<Aloud> {
         ("web_search", true) => Some(tool("search", text(item, "query"))),
         ("error", true) => Some(Aloud::Trouble(owned(item, "message"))),
         _ => None,
+    }
+}
+
+fn gemini(kind: &str, event: &Object) -> Option<Aloud> {
+    match kind {
+        "message" if text(event, "role") == Some("assistant") => {
+            Some(Aloud::Words(owned(event, "content")))
+        }
+        "tool_use" => Some(tool(
+            text(event, "tool_name").unwrap_or("tool"),
+            object(event, "parameters").and_then(aim),
+        )),
+        "tool_result" => Some(Aloud::Answer(owned(event, "output"))),
+        "result" if text(event, "status") == Some("error") => Some(Aloud::Trouble(message(event))),
+        "error" => Some(Aloud::Trouble(message(event))),
+        _ => None,
+    }
+}
+
+fn opencode(kind: &str, event: &Object) -> Vec<Aloud> {
+    if kind == "error" {
+        return vec![Aloud::Trouble(super::opencode::error(event))];
+    }
+    let Some(part) = object(event, "part") else {
+        return Vec::new();
+    };
+    match kind {
+        "text" => vec![Aloud::Words(owned(part, "text"))],
+        "reasoning" => vec![Aloud::Thought(owned(part, "text"))],
+        "tool_use" => {
+            let state = object(part, "state");
+            let input = state.and_then(|state| object(state, "input"));
+            let answer = state.map(|state| owned(state, "output"));
+            vec![
+                tool(text(part, "tool").unwrap_or("tool"), input.and_then(aim)),
+                Aloud::Answer(answer.unwrap_or_default()),
+            ]
+        }
+        _ => Vec::new(),
     }
 }
 

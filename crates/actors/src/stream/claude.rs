@@ -35,6 +35,7 @@ impl Claude {
             heard.usage.cost_micros = cost;
         }
         match kind {
+            "system" => system(event, heard, said),
             "assistant" => self.assistant(event, heard, said),
             "tool_call" if text(event, "subtype") == Some("started") => tool_call(event, said),
             "result" => self.result(event, heard),
@@ -100,12 +101,56 @@ impl Claude {
             let answer = self.plan.take().or(words);
             heard.answer = answer.or_else(|| heard.answer.take());
         }
-        if let Some(used) = object(event, "usage") {
-            let used = usage(used);
+        let used = of_all_models(event).or_else(|| object(event, "usage").map(usage));
+        if let Some(used) = used {
             heard.usage.input_tokens = used.input_tokens;
             heard.usage.output_tokens = used.output_tokens;
         }
     }
+}
+
+fn system(event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
+    match text(event, "subtype") {
+        Some("init") => heard.began = true,
+        // It may wait for minutes. What comes of it is said at the end, if there is one.
+        Some("api_retry") => {
+            let why = trouble(event);
+            step(&why, said);
+            heard.failure = Some(why);
+        }
+        _ => {}
+    }
+}
+
+/// Why a request is made once more.
+pub(super) fn trouble(event: &Object) -> String {
+    let (attempt, most) = (count(event, "attempt"), count(event, "max_retries"));
+    let error = text(event, "error").unwrap_or("error");
+    let status = match count(event, "error_status") {
+        0 => String::new(),
+        status => format!(" {status}"),
+    };
+    format!("API error{status} ({error}), attempt {attempt} of {most}")
+}
+
+/// What every model used that worked for it: those it asks for a title or a summary are not in its `usage`,
+/// but are in what it cost.
+fn of_all_models(event: &Object) -> Option<Usage> {
+    let models = object(event, "modelUsage").filter(|models| !models.is_empty())?;
+    let mut all = Usage::default();
+    for used in models.values().filter_map(Value::as_object) {
+        for key in [
+            "inputTokens",
+            "cacheReadInputTokens",
+            "cacheCreationInputTokens",
+        ] {
+            all.input_tokens = all.input_tokens.saturating_add(count(used, key));
+        }
+        all.output_tokens = all
+            .output_tokens
+            .saturating_add(count(used, "outputTokens"));
+    }
+    Some(all)
 }
 
 /// What it failed with, if it did: an ending of type success can tell of an error too.
@@ -148,11 +193,14 @@ fn tool_call(event: &Object, said: &mut Vec<Said>) {
 }
 
 /// What tools call what they are used on.
-const AIMS: [&str; 9] = [
+const AIMS: [&str; 12] = [
     "command",
     "cmd",
     "file_path",
+    "filePath",
+    "absolute_path",
     "path",
+    "dir_path",
     "notebook_path",
     "pattern",
     "query",
@@ -161,7 +209,7 @@ const AIMS: [&str; 9] = [
 ];
 
 /// Everything a tool is used on.
-fn aims(input: &Object) -> Vec<&str> {
+pub(super) fn aims(input: &Object) -> Vec<&str> {
     AIMS.iter().filter_map(|key| text(input, key)).collect()
 }
 

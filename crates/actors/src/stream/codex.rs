@@ -4,10 +4,46 @@ use serde_json::Value;
 
 use super::json::{Object, count, list, object, text};
 use super::{Heard, Said, answer, called, step, step_with};
+use crate::Usage;
 
-pub(super) fn event(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
+/// What has to be remembered between lines.
+pub(super) struct Codex {
+    /// What the thread used in runs before this one: it counts everything again that is gone on with.
+    before: Usage,
+}
+
+impl Codex {
+    pub(super) fn new(before: Usage) -> Self {
+        Self { before }
+    }
+
+    pub(super) fn event(
+        &self,
+        kind: &str,
+        event: &Object,
+        heard: &mut Heard,
+        said: &mut Vec<Said>,
+    ) {
+        if kind == "turn.completed"
+            && let Some(used) = object(event, "usage")
+        {
+            let used = |key, before| without(count(used, key), before);
+            heard.usage.input_tokens = used("input_tokens", self.before.input_tokens);
+            heard.usage.output_tokens = used("output_tokens", self.before.output_tokens);
+        }
+        take(kind, event, heard, said);
+    }
+}
+
+/// What of a total came to it since; all of it if it cannot be that total.
+fn without(total: u64, before: u64) -> u64 {
+    total.checked_sub(before).unwrap_or(total)
+}
+
+fn take(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
     match kind {
         "thread.started" => {
+            heard.began = true;
             if let Some(thread) = text(event, "thread_id").filter(|thread| !thread.is_empty()) {
                 heard.session = Some(thread.to_owned());
             }
@@ -17,19 +53,8 @@ pub(super) fn event(kind: &str, event: &Object, heard: &mut Heard, said: &mut Ve
                 item(kind == "item.completed", entry, heard, said);
             }
         }
-        "turn.completed" => {
-            // Errors before this were overcome: it tells of every reconnection as of an error.
-            heard.failure = None;
-            if let Some(used) = object(event, "usage") {
-                let usage = &mut heard.usage;
-                usage.input_tokens = usage
-                    .input_tokens
-                    .saturating_add(count(used, "input_tokens"));
-                usage.output_tokens = usage
-                    .output_tokens
-                    .saturating_add(count(used, "output_tokens"));
-            }
-        }
+        // Errors before this were overcome: it tells of every reconnection as of an error.
+        "turn.completed" => heard.failure = None,
         "turn.failed" => {
             let message = object(event, "error").and_then(|error| text(error, "message"));
             heard.failure = Some(message.unwrap_or("the turn failed").to_owned());

@@ -8,7 +8,9 @@
 mod aloud;
 mod claude;
 mod codex;
+mod gemini;
 mod json;
+mod opencode;
 
 use plan::actor::Output;
 use plan::guard::ToolCall;
@@ -24,6 +26,8 @@ use crate::excerpt::{Excerpt, one_line};
 pub struct Stream {
     output: Output,
     claude: claude::Claude,
+    codex: codex::Codex,
+    gemini: gemini::Gemini,
     /// Lines that are not of the format; all of them if there is none.
     text: Excerpt,
     heard: Heard,
@@ -33,7 +37,7 @@ pub struct Stream {
 pub(crate) fn tells_of_tools(output: Output) -> bool {
     match output {
         Output::Text => false,
-        Output::CodexJson | Output::ClaudeJson => true,
+        Output::CodexJson | Output::ClaudeJson | Output::GeminiJson | Output::OpencodeJson => true,
     }
 }
 
@@ -41,8 +45,8 @@ pub(crate) fn tells_of_tools(output: Output) -> bool {
 pub fn metering(output: Output) -> Metering {
     match output {
         Output::Text => Metering::Time,
-        Output::CodexJson => Metering::Tokens,
-        Output::ClaudeJson => Metering::Cost,
+        Output::CodexJson | Output::GeminiJson => Metering::Tokens,
+        Output::ClaudeJson | Output::OpencodeJson => Metering::Cost,
     }
 }
 
@@ -60,6 +64,8 @@ pub enum Said {
 /// What a stream said in all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Heard {
+    /// It took the conversation up; whoever ends before that has forgotten the one it was to go on with.
+    pub began: bool,
     /// The agent's own name for the conversation.
     pub session: Option<String>,
     /// What it says it used.
@@ -71,11 +77,13 @@ pub struct Heard {
 }
 
 impl Stream {
-    /// A stream of this format, from its beginning.
-    pub fn new(output: Output) -> Self {
+    /// A stream of this format, from its beginning, of a conversation for which this was used before.
+    pub fn new(output: Output, before: Usage) -> Self {
         Self {
             output,
             claude: claude::Claude::default(),
+            codex: codex::Codex::new(before),
+            gemini: gemini::Gemini::default(),
             text: Excerpt::default(),
             heard: Heard::default(),
         }
@@ -85,18 +93,20 @@ impl Stream {
     pub fn line(&mut self, line: &str) -> Vec<Said> {
         let before = self.heard.usage;
         let mut said = Vec::new();
-        let understood = match self.output {
-            Output::Text => false,
-            Output::ClaudeJson => json::event(line).is_some_and(|(kind, event)| {
-                self.claude.event(&kind, &event, &mut self.heard, &mut said);
-                true
-            }),
-            Output::CodexJson => json::event(line).is_some_and(|(kind, event)| {
-                codex::event(&kind, &event, &mut self.heard, &mut said);
-                true
-            }),
+        let event = match self.output {
+            Output::Text => None,
+            _ => json::event(line),
         };
-        if !understood {
+        if let Some((kind, event)) = event {
+            let heard = &mut self.heard;
+            match self.output {
+                Output::Text => {}
+                Output::ClaudeJson => self.claude.event(&kind, &event, heard, &mut said),
+                Output::CodexJson => self.codex.event(&kind, &event, heard, &mut said),
+                Output::GeminiJson => self.gemini.event(&kind, &event, heard, &mut said),
+                Output::OpencodeJson => opencode::event(&kind, &event, heard, &mut said),
+            }
+        } else {
             self.text.push(line);
             self.text.push("\n");
             // A progress bar writes over itself: what counts is what it says last.

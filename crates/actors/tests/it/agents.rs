@@ -1,12 +1,13 @@
 //! Programs that play the well-known agents: what they are given, and what is made of what they do.
 
 use std::fs;
+use std::time::Duration;
 
 use plan::Phase;
 use plan::actor::{ActorKind, Stdin};
 use plan::guard::Guards;
 use plan::stage::Category;
-use planwright_actors::{Earlier, Outcome, Progress, preset, prompt, prompt_to_resume};
+use planwright_actors::{Earlier, Outcome, Progress, Usage, preset, prompt, prompt_to_resume};
 
 use crate::given::assignment;
 use crate::yard::{Yard, agent, failure};
@@ -113,6 +114,7 @@ fn a_conversation_is_gone_on_with_in_execute_only() {
     let mut given = assignment(Phase::Execute);
     given.earlier = Some(Earlier {
         session: "0199-thread".into(),
+        used: Usage::default(),
     });
     let codex = preset("codex").unwrap();
     assert_eq!(yard.work(&codex, given.clone()).outcome, Outcome::Done);
@@ -326,6 +328,7 @@ fn a_conversation_that_is_forgotten_is_started_afresh() {
     let mut given = assignment(Phase::Execute);
     given.earlier = Some(Earlier {
         session: "gone".into(),
+        used: Usage::default(),
     });
     let report = yard.work(&preset("claude").unwrap(), given.clone());
     assert_eq!(report.outcome, Outcome::Done);
@@ -335,6 +338,130 @@ fn a_conversation_that_is_forgotten_is_started_afresh() {
     for part in ["No conversation found", "it is started afresh", "All done."] {
         assert!(transcript.contains(part), "{part} in\n{transcript}");
     }
+}
+
+/// One that took the conversation up and failed then has not forgotten it.
+#[test]
+fn a_conversation_outlives_a_failure_in_it() {
+    let yard = Yard::new();
+    yard.program(
+        "codex",
+        r#"echo "$@" >> starts.txt
+        echo '{"type":"thread.started","thread_id":"0199-thread"}'
+        echo '{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}'
+        exit 1"#,
+    );
+    let mut given = assignment(Phase::Execute);
+    given.earlier = Some(Earlier {
+        session: "0199-thread".into(),
+        used: Usage::default(),
+    });
+    let report = yard.work(&preset("codex").unwrap(), given);
+    assert_eq!(failure(&report).0, Category::Actor);
+    assert_eq!(report.session.as_deref(), Some("0199-thread"));
+    assert_eq!(yard.read("starts.txt").lines().count(), 1);
+}
+
+/// Codex counts what its thread used from its beginning.
+#[test]
+fn a_conversation_that_is_gone_on_with_is_charged_for_what_came_to_it() {
+    let yard = Yard::new();
+    let uses = |input: u64| {
+        let output = input / 10;
+        format!(
+            r#"echo '{{"type":"thread.started","thread_id":"t"}}'
+            echo '{{"type":"turn.completed","usage":{{"input_tokens":{input},"output_tokens":{output}}}}}'"#
+        )
+    };
+    let codex = preset("codex").unwrap();
+    let mut given = assignment(Phase::Execute);
+    yard.program("codex", &uses(2200));
+    assert_eq!(yard.work(&codex, given.clone()).usage.input_tokens, 2200);
+    let mut used = Usage::default();
+    (used.input_tokens, used.output_tokens) = (2200, 220);
+    given.earlier = Some(Earlier {
+        session: "t".into(),
+        used,
+    });
+    yard.program("codex", &uses(4400));
+    let usage = yard.work(&codex, given.clone()).usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (2200, 220));
+    // A count that began anew is no less than it says.
+    yard.program("codex", &uses(1000));
+    assert_eq!(yard.work(&codex, given).usage.input_tokens, 1000);
+}
+
+#[test]
+fn a_wait_that_takes_too_long_says_what_it_was_for() {
+    let mut yard = Yard::new();
+    yard.time = Some(Duration::from_millis(500));
+    yard.program(
+        "claude",
+        r#"echo '{"type":"system","subtype":"api_retry","attempt":7,"max_retries":10,"error_status":529,"error":"overloaded"}'
+        sleep 60"#,
+    );
+    let report = yard.work(&preset("claude").unwrap(), assignment(Phase::Execute));
+    let (category, message) = failure(&report);
+    assert_eq!(category, Category::Timeout);
+    assert_eq!(
+        message,
+        "claude took longer than 500 ms: API error 529 (overloaded), attempt 7 of 10"
+    );
+    assert_eq!(
+        yard.steps(),
+        ["API error 529 (overloaded), attempt 7 of 10"]
+    );
+}
+
+/// What an agent keeps for itself it finds at its first run, too.
+#[test]
+fn the_directories_of_an_agent_are_there_at_its_first_run() {
+    for preset in planwright_actors::presets() {
+        let ActorKind::Command(line) = &preset.kind else {
+            continue;
+        };
+        let yard = Yard::new();
+        let name = preset.name.to_string();
+        let directories = line
+            .writable
+            .iter()
+            .filter_map(|path| path.strip_prefix("~/"));
+        let directories: Vec<&str> = directories.filter(|path| path.ends_with('/')).collect();
+        let writes = directories
+            .iter()
+            .map(|path| format!("echo 1 > ~/{path}new || exit 1"));
+        let script: Vec<String> = writes.chain([RECORDS.to_owned()]).collect();
+        yard.program(&name, &script.join("\n"));
+        let report = yard.work(preset, assignment(Phase::Execute));
+        assert_eq!(report.outcome, Outcome::Done, "{name}");
+        for path in directories {
+            assert!(yard.home.join(path).join("new").exists(), "{name}: {path}");
+        }
+    }
+}
+
+/// Agents that end with an error and say why only where nobody reads: by their words it may pass.
+#[test]
+fn what_an_agent_says_on_its_way_out_tells_whether_it_passes() {
+    let yard = Yard::new();
+    yard.program(
+        "gemini",
+        r#"printf '\033[31mAttempt 3 failed\033[0m _ApiError: {"message":"too fast","status":"RESOURCE_EXHAUSTED"}\n' >&2
+        echo '    at throwErrorIfNotOK (file:///bundle/chunk.js:288018:500)' >&2
+        exit 1"#,
+    );
+    let (category, message) =
+        failure(&yard.work(&preset("gemini").unwrap(), assignment(Phase::Execute)));
+    assert_eq!(category, Category::Transient);
+    assert_eq!(
+        message,
+        "gemini ended with exit code 1: Attempt 3 failed _ApiError: \
+         {\"message\":\"too fast\",\"status\":\"RESOURCE_EXHAUSTED\"}"
+    );
+    // A script may mean anything by such words.
+    yard.program("agent", "echo the connection is drawn wrongly >&2; exit 1");
+    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    assert_eq!(failure(&report).0, Category::Actor);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn guards_that_would_see_nothing_are_refused() {
     }
     refused(
         blind,
-        "`guards` see the calls of agents that tell of them: `output` has to be claude-json or codex-json",
+        "`guards` see the calls of agents that tell of them: `output` must not be text",
     );
 }
 

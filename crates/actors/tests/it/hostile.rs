@@ -8,7 +8,7 @@ use plan::Phase;
 use plan::actor::{Isolation, Output, Stdin};
 use plan::stage::Category;
 use plan::time::Span;
-use planwright_actors::{Earlier, Outcome, Progress, preset};
+use planwright_actors::{Earlier, Outcome, Progress, Usage, preset};
 
 use crate::given::assignment;
 use crate::yard::{Yard, agent, failure, holds_nowhere};
@@ -192,6 +192,7 @@ fn no_conversation_is_called_like_an_option() {
     assert_eq!(yard.work(&codex, given.clone()).session, None);
     given.earlier = Some(Earlier {
         session: "--add-dir=/".into(),
+        used: Usage::default(),
     });
     yard.work(&codex, given);
     assert!(!yard.read("argv.txt").contains("add-dir"));

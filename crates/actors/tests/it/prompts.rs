@@ -2,7 +2,9 @@
 
 use plan::Phase;
 use plan::decision::DecisionKind;
-use planwright_actors::{Earlier, LimitsTold, RuleTold, SandboxTold, prompt, prompt_to_resume};
+use planwright_actors::{
+    Earlier, LimitsTold, RuleTold, SandboxTold, Usage, prompt, prompt_to_resume,
+};
 
 use crate::given::{assignment, finding, node};
 
@@ -115,6 +117,7 @@ fn a_resumed_conversation_is_told_only_what_is_new() {
     let mut given = assignment(Phase::Execute);
     given.earlier = Some(Earlier {
         session: "s".into(),
+        used: Usage::default(),
     });
     given.strategy = vec![node(1, DecisionKind::StrategyChoice, "long strategy")];
     given.feedback = vec![finding("you", "Older."), finding("you", "Newer.")];

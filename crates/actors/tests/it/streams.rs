@@ -17,7 +17,7 @@ fn told(output: Output, stream: &str) -> String {
             usage.input_tokens, usage.output_tokens, usage.cost_micros
         )
     };
-    let mut reader = Stream::new(output);
+    let mut reader = Stream::new(output, Usage::default());
     for line in stream
         .split('\n')
         .filter(|line| !line.is_empty() || output == Output::Text)
@@ -57,6 +57,8 @@ fn every_recorded_stream_says_what_is_expected() {
         let output = match name.split_once('-').unwrap().0 {
             "claude" => Output::ClaudeJson,
             "codex" => Output::CodexJson,
+            "gemini" => Output::GeminiJson,
+            "opencode" => Output::OpencodeJson,
             _ => Output::Text,
         };
         let expected = fs::read_to_string(path.with_extension("expected")).unwrap();
@@ -72,7 +74,7 @@ fn what_a_step_shows_is_one_clean_short_line() {
     let text = format!("a\\u001b[31mb\\n\\u0007c {}", "x".repeat(10_000));
     let line =
         format!(r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}"#);
-    let said = Stream::new(Output::CodexJson).line(&line);
+    let said = Stream::new(Output::CodexJson, Usage::default()).line(&line);
     let [Said::Step(step)] = said.as_slice() else {
         panic!("{said:?}");
     };

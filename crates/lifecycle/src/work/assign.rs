@@ -1,9 +1,9 @@
 //! The assignment of a claim: what its actor has to know, gathered from the plan and its log.
 
-use actors::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
+use actors::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold, Usage};
 use plan::invariant::{Check, Gate};
 use plan::{Event, Phase, Plan, Recorded};
-use sandbox::{Room, Run};
+use sandbox::{Room, RunRecord};
 
 use crate::reading::decisions_in;
 use crate::{Claim, Error, Lifecycle};
@@ -87,13 +87,22 @@ impl Lifecycle {
             return Ok(None);
         };
         let actor = plan.actor_in(phase);
-        let of_the_same = |run: Run| {
-            let record = run.record?;
-            (Some(&record.actor) == actor).then_some(record.session?)
+        let runs = hands.workshop.runs(plan.id)?.into_iter();
+        let records: Vec<RunRecord> = runs
+            .filter_map(|run| run.record)
+            .filter(|record| Some(&record.actor) == actor)
+            .collect();
+        let Some(session) = records.iter().rev().find_map(|run| run.session.clone()) else {
+            return Ok(None);
         };
-        let runs = hands.workshop.runs(plan.id)?;
-        let session = runs.into_iter().rev().find_map(of_the_same);
-        Ok(session.map(|session| Earlier { session }))
+        let mut used = Usage::default();
+        let of_it = |run: &&RunRecord| run.session.as_ref() == Some(&session);
+        for run in records.iter().filter(of_it) {
+            used.input_tokens = used.input_tokens.saturating_add(run.input_tokens);
+            used.output_tokens = used.output_tokens.saturating_add(run.output_tokens);
+            used.cost_micros = used.cost_micros.saturating_add(run.cost_micros);
+        }
+        Ok(Some(Earlier { session, used }))
     }
 }
 

@@ -262,9 +262,7 @@ impl Drive<'_> {
                 return Ok(());
             }
             // Success needs evidence.
-            Err(Error::Refused(Refusal::EmptyResult)) => {
-                "the agent said it was done, and changed nothing".to_owned()
-            }
+            Err(Error::Refused(Refusal::EmptyResult)) => changed_nothing(report),
             Err(Error::Refused(
                 refusal @ (Refusal::ReadOnly(_)
                 | Refusal::BadDecision { .. }
@@ -295,6 +293,19 @@ impl Drive<'_> {
 /// Is it only that the store does not answer at this moment?
 fn is_of_a_store_that_is_away(error: &Error) -> bool {
     matches!(error, Error::Store(error) | Error::Unknown(error) if error.is_passing())
+}
+
+/// An agent that says it is done and changed nothing mostly says why in its last words.
+fn changed_nothing(report: &Report) -> String {
+    const QUOTED: usize = 500;
+    let mut text = "the agent said it was done, and changed nothing".to_owned();
+    let said = report.summary.as_deref().unwrap_or_default().trim();
+    if !said.is_empty() {
+        let last = said.ceil_char_boundary(said.len().saturating_sub(QUOTED));
+        text.push_str("; it said last: ");
+        text.push_str(said[last..].trim());
+    }
+    text
 }
 
 /// What was made, as far as it was said.

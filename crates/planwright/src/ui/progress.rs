@@ -2,7 +2,7 @@
 //! JSON lines for programs.
 
 use std::io::{IsTerminal, Write};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -108,6 +108,8 @@ struct State {
     step: String,
     used: Usage,
     told_a_step: Option<Instant>,
+    /// A step came too soon after another to be told.
+    held_back: bool,
 }
 
 impl Progress {
@@ -119,20 +121,17 @@ impl Progress {
             step: String::new(),
             used: Usage::default(),
             told_a_step: None,
+            held_back: false,
         }));
-        let ticker = (audience == Audience::Terminal).then(|| {
+        let tick: Option<Tick> = match audience {
+            Audience::Terminal => Some(renew),
+            Audience::Lines => Some(catch_up),
+            Audience::Json => None,
+        };
+        let ticker = tick.map(|tick| {
             let (end, ended) = channel::<()>();
             let state = Arc::clone(&state);
-            let ticking = std::thread::spawn(move || {
-                let mut turn = 0;
-                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-                    let line = lock(&state).line(WHEEL[turn % WHEEL.len()]);
-                    draw(&line);
-                    turn += 1;
-                }
-                draw("");
-            });
-            (end, ticking)
+            (end, std::thread::spawn(move || tick(&state, &ended)))
         });
         *asides.shown() = Some(Arc::clone(&state));
         Self {
@@ -199,8 +198,9 @@ impl Progress {
                     .is_none_or(|at| at.elapsed() >= BETWEEN_STEPS);
                 let step = matches!(happening, Happening::Progress(actors::Progress::Step(_)));
                 if changed || (step && quiet) {
-                    state.told_a_step = Some(Instant::now());
                     state.write_line();
+                } else if step {
+                    state.held_back = true;
                 }
             }
             Audience::Json => state.write_json(plan, warning.as_deref()),
@@ -231,8 +231,34 @@ impl Drop for Progress {
     }
 }
 
+/// What goes on beside the work, until it is over.
+type Tick = fn(&Mutex<State>, &Receiver<()>);
+
+/// Renews the line until it is over.
+fn renew(state: &Mutex<State>, ended: &Receiver<()>) {
+    let mut turn = 0;
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+        let line = lock(state).line(WHEEL[turn % WHEEL.len()]);
+        draw(&line);
+        turn += 1;
+    }
+    draw("");
+}
+
+/// Tells steps that were held back, if nothing came after them: whoever waits sees what for.
+fn catch_up(state: &Mutex<State>, ended: &Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(BETWEEN_STEPS) {
+        let mut state = lock(state);
+        if state.held_back {
+            state.write_line();
+        }
+    }
+}
+
 impl State {
-    fn write_line(&self) {
+    fn write_line(&mut self) {
+        self.told_a_step = Some(Instant::now());
+        self.held_back = false;
         let _ = writeln!(anstream::stderr().lock(), "{}", self.words());
     }
 

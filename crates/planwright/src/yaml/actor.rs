@@ -137,6 +137,8 @@ fn command(fields: &Fields<'_, '_>) -> Result<CommandLine, Flaw> {
                         ("text", Output::Text),
                         ("claude-json", Output::ClaudeJson),
                         ("codex-json", Output::CodexJson),
+                        ("gemini-json", Output::GeminiJson),
+                        ("opencode-json", Output::OpencodeJson),
                     ],
                 )
             })?

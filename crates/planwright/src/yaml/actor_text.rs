@@ -46,6 +46,8 @@ fn command(text: &mut String, line: &CommandLine) {
     match line.output {
         Output::ClaudeJson => entry(text, "output", "claude-json"),
         Output::CodexJson => entry(text, "output", "codex-json"),
+        Output::GeminiJson => entry(text, "output", "gemini-json"),
+        Output::OpencodeJson => entry(text, "output", "opencode-json"),
         Output::Text => {}
     }
     let lists = [

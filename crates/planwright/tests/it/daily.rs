@@ -741,6 +741,25 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
     assert!(!day.file("starts.escaped").exists());
 }
 
+/// Aider ends well whatever happened, and would have something to show for it: a line in `.gitignore` for what
+/// it keeps for itself.
+#[test]
+fn what_an_agent_keeps_for_itself_is_no_result() {
+    let day = Loop::with(
+        "#!/bin/sh
+        echo notes > .aider.chat.history.md
+        git check-ignore -q .aider.chat.history.md || echo '.aider*' >> .gitignore
+        echo 'litellm.AuthenticationError: invalid key'\n",
+    );
+    let data = day.ends(7, &["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(state(&data), "execute/errored");
+    assert_eq!(
+        data["error"]["message"],
+        "the agent said it was done, and changed nothing; it said last: \
+         litellm.AuthenticationError: invalid key"
+    );
+}
+
 /// It may take minutes, and whoever waits sees what for; once.
 #[test]
 fn a_set_up_is_told_of_while_it_runs() {

@@ -164,7 +164,7 @@ fn problems_are_told_where_they_stand() {
     );
     bad(
         "command: [a]\nguards: {calls: 5}",
-        "4:9: `guards` see the calls of agents that tell of them: `output` has to be claude-json or codex-json",
+        "4:9: `guards` see the calls of agents that tell of them: `output` must not be text",
     );
     bad(
         "command: [a]\nguards: {deny: ['Bash(ls']}",
@@ -219,20 +219,35 @@ command:
   - gemini
   - --approval-mode
   - yolo
+  - --output-format
+  - stream-json
 strategize:
   command:
     - gemini
     - --approval-mode
     - plan
+    - --output-format
+    - stream-json
+resume:
+  command:
+    - gemini
+    - --approval-mode
+    - yolo
+    - --output-format
+    - stream-json
+    - --resume
+    - \"{session}\"
 stdin: prompt
+output: gemini-json
 env:
   - GEMINI_API_KEY
   - GOOGLE_API_KEY
+  - GOOGLE_GEMINI_BASE_URL
   - GOOGLE_CLOUD_PROJECT
   - GOOGLE_CLOUD_LOCATION
   - GOOGLE_GENAI_USE_VERTEXAI
 writable:
-  - ~/.gemini
+  - ~/.gemini/
 set_env:
   GEMINI_CLI_TRUST_WORKSPACE: \"true\"
 "
