@@ -69,7 +69,7 @@ pub(super) fn run() -> ExitCode {
 fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
     let unsupervised = |error: io::Error| format!("it cannot be supervised: {error}");
     Family::adopt_orphans().map_err(unsupervised)?;
-    let (program, socket) = start_last_stage().map_err(unsupervised)?;
+    let (mut program, mut socket) = start_last_stage().map_err(unsupervised)?;
 
     let unreadable = |error: io::Error| format!("its errand cannot be read: {error}");
     let worker = || lifeline.try_clone().map_err(unreadable);
@@ -78,6 +78,10 @@ fn attend(lifeline: &UnixStream) -> Result<Ending, String> {
     let line = line.unwrap_or_default();
     let errand: SentErrand = wire::read_message(&line).map_err(unreadable)?;
     let errand = errand.unpack();
+    if has_ended(program) {
+        // It waited, perhaps for hours; whatever ended it ended nothing that had begun.
+        (program, socket) = start_last_stage().map_err(unsupervised)?;
+    }
 
     let locks = errand.locks.iter().map(|path| hold::take(path));
     let locks: Vec<_> = locks
@@ -110,6 +114,11 @@ fn start_last_stage() -> io::Result<(Pid, UnixStream)> {
     let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| io::Error::other("the process has no number"))?;
     Ok((number, socket))
+}
+
+fn has_ended(child: Pid) -> bool {
+    let status = rustix::process::waitpid(Some(child), WaitOptions::NOHANG);
+    status.is_ok_and(|ended| ended.is_some())
 }
 
 fn listen_to_worker(mut reader: BufReader<UnixStream>, events: Sender<Event>) {

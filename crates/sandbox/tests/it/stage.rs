@@ -84,6 +84,15 @@ pub fn standing_supervisor(word: &Path) -> Supervisor {
 
 /// The supervising processes that have this word among theirs; last stages are not among them.
 pub fn supervising(word: &Path) -> Vec<String> {
+    stages(word, false)
+}
+
+/// Their last stages that have not become their programs yet.
+pub fn last_stages(word: &Path) -> Vec<String> {
+    stages(word, true)
+}
+
+fn stages(word: &Path, last: bool) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap() {
         let entry = entry.unwrap();
@@ -93,8 +102,8 @@ pub fn supervising(word: &Path) -> Vec<String> {
         };
         let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
         let supervises = words.contains(&b"supervise".as_slice());
-        let outer = !words.contains(&b"--inner".as_slice());
-        if supervises && outer && words.contains(&word.as_os_str().as_bytes()) {
+        let is_last = words.contains(&b"--inner".as_slice());
+        if supervises && is_last == last && words.contains(&word.as_os_str().as_bytes()) {
             found.push(entry.file_name().into_string().unwrap());
         }
     }

@@ -14,8 +14,8 @@ use planwright_sandbox::{Errand, Isolated, RunEnded, SandboxError, Supervisor};
 
 use crate::script::write_program;
 use crate::stage::{
-    SUPERVISOR, Stage, eventually, eventually_within, is_alive, run, run_by, standing_supervisor,
-    supervising, supervisor,
+    SUPERVISOR, Stage, eventually, eventually_within, is_alive, last_stages, run, run_by,
+    standing_supervisor, supervising, supervisor,
 };
 
 fn not_started(ended: &RunEnded) -> &str {
@@ -199,6 +199,17 @@ fn nothing_outlives_a_killed_worker() {
     worker.wait().unwrap();
 }
 
+/// The supervising process that has no errand yet, once it has its last stage: until that is executed it looks
+/// like another of its kind.
+fn the_one_that_waits(stage: &Stage) -> String {
+    let mut waiting = Vec::new();
+    eventually("one waits, with its last stage", || {
+        waiting = supervising(&stage.work());
+        waiting.len() == 1 && last_stages(&stage.work()).len() == 1
+    });
+    waiting.remove(0)
+}
+
 #[test]
 fn one_that_waits_gets_the_next_program() {
     let stage = Stage::new();
@@ -208,19 +219,15 @@ fn one_that_waits_gets_the_next_program() {
         "nobody wanted any yet"
     );
     let first = run_by(&supervisor, &stage.shell("echo $PPID")).output;
-    let waiting = supervising(&stage.work());
-    let [waiting] = waiting.as_slice() else {
-        panic!("{waiting:?}");
-    };
+    let waiting = the_one_that_waits(&stage);
     assert_ne!(first.trim(), waiting);
     let second = run_by(&supervisor, &stage.shell("echo $PPID")).output;
     assert_eq!(second.trim(), waiting);
 
     // Whoever is left is not left behind.
-    let left = supervising(&stage.work());
-    assert_eq!(left.len(), 1, "{left:?}");
+    let left = the_one_that_waits(&stage);
     drop(supervisor);
-    assert!(!is_alive(&left[0]));
+    assert!(!is_alive(&left));
 }
 
 #[test]
@@ -228,13 +235,22 @@ fn one_that_died_while_it_waited_is_not_missed() {
     let stage = Stage::new();
     let supervisor = standing_supervisor(&stage.work());
     run_by(&supervisor, &stage.shell("true"));
-    let waiting = supervising(&stage.work()).pop().unwrap();
-    let killed = rustix::process::Pid::from_raw(waiting.parse().unwrap()).unwrap();
-    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
-    eventually("it is gone", || !is_alive(&waiting));
+    let kill = |process: &str| {
+        let killed = rustix::process::Pid::from_raw(process.parse().unwrap()).unwrap();
+        rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+        eventually("it is gone", || !is_alive(process));
+    };
+    let waiting = the_one_that_waits(&stage);
+    kill(&waiting);
     let ran = run_by(&supervisor, &stage.shell("echo $PPID"));
     assert_eq!(ran.ending.ended, RunEnded::Code(0));
     assert_ne!(ran.output.trim(), waiting);
+
+    let waiting = the_one_that_waits(&stage);
+    kill(&last_stages(&stage.work()).pop().unwrap());
+    let ran = run_by(&supervisor, &stage.shell("echo $PPID"));
+    assert_eq!(ran.ending.ended, RunEnded::Code(0));
+    assert_eq!(ran.output.trim(), waiting);
 }
 
 #[test]
