@@ -310,6 +310,8 @@ static KNOWN: &[Known] = &[
         writable: &["~/.cursor", "~/.config/cursor"],
         readable: &["~/.local/share/cursor-agent"],
     },
+    // Without a person its plan mode lets itself out of it, and the work is done. So it has no command of its own
+    // for strategize.
     Known {
         name: "gemini",
         description: "Gemini CLI, by Google",
@@ -320,13 +322,7 @@ static KNOWN: &[Known] = &[
             "--output-format",
             "stream-json",
         ],
-        strategize: &[
-            "gemini",
-            "--approval-mode",
-            "plan",
-            "--output-format",
-            "stream-json",
-        ],
+        strategize: &[],
         resume: &[
             "gemini",
             "--approval-mode",

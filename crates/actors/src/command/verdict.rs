@@ -88,8 +88,9 @@ fn outcome(evidence: &Evidence) -> Outcome {
         Some(Cut::TimedOut(limit)) => {
             let limit = in_words(*limit);
             let text = format!("{program} took longer than {limit}");
-            let trouble = heard.failure.as_deref().unwrap_or_default();
-            return failed(Category::Timeout, with_quote(text, trouble));
+            let trouble = heard.failure.clone().or_else(|| last_trouble(evidence));
+            let trouble = trouble.unwrap_or_default();
+            return failed(Category::Timeout, with_quote(text, &trouble));
         }
         Some(Cut::Guarded(breach)) => {
             let category = match breach {
@@ -154,6 +155,21 @@ fn with_quote(text: String, quote: &str) -> String {
         "" => text,
         quote => format!("{text}: {quote}"),
     }
+}
+
+/// What an agent complained of last where it does not say so in its stream. What a script writes there is no
+/// complaint of anything.
+fn last_trouble(evidence: &Evidence) -> Option<String> {
+    if evidence.output == Output::Text {
+        return None;
+    }
+    let errors = plain(&evidence.errors.ending(QUOTED));
+    let starts_a_message = |line: &&str| line.starts_with(char::is_alphabetic);
+    errors
+        .lines()
+        .rev()
+        .find(starts_a_message)
+        .map(str::to_owned)
 }
 
 /// Without the lines that say where in a program it happened.

@@ -61,8 +61,12 @@ fn add_up(part: &Object, heard: &mut Heard) {
 pub(super) fn error(event: &Object) -> String {
     let error = object(event, "error");
     let data = error.and_then(|error| object(error, "data"));
-    data.and_then(|data| text(data, "message"))
+    let message = data
+        .and_then(|data| text(data, "message"))
         .or_else(|| error.and_then(|error| text(error, "message").or_else(|| text(error, "name"))))
-        .unwrap_or("the agent reported an error")
-        .to_owned()
+        .unwrap_or("the agent reported an error");
+    match data.map_or(0, |data| count(data, "statusCode")) {
+        0 => message.to_owned(),
+        status => format!("{message} (status {status})"),
+    }
 }

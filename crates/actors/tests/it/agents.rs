@@ -411,6 +411,17 @@ fn a_wait_that_takes_too_long_says_what_it_was_for() {
         yard.steps(),
         ["API error 529 (overloaded), attempt 7 of 10"]
     );
+    // One that says so only beside its stream.
+    yard.program(
+        "gemini",
+        r"echo '{}' ; echo 'Attempt 4 failed with status 429. Retrying with backoff...' >&2
+        printf '    at retry (file:///bundle/chunk.js:1:2) {\n  status: 429\n}\n' >&2; sleep 60",
+    );
+    let report = yard.work(&preset("gemini").unwrap(), assignment(Phase::Execute));
+    assert_eq!(
+        failure(&report).1,
+        "gemini took longer than 500 ms: Attempt 4 failed with status 429. Retrying with backoff..."
+    );
 }
 
 /// What an agent keeps for itself it finds at its first run, too.

@@ -302,8 +302,17 @@ fn changed_nothing(report: &Report) -> String {
     let said = report.summary.as_deref().unwrap_or_default().trim();
     if !said.is_empty() {
         let last = said.ceil_char_boundary(said.len().saturating_sub(QUOTED));
+        // From the beginning of a line or, within a long one, of a word on.
+        let begins = |sign: fn(char) -> bool| said[last..].find(sign).map(|at| last + at);
+        let last = match last {
+            0 => 0,
+            last => begins(|c| c == '\n')
+                .or_else(|| begins(char::is_whitespace))
+                .unwrap_or(last),
+        };
+        let words: Vec<&str> = said[last..].split_whitespace().collect();
         text.push_str("; it said last: ");
-        text.push_str(said[last..].trim());
+        text.push_str(&words.join(" "));
     }
     text
 }

@@ -760,6 +760,20 @@ fn what_an_agent_keeps_for_itself_is_no_result() {
     );
 }
 
+/// Nothing done is not told as if something was.
+#[test]
+fn a_revision_that_changed_nothing_is_told_to_be_one() {
+    let day = Loop::with("#!/bin/sh\necho more > src/new.txt\n");
+    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    let note = "It is what it was before it was sent back.";
+    assert!(!said.stdout.contains(note), "{said:?}");
+    let said = day.seen(&["revise", "@", "Not like this"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert!(said.stdout.contains(note), "{said:?}");
+    day.ends(0, &["apply", "@", "--yes"]);
+}
+
 /// It may take minutes, and whoever waits sees what for; once.
 #[test]
 fn a_set_up_is_told_of_while_it_runs() {

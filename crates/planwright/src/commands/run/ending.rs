@@ -4,7 +4,7 @@ use std::io::Write;
 
 use plan::invariant::RuleName;
 use plan::stage::{Landing, Work};
-use plan::{Plan, PlanId, Stage};
+use plan::{Event, Plan, PlanId, Recorded, Stage};
 use serde_json::json;
 use store::PlanRow;
 
@@ -67,8 +67,7 @@ enum Chosen {
 
 fn review(app: &App, row: &PlanRow) -> Result<Chosen, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
-    say(&report(row));
-    say(&diff::summary(&lifecycle.look(plan)?, &[])?);
+    say(&result_of(app, row)?);
     let chosen = ui::ask("[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ");
     match chosen.as_deref() {
         Some("a" | "apply") => land(app, plan, row).map(|answer| Chosen::End(Box::new(answer))),
@@ -114,6 +113,34 @@ fn review(app: &App, row: &PlanRow) -> Result<Chosen, CommandError> {
             say("Type a, d, r, f or l.\n");
             Ok(Chosen::Again)
         }
+    }
+}
+
+/// What is to be reviewed: what the agent said of it, and what changed.
+fn result_of(app: &App, row: &PlanRow) -> Result<String, CommandError> {
+    let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
+    let mut text = report(row);
+    text.push_str(&diff::summary(&lifecycle.look(plan)?, &[])?);
+    if is_as_before(&lifecycle.history(plan)?) {
+        let note = "It is what it was before it was sent back.";
+        text.push_str(&format!("{}\n", ui::styled(ui::WARN, note)));
+    }
+    Ok(text)
+}
+
+/// Did whoever worked on it last leave it as the one before had?
+fn is_as_before(history: &[Recorded]) -> bool {
+    let results = history
+        .iter()
+        .rev()
+        .filter_map(|recorded| match &recorded.event {
+            Event::ExecuteCompleted { result, .. } => Some(&result.trees),
+            _ => None,
+        });
+    let mut trees = results.map(|trees| trees.iter().map(|tree| &tree.tree));
+    match (trees.next(), trees.next()) {
+        (Some(last), Some(before)) => last.eq(before),
+        (None, _) | (_, None) => false,
     }
 }
 
@@ -282,8 +309,7 @@ fn to_review(app: &App, row: &PlanRow, handle: &str) -> Result<Told, CommandErro
         .hint(format!("planwright revise {handle} \"TEXT\""));
     // Whoever was asked has just seen it.
     if !ui::can_be_asked(app.format) {
-        let changed = diff::summary(&app.lifecycle()?.look(row.plan.id)?, &[])?;
-        told.before = format!("{}{changed}", report(row));
+        told.before = result_of(app, row)?;
     }
     Ok(told)
 }

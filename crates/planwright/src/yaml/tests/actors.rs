@@ -221,13 +221,6 @@ command:
   - yolo
   - --output-format
   - stream-json
-strategize:
-  command:
-    - gemini
-    - --approval-mode
-    - plan
-    - --output-format
-    - stream-json
 resume:
   command:
     - gemini
