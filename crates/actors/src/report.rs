@@ -5,6 +5,8 @@ use plan::decision::ReportedDecision;
 use plan::stage::Category;
 use serde::Serialize;
 
+use crate::excerpt::Excerpt;
+
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -72,5 +74,13 @@ impl Report {
             category,
             message: message.into(),
         })
+    }
+
+    /// The last of what it said, in a line.
+    pub fn last_words(&self) -> Option<String> {
+        const MOST: usize = 500;
+        let ending = Excerpt::of(self.summary.as_deref()?).ending(MOST);
+        let words: Vec<&str> = ending.split_whitespace().collect();
+        (!words.is_empty()).then(|| words.join(" "))
     }
 }

@@ -297,24 +297,11 @@ fn is_of_a_store_that_is_away(error: &Error) -> bool {
 
 /// An agent that says it is done and changed nothing mostly says why in its last words.
 fn changed_nothing(report: &Report) -> String {
-    const QUOTED: usize = 500;
-    let mut text = "the agent said it was done, and changed nothing".to_owned();
-    let said = report.summary.as_deref().unwrap_or_default().trim();
-    if !said.is_empty() {
-        let last = said.ceil_char_boundary(said.len().saturating_sub(QUOTED));
-        // From the beginning of a line or, within a long one, of a word on.
-        let begins = |sign: fn(char) -> bool| said[last..].find(sign).map(|at| last + at);
-        let last = match last {
-            0 => 0,
-            last => begins(|c| c == '\n')
-                .or_else(|| begins(char::is_whitespace))
-                .unwrap_or(last),
-        };
-        let words: Vec<&str> = said[last..].split_whitespace().collect();
-        text.push_str("; it said last: ");
-        text.push_str(&words.join(" "));
+    let text = "the agent said it was done, and changed nothing";
+    match report.last_words() {
+        Some(words) => format!("{text}; it said last: {words}"),
+        None => text.to_owned(),
     }
-    text
 }
 
 /// What was made, as far as it was said.

@@ -1,8 +1,8 @@
 //! Threads that share a store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use cucumber::{given, then, when};
@@ -308,20 +308,15 @@ fn a_whole_life(engine: &Lifecycle, writer: usize, number: usize) {
     regex = r"^(\d+) threads take (\d+) plans each from their making to their landing while (\d+) threads read$"
 )]
 fn threads_write_while_others_read(world: &mut World, writers: usize, each: usize, readers: usize) {
-    let writing = Arc::new(AtomicBool::new(true));
-    let finished = Mutex::new(0);
+    let writing = AtomicUsize::new(writers);
     let read = together(&world.engine(), writers + readers, |number, engine| {
         if number < writers {
+            let _writes = Writes(&writing);
             (0..each).for_each(|one| a_whole_life(engine, number, one));
-            let mut finished = finished.lock().unwrap();
-            *finished += 1;
-            if *finished == writers {
-                writing.store(false, Ordering::SeqCst);
-            }
             return Seen::default();
         }
         let mut kept = Seen::default();
-        while writing.load(Ordering::SeqCst) {
+        while writing.load(Ordering::SeqCst) > 0 {
             let rows = engine.list_plans(&PlanFilter::default(), None, 50).unwrap();
             for row in rows {
                 let again = engine.get_plan(row.plan.id).unwrap().plan;
@@ -344,6 +339,15 @@ fn threads_write_while_others_read(world: &mut World, writers: usize, each: usiz
         all.actions.extend(kept.actions);
     }
     world.seen = all;
+}
+
+/// One who writes, until they are done or panic: whoever waits for them is not left waiting.
+struct Writes<'a>(&'a AtomicUsize);
+
+impl Drop for Writes<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[then("every plan that was read is what its events say, up to its version")]
