@@ -102,8 +102,18 @@ fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
     None
 }
 
-/// A plan used no more than a call beyond the most that it was ever given.
+/// A plan used no more than a call beyond the most that it was ever given. Whoever is stopped stops nobody: what
+/// the actors of workers used who slept past their leases may be beyond that.
 fn kept(life: &Life<'_>, plan: PlanId, settled: Amount) -> Option<String> {
+    // Taking a plan over moves on from the epoch of whoever held it.
+    let slept: BTreeSet<u64> = life
+        .history
+        .iter()
+        .filter_map(|one| match &one.event {
+            Event::Reclaimed { epoch, .. } => Some(epoch.0.saturating_sub(1)),
+            _ => None,
+        })
+        .collect();
     let limits: Vec<&Limits> = life
         .history
         .iter()
@@ -113,12 +123,19 @@ fn kept(life: &Life<'_>, plan: PlanId, settled: Amount) -> Option<String> {
             _ => None,
         })
         .collect();
+    let unwatched: u64 = life
+        .notes
+        .iter()
+        .filter(|note| slept.contains(&note.epoch))
+        .map(|note| note.tokens)
+        .sum();
     for (means, price) in [(Means::Tokens, 1), (Means::Cost, PRICE)] {
         let limit = limits
             .iter()
             .map(|limits| limits.of(means).unwrap_or(u64::MAX))
             .max();
-        let limit = limit.unwrap_or(u64::MAX).saturating_add(CALL * price);
+        let beyond = (CALL + unwatched) * price;
+        let limit = limit.unwrap_or(u64::MAX).saturating_add(beyond);
         if settled.of(means) > limit {
             let used = settled.of(means);
             return Some(format!(
