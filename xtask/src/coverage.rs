@@ -14,9 +14,9 @@ const LLVM_COV: Tool = Tool {
     version: "0.9.1",
 };
 
-/// What is counted is plan, store and lifecycle: not the sandboxes, what the tests stand on, nor the
-/// programs around them.
-const NOT_COUNTED: &str = "crates/(testkit|planwright|sandbox)/|/(bench|prove|xtask)/";
+/// What is counted is plan, store and lifecycle: not the actors, the sandboxes, what the tests stand on,
+/// nor the programs around them.
+const NOT_COUNTED: &str = "crates/(actors|testkit|planwright|sandbox)/|/(bench|prove|xtask)/";
 
 /// The tests of the engine, those of the program, which is what most of landing is tried with, and the
 /// schedules of the proof. Trials of the proof kill their processes: what those ran is not counted.
