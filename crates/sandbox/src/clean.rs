@@ -10,6 +10,10 @@ use crate::room::{Inside, Room, Sandbox, Start, Workshop, inside};
 use crate::supervise::{self, Alone};
 use crate::{ObjectId, SandboxError, files, refs};
 
+/// How long a lock may be held without anybody working: a process that another thread starts has, until it is
+/// executed, whatever was open when it was forked.
+const MOMENT: Duration = Duration::from_millis(200);
+
 /// A plan's sandbox, as it is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxState {
@@ -228,7 +232,7 @@ impl Workshop {
                 if !name.ends_with(".busy") {
                     continue;
                 }
-                let alone = supervise::take_alone(&path, Duration::ZERO)?;
+                let alone = supervise::take_alone(&path, MOMENT)?;
                 locks.push(alone.ok_or_else(|| SandboxError::WorkedIn {
                     path: place.clone(),
                 })?);
