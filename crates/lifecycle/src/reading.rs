@@ -151,11 +151,13 @@ impl Lifecycle {
 
 /// The decision tree of a plan with these events.
 pub(crate) fn decisions_in(history: &[Recorded]) -> Vec<DecisionNode> {
-    let recorded = history.iter().filter_map(|recorded| match &recorded.event {
-        Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } => {
-            Some(decisions)
+    let mut nodes = Vec::new();
+    for recorded in history {
+        if let Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } =
+            &recorded.event
+        {
+            nodes.extend_from_slice(decisions);
         }
-        _ => None,
-    });
-    recorded.flatten().cloned().collect()
+    }
+    nodes
 }

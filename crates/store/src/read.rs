@@ -84,6 +84,16 @@ pub struct Due {
     pub plan: PlanId,
 }
 
+impl Due {
+    /// The place behind one, as databases compare it; without one, before all of them.
+    pub(crate) fn behind(after: Option<Self>) -> (i64, String) {
+        match after {
+            Some(after) => (after.due_at.0, after.plan.to_string()),
+            None => (i64::MIN, String::new()),
+        }
+    }
+}
+
 /// What is due.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agenda {

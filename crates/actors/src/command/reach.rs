@@ -5,7 +5,7 @@
 //! with, such as cargo's credentials or git's.
 
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use plan::actor::{CommandLine, Isolation};
 use sandbox::{Confinement, Reach};
@@ -166,7 +166,9 @@ impl Fence {
             let there = path.ancestors().find(|path| path.exists());
             let real = there.and_then(|there| {
                 let rest = path.strip_prefix(there).ok()?;
-                Some(there.canonicalize().ok()?.join(rest))
+                let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+                let below = rest.components().all(is_name);
+                below.then_some(there.canonicalize().ok()?.join(rest))
             });
             if let Some(real) = real.filter(|real| real.is_absolute() && self.lets_through(real)) {
                 // What cannot be made is missed by the program, which says so.
@@ -240,12 +242,13 @@ mod tests {
             "~/.agent.json",
             "~/innocent/new/",
             "~/ours/new/",
+            "~/none/../ours/new/",
             "~/file/new/",
             "relative/",
         ];
         Fence::of(&ambient).make_missing(&given.map(str::to_owned), &ambient);
         assert!(home.join(".agent/deep").is_dir());
-        assert!(!home.join(".agent.json").exists());
+        assert!(!home.join(".agent.json").exists() && !home.join("none").exists());
         assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
         assert!(!Path::new("relative").exists());
     }

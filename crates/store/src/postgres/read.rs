@@ -80,8 +80,9 @@ impl Read for PostgresStore {
     fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
         let rows = self.shared.read(|connection| {
             let due = Agenda::PHASES.map(|phase| {
-                let start = (i64::MIN, "");
-                (DUE, values![phase.as_str(), start.0, start.1, page(limit)])
+                let (behind_at, behind_id) = Due::behind(None);
+                let values = values![phase.as_str(), behind_at, behind_id, page(limit)];
+                (DUE, values)
             });
             let mut calls = vec![(LATEST_EVENT, values![connection.system])];
             calls.extend(due);
@@ -245,10 +246,7 @@ impl PostgresStore {
         after: Option<Due>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
-        let (behind_at, behind_id) = match after {
-            Some(after) => (after.due_at.0, after.plan.to_string()),
-            None => (i64::MIN, String::new()),
-        };
+        let (behind_at, behind_id) = Due::behind(after);
         let rows = self.shared.read(|_| {
             vec![(
                 statement,

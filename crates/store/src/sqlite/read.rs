@@ -240,10 +240,7 @@ fn due_rows(
     after: Option<Due>,
     limit: usize,
 ) -> Result<Vec<Due>, Wrong> {
-    let (behind_at, behind_id) = match after {
-        Some(after) => (after.due_at.0, after.plan.to_string()),
-        None => (i64::MIN, String::new()),
-    };
+    let (behind_at, behind_id) = Due::behind(after);
     let values = params![phase.as_str(), now.0, behind_at, behind_id, page(limit)];
     all(connection, statement, values, |row| {
         Ok(Due {
