@@ -264,7 +264,7 @@ impl Actor for Auditor {
 
 /// Nobody sees the one without the other: a holder, and what is set aside for it.
 #[test]
-fn the_way_to_the_work_is_one_commit_and_its_means_are_in_it() {
+fn the_way_to_the_work_and_out_of_it_are_a_commit_each_with_its_means_in_it() {
     on_every_store(|store, lifecycle| {
         let plan = used(lifecycle, cents(10));
         let seen = Arc::default();
@@ -284,6 +284,14 @@ fn the_way_to_the_work_is_one_commit_and_its_means_are_in_it() {
         // Those of one commit happened at one moment.
         let mut way = history[1..=execute].iter();
         assert!(way.all(|one| one.at == history[1].at), "{store}: {way:?}");
+        // And so did those from there to its end.
+        let out = &history[execute + 1..];
+        let landed = out.last().unwrap();
+        assert_eq!(landed.event.kind(), "landed", "{store}");
+        assert!(
+            out.iter().all(|one| one.at == landed.at),
+            "{store}: {out:?}"
+        );
         assert_eq!(
             lifecycle.ledger(plan).unwrap().plan.reserved,
             Amount::default(),
