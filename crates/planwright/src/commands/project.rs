@@ -357,9 +357,11 @@ fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandEr
     } else {
         table.to_string()
     };
-    let answer = Answer::new(json!({ "projects": views, "next_after": next }), text);
+    let answer = Answer::new(json!({ "projects": views, "next": next }), text);
     Ok(match next {
-        Some(next) => answer.hint(format!("planwright project list --after {next}")),
+        Some(next) => answer.hint(format!(
+            "planwright project list --limit {limit} --after {next}"
+        )),
         None if projects.is_empty() => answer.hint("planwright project create NAME --git PATH"),
         None => answer,
     })

@@ -396,6 +396,12 @@ fn on_a_repository() -> BTreeSet<String> {
     assert_eq!(run(&["project", "show", "shop"])["paused"], true);
     run(&["project", "resume", "shop"]);
     assert_eq!(run(&["project", "list"])["projects"][0]["name"], "shop");
+    run(&["project", "create", "tools", "--git", &other]);
+    assert_eq!(run(&["project", "list", "--limit", "1"])["next"], "shop");
+    let rest = run(&["project", "list", "--after", "shop"]);
+    assert_eq!(rest["projects"][0]["name"], "tools");
+    assert_eq!(rest["next"], Value::Null);
+    run(&["project", "delete", "tools"]);
     for (word, diff, apply, undo) in [
         ("", "diff", "apply", "undo"),
         ("plan", "diff", "apply", "undo"),
