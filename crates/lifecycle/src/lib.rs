@@ -19,6 +19,7 @@ mod ids;
 mod in_a_row;
 mod judge;
 mod means;
+mod meter;
 mod operations;
 mod perform;
 mod projects;

@@ -57,14 +57,29 @@ impl Lifecycle {
 
     /// What leaves a plan nothing to work with as things are. Only looked at: who works asks for it.
     pub fn over_budget(&self, plan: &Plan, metering: Metering) -> Result<Option<Over>, Error> {
+        Ok(self.in_prospect(plan, metering)?.err())
+    }
+
+    /// What a run of a plan may use as things are, or what leaves it nothing. Nothing is set aside.
+    pub(crate) fn in_prospect(
+        &self,
+        plan: &Plan,
+        metering: Metering,
+    ) -> Result<Result<Grant, Over>, Error> {
         let limited = plan::ledger::Means::ALL
             .into_iter()
             .any(|means| plan.limits.of(means).is_some() || self.budget.of(means).is_some());
         if !limited {
-            return Ok(None);
+            return Ok(Ok(Grant::default()));
         }
         let ledger = self.ledger(plan.id)?;
-        Ok(grant(&ledger, plan.id, &plan.limits, &self.budget, metering).err())
+        Ok(grant(
+            &ledger,
+            plan.id,
+            &plan.limits,
+            &self.budget,
+            metering,
+        ))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use plan::invariant::{Scope, scopes_of};
+use plan::ledger::Amount;
 use plan::{Command, Digest, Name, Outcome, Phase, Plan, PlanId, Refusal, Request, decide};
 use serde_json::{Value, json};
 use store::{Access, ChangesetReads, Committed, Key, LedgerReads, ProjectReads, Reads, Submission};
@@ -181,9 +182,13 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
             ledger: LedgerReads::OfPlan,
             ..exclusive
         },
+        Command::KeepEvidence { used, .. } if *used != Amount::default() => Reads {
+            ledger: LedgerReads::OfPlan,
+            ..exclusive
+        },
         Command::CompleteStrategize { .. }
-        | Command::RecordBases { .. }
         | Command::KeepEvidence { .. }
+        | Command::RecordBases { .. }
         | Command::WithdrawApply { .. }
         | Command::CompleteApply { .. }
         | Command::Constrain { .. }
@@ -363,11 +368,11 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             outcome,
             targets: _,
         } => json!([rule, outcome]),
+        Command::KeepEvidence { judgement: _, used } => json!(used),
         Command::Cancel { reason } => json!(reason),
         Command::Undo(linked) => json!([linked.resources, linked.result]),
         Command::ExecutePlan { judgement: _ }
         | Command::ApplyPlan { judgement: _ }
-        | Command::KeepEvidence { judgement: _ }
         | Command::ExpireQuestion => Value::Null,
     };
     Digest::of(

@@ -296,10 +296,12 @@ pub enum Command {
         /// The plan's targets.
         targets: Targets,
     },
-    /// Keep what checks said of a subject.
+    /// Keep what checks said of a subject, and charge what asking them took.
     KeepEvidence {
         /// What they said.
         judgement: Judgement,
+        /// What actors that were asked used.
+        used: Amount,
     },
     /// End the plan without landing.
     Cancel {
@@ -499,7 +501,7 @@ impl Command {
         match self {
             Self::Start { judgement, .. } => judgement.as_mut(),
             Self::ExecutePlan { judgement }
-            | Self::KeepEvidence { judgement }
+            | Self::KeepEvidence { judgement, .. }
             | Self::CompleteExecute { judgement, .. }
             | Self::ApplyPlan { judgement }
             | Self::PrepareApply { judgement, .. } => Some(judgement),

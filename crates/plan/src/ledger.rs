@@ -182,17 +182,20 @@ impl Ledger {
         let Some(reservation) = self.take(epoch) else {
             return false;
         };
-        self.on_both(|account| {
-            match reservation.forfeited {
-                None => account.reserved = account.reserved.less(reservation.amount),
-                Some(charged) => {
-                    account.settled = account.settled.less(charged);
-                    account.forfeited = account.forfeited.less(charged);
-                }
+        self.on_both(|account| match reservation.forfeited {
+            None => account.reserved = account.reserved.less(reservation.amount),
+            Some(charged) => {
+                account.settled = account.settled.less(charged);
+                account.forfeited = account.forfeited.less(charged);
             }
-            account.settled = account.settled.plus(used);
         });
+        self.charge(used);
         true
+    }
+
+    /// Charges what was used without having been set aside.
+    pub(crate) fn charge(&mut self, used: Amount) {
+        self.on_both(|account| account.settled = account.settled.plus(used));
     }
 
     /// Charges what was set aside for a holder that can no longer be relied on to tell.

@@ -7,16 +7,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use actors::{Actor, Assignment, LimitsTold, Outcome, Report, SandboxTold, Stop, Workplace};
+use actors::{
+    Actor, Assignment, LimitsTold, Outcome, Progress, Report, SandboxTold, Stop, Workplace,
+};
 use plan::actor::{ActorKind, CommandLine, Isolation};
 use plan::invariant::{Check, Rule, RuleDraft, RuleRef};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Waits};
+use plan::ledger::{Amount, Grant};
 use plan::{ActorDefinition, Digest, Phase, Plan, Span};
 use sandbox::CheckRecord;
 
 use super::{Case, Depth, inquiry};
+use crate::meter::Meter;
 use crate::{Aside, Error, ExprProblem, Lifecycle};
 
 /// How long a command may take if its rule does not say.
@@ -114,13 +119,22 @@ impl Case<'_> {
                 command,
                 time: timeout.unwrap_or(USUAL_TIME),
             },
-            Check::Ask(text) => match judge_of(plan) {
-                Some(actor) => Asked::Actor {
+            Check::Ask(text) => {
+                let Some(actor) = judge_of(plan) else {
+                    return Ok(RuleOutcome::Open(Waits::Person));
+                };
+                let metering = actors::metering(actor);
+                let Ok(grant) = self.lifecycle.in_prospect(plan, metering)? else {
+                    // There is nothing left to have it asked with.
+                    return Ok(RuleOutcome::Open(Waits::Person));
+                };
+                let question = inquiry::question(text, &self.changes()?);
+                Asked::Actor {
                     actor,
-                    question: inquiry::question(text, &self.changes()?),
-                },
-                None => return Ok(RuleOutcome::Open(Waits::Person)),
-            },
+                    question,
+                    grant,
+                }
+            }
             Check::Expr(_) | Check::Allow(_) | Check::Forbid(_) => {
                 return Ok(RuleOutcome::Open(Waits::Check));
             }
@@ -176,12 +190,22 @@ impl Case<'_> {
         }
         self.lifecycle.tell(plan, Aside::Checks(rule));
         let began = self.lifecycle.store.now()?;
-        let outcome = match asked {
-            Asked::Command { command, time } => bench.judge(command, &setups, time),
-            Asked::Actor { actor, question } => bench.inquire(actor, question),
+        let (outcome, used) = match asked {
+            Asked::Command { command, time } => {
+                (bench.judge(command, &setups, time), Amount::default())
+            }
+            Asked::Actor {
+                actor,
+                question,
+                grant,
+            } => bench.inquire(actor, question, grant),
         };
         if self.stop.is_asked() {
-            // What was cut short says nothing of the result.
+            // What was cut short says nothing of the result, and took what it took.
+            if used != Amount::default() {
+                self.lifecycle
+                    .keep_evidence(plan, self.subject, None, used)?;
+            }
             return Err(Error::Stopped);
         }
         let record = CheckRecord {
@@ -197,7 +221,8 @@ impl Case<'_> {
             rule: reference,
             outcome: outcome.clone(),
         };
-        self.lifecycle.keep_evidence(plan, self.subject, verdict)?;
+        self.lifecycle
+            .keep_evidence(plan, self.subject, Some(verdict), used)?;
         Ok(outcome)
     }
 }
@@ -211,6 +236,7 @@ enum Asked<'a> {
     Actor {
         actor: &'a ActorDefinition,
         question: String,
+        grant: Grant,
     },
 }
 
@@ -254,13 +280,40 @@ impl Bench<'_> {
         said_by(self.start(command, &self.sandboxes, time))
     }
 
-    /// What an actor says when it is asked.
-    fn inquire(&self, actor: &ActorDefinition, question: String) -> RuleOutcome {
+    /// What an actor says when it is asked, and what that took. It is stopped when nothing is left of what it
+    /// may use.
+    fn inquire(
+        &self,
+        actor: &ActorDefinition,
+        question: String,
+        grant: Grant,
+    ) -> (RuleOutcome, Amount) {
         let assignment = Assignment {
             goal: question,
             ..self.assignment(&self.sandboxes)
         };
-        inquiry::verdict(&self.hire(actor, &assignment, Some(USUAL_TIME)))
+        let stop = Stop::default();
+        let meter = Meter::new(grant, stop.clone());
+        let report = std::thread::scope(|scope| {
+            // Ends with whoever holds the other side, also if that panics.
+            let (_asking, ended) = channel::<()>();
+            let (meter, stop) = (&meter, &stop);
+            scope.spawn(move || {
+                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TURN) {
+                    meter.look();
+                    if self.stop.is_asked() {
+                        stop.ask();
+                    }
+                }
+            });
+            let progress = |progress: Progress| {
+                if let Progress::Used(usage) = progress {
+                    meter.tell(usage);
+                }
+            };
+            self.hire(actor, &assignment, Some(USUAL_TIME), stop, &progress)
+        });
+        (inquiry::verdict(&report), meter.used(report.usage))
     }
 
     fn start(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
@@ -276,7 +329,13 @@ impl Bench<'_> {
             kind: ActorKind::Command(Box::new(line)),
             description: None,
         };
-        self.hire(&definition, &self.assignment(sandboxes), None)
+        self.hire(
+            &definition,
+            &self.assignment(sandboxes),
+            None,
+            self.stop,
+            &|_| {},
+        )
     }
 
     fn hire(
@@ -284,6 +343,8 @@ impl Bench<'_> {
         definition: &ActorDefinition,
         assignment: &Assignment,
         time: Option<Span>,
+        stop: &Stop,
+        progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Report {
         if let Err(error) = std::fs::create_dir_all(&self.run) {
             return Report::failed(plan::stage::Category::Resource, error.to_string());
@@ -294,8 +355,8 @@ impl Bench<'_> {
             locks: Vec::new(),
             time: time.map(Span::as_duration),
             strategy_wanted: false,
-            stop: self.stop.clone(),
-            progress: &|_| {},
+            stop: stop.clone(),
+            progress,
         };
         (self.hire)(definition).work(assignment, &workplace)
     }

@@ -23,6 +23,7 @@ use std::sync::OnceLock;
 use actors::Stop;
 use plan::invariant::{Check, Gate, Rule, RuleDraft};
 use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
+use plan::ledger::Amount;
 use plan::{Command, Digest, Plan, PlanId, Refusal};
 use store::{Committed, Snapshot};
 
@@ -137,21 +138,22 @@ impl Lifecycle {
         })
     }
 
-    /// Keeps what a check said, so that nobody has to run it again.
+    /// Keeps what a check said, so that nobody has to run it again, and charges what it used.
     fn keep_evidence(
         &self,
         plan: &Plan,
         subject: Digest,
-        verdict: RuleVerdict,
+        said: Option<RuleVerdict>,
+        used: Amount,
     ) -> Result<(), Error> {
         let judgement = Judgement {
             version: plan.version,
             subject,
-            verdicts: vec![verdict],
+            verdicts: said.into_iter().collect(),
             ..Judgement::default()
         };
         let call = Call::by(plan::Caller::Worker("judge".to_owned()));
-        self.run(plan.id, Command::KeepEvidence { judgement }, &call)
+        self.run(plan.id, Command::KeepEvidence { judgement, used }, &call)
             .map(drop)
     }
 }

@@ -6,7 +6,6 @@ mod begin;
 mod crew;
 mod drive;
 mod hold;
-mod meter;
 mod pick;
 mod run;
 mod worker;

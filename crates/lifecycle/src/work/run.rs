@@ -14,7 +14,7 @@ use sandbox::{Room, RunRecord, SandboxError};
 
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
-use super::meter::Meter;
+use crate::meter::Meter;
 use crate::{Claim, Error};
 
 /// How long is waited first for a store that is away, and how long at most.

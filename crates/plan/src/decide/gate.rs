@@ -1,11 +1,12 @@
 //! Gates: a judgement is taken only if it is about this plan and these rules, and complete.
 
 use crate::decide::draft::Draft;
-use crate::decide::text;
+use crate::decide::{ledger, text};
 use crate::decision::{DecisionKind, DecisionNode};
 use crate::facts::Facts;
 use crate::invariant::{Check, Gate, Rule, RuleBook, RuleName, RuleRef, Scope};
 use crate::judgement::{Counts, Evidence, FailedRule, Judgement, RuleOutcome, Targets, Verdict};
+use crate::ledger::Amount;
 use crate::plan::Approval;
 use crate::{
     Decision, Digest, Event, Outcome, Phase, Plan, ReconciliationBlocked, Refusal, Row, Text,
@@ -211,25 +212,30 @@ pub(super) fn signed<'a>(draft: &'a Draft<'_>, targets: &Targets) -> Result<&'a 
     }
 }
 
-/// Keeps what checks said of a subject. A fact about that subject, whatever became of the plan since.
-pub(super) fn keep_evidence(draft: Draft<'_>, judgement: &Judgement) -> Result<Decision, Refusal> {
+/// Keeps what checks said of a subject. A fact about that subject, whatever became of the plan since; once
+/// nobody will ask for it any more, only what it took is charged.
+pub(super) fn keep_evidence(
+    draft: Draft<'_>,
+    judgement: &Judgement,
+    used: Amount,
+) -> Result<Decision, Refusal> {
+    let mut rows = ledger::charged(draft.facts, &draft.plan, used);
     if draft.plan.stage.is_final() || draft.plan.is_prepared() {
-        return draft.not_now();
+        return match rows.is_empty() {
+            true => draft.not_now(),
+            false => Ok(draft.beside(rows, Outcome::Done)),
+        };
     }
     let entry = draft.plan.entry(Phase::Execute);
-    let rows = judgement
-        .verdicts
-        .iter()
-        .map(|verdict| {
-            Row::PutEvidence(Evidence {
-                plan: draft.plan.id,
-                entry,
-                subject: judgement.subject,
-                verdict: verdict.clone(),
-                at: draft.now,
-            })
+    rows.extend(judgement.verdicts.iter().map(|verdict| {
+        Row::PutEvidence(Evidence {
+            plan: draft.plan.id,
+            entry,
+            subject: judgement.subject,
+            verdict: verdict.clone(),
+            at: draft.now,
         })
-        .collect();
+    }));
     Ok(draft.beside(rows, Outcome::Done))
 }
 

@@ -50,6 +50,13 @@ pub(super) fn settle(draft: Draft<'_>, epoch: Epoch, used: Amount) -> Result<Dec
     Ok(draft.beside(rows, Outcome::Done))
 }
 
+/// What is to be written for something that was used beside the work of any holder.
+pub(super) fn charged(facts: &Facts, plan: &Plan, used: Amount) -> Vec<Row> {
+    let mut books = facts.ledger.clone();
+    books.charge(used);
+    written(&facts.ledger, &books, plan)
+}
+
 /// What is to be written because the plan, as it is now, has holders no more for whom something was set
 /// aside.
 pub(super) fn fenced(facts: &Facts, plan: &Plan, now: Timestamp) -> Vec<Row> {

@@ -174,7 +174,9 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
             outcome,
             targets,
         } => gate::rule_on(draft()?, rule, *subject, outcome, targets),
-        Command::KeepEvidence { judgement } => gate::keep_evidence(draft()?, judgement),
+        Command::KeepEvidence { judgement, used } => {
+            gate::keep_evidence(draft()?, judgement, *used)
+        }
         Command::Cancel { reason } => back::cancel(draft()?, reason.as_deref()),
     }
 }

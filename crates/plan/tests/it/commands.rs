@@ -210,7 +210,10 @@ impl World {
                 ),
                 targets: Targets::default(),
             },
-            Verb::KeepEvidence => Command::KeepEvidence { judgement },
+            Verb::KeepEvidence => Command::KeepEvidence {
+                judgement,
+                used: Amount::default(),
+            },
             Verb::Cancel => Command::Cancel {
                 reason: pick(how, [Some("not needed".into()), None]),
             },

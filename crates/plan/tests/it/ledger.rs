@@ -2,6 +2,7 @@
 
 use planwright_plan as plan;
 
+use plan::judgement::Judgement;
 use plan::ledger::{Account, AccountName, Amount, Budget, Means, Metering, Over};
 use plan::plan::Limits;
 use plan::stage::Category;
@@ -99,6 +100,32 @@ fn telling_again_charges_nothing() {
     // Nobody works under an epoch that was never given.
     let refusal = world.refused(&worker(), settle(epoch.next(), DOLLAR));
     assert!(matches!(refusal, Refusal::Fenced { .. }), "{refusal:?}");
+}
+
+/// An actor that is asked about a rule works beside the holder, if there is one.
+#[test]
+fn whoever_is_asked_is_charged_whatever_became_of_the_plan() {
+    let mut world = at_work(dollars(5));
+    reserved(&mut world, Metering::Cost, Budget::default());
+    let asked = |cost| Command::KeepEvidence {
+        judgement: Judgement::default(),
+        used: Amount {
+            cost,
+            ..Amount::default()
+        },
+    };
+    world.submit(&worker(), asked(DOLLAR)).unwrap();
+    let ledger = world.facts.ledger.clone();
+    for account in [ledger.global, ledger.plan] {
+        assert_eq!(account.settled.cost, DOLLAR);
+        assert_eq!(account.reserved.cost, 5 * DOLLAR);
+    }
+    // Cancelled, its holder is charged all of the five.
+    world.person(Verb::Cancel);
+    world.submit(&worker(), asked(2 * DOLLAR)).unwrap();
+    assert_eq!(of_plan(&world).settled.cost, 8 * DOLLAR);
+    let refusal = world.refused(&worker(), asked(0));
+    assert!(matches!(refusal, Refusal::Final { .. }), "{refusal:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     }
 }
 
-fn signal(running: &Running, signal: Signal) {
+pub fn signal(running: &Running, signal: Signal) {
     let number = i32::try_from(running.number()).unwrap();
     kill_process(Pid::from_raw(number).unwrap(), signal).unwrap();
 }

@@ -1,9 +1,11 @@
 //! Gates through the program, against agents that do what they should not. Each of these goes red when its
 //! gate is no longer asked.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::daily::{Loop, state, wait_for};
+use crate::fleet::signal;
 
 /// Counts its starts and writes where it may and where it may not; told that rules are not met, it does
 /// what the second script says.
@@ -265,6 +267,21 @@ fn a_rule_that_asks_waits_for_a_person() {
     assert!(log.contains("ruled_on"), "{log}");
 }
 
+/// A project, and an action `kind` whose definition of done is put to this actor.
+fn judged_by(day: &Loop, judge: &str, extra: &str) {
+    let action = day.file("kind.yaml");
+    let text = format!(
+        "name: kind\ndescription: Write a line\nactor: scribe\ninvariant_actor: {judge}\n\
+         definition_of_done: Is it kind?\n{extra}"
+    );
+    std::fs::write(&action, text).unwrap();
+    day.ends(
+        0,
+        &["action", "create", "--config", action.to_str().unwrap()],
+    );
+    day.ends(0, &["project", "create", "shop", "--git", "."]);
+}
+
 /// A definition of done that is a text, put to the action's invariant actor: its verdict counts, it is asked
 /// once about a result, and whatever is no verdict goes to a person.
 #[test]
@@ -287,15 +304,7 @@ fn an_invariant_actor_answers_for_people_or_they_are_asked() {
         let tools = day.file("asked");
         let tools = tools.parent().unwrap().display();
         day.define("judge", &format!("stdin: prompt\nwritable: [{tools}]\n"));
-        let action = day.file("kind.yaml");
-        let text = "name: kind\ndescription: Write a line\nactor: scribe\ninvariant_actor: judge\n\
-                    definition_of_done: Is it kind?\nautomation_profile: supervised\n";
-        std::fs::write(&action, text).unwrap();
-        day.ends(
-            0,
-            &["action", "create", "--config", action.to_str().unwrap()],
-        );
-        day.ends(0, &["project", "create", "shop", "--git", "."]);
+        judged_by(&day, "judge", "automation_profile: supervised\n");
         let plan = day.ends(0, &["use", "kind", "shop"]);
         let plan = plan["plan_id"].as_str().unwrap();
         // Supervised, the plan asks before it goes on; that is not what this is about.
@@ -323,6 +332,93 @@ fn an_invariant_actor_answers_for_people_or_they_are_asked() {
         }
         assert_eq!(asked().matches("asked").count(), 1, "{answer}: {}", asked());
     }
+}
+
+/// An actor that is asked and tells what that cost, in a script that does it.
+fn paid_judge(script: &str) -> (Loop, String) {
+    let day = stubborn("echo x > src/x.txt");
+    let tools = day.file("");
+    let tools = tools.display();
+    day.write_tool("judge", &format!("#!/bin/sh\ncd {tools}\n{script}"));
+    let definition = format!("stdin: prompt\noutput: claude-json\nwritable: [{tools}]\n");
+    day.define("judge", &definition);
+    judged_by(&day, "judge", "");
+    let plan = day.ends(0, &["use", "kind", "shop"]);
+    let plan = plan["plan_id"].as_str().unwrap().to_owned();
+    (day, plan)
+}
+
+fn dollars(day: &Loop, plan: &str) -> f64 {
+    day.ends(0, &["status", plan])["used"]["cost_micros"]
+        .as_f64()
+        .unwrap()
+        / 1e6
+}
+
+/// Spends a dollar every tenth of a second.
+const SPENDER: &str = r#"i=0
+while [ $i -lt 200 ]; do
+  i=$((i + 1))
+  echo "{\"type\":\"assistant\",\"total_cost_usd\":$i,\"message\":{\"id\":\"m$i\",\"content\":[]}}"
+  echo $i > paid
+  sleep 0.1
+done
+"#;
+
+/// What an invariant actor uses is charged to the plan; where nothing is left to ask it with, a person is asked.
+#[test]
+fn an_invariant_actor_is_paid_for_or_not_asked() {
+    let (day, plan) = paid_judge(
+        "echo asked >> asked\necho '{\"type\":\"result\",\"subtype\":\"success\",\
+         \"is_error\":false,\"result\":\"HOLDS\",\"total_cost_usd\":2}'\n",
+    );
+    let times = || {
+        let text = std::fs::read_to_string(day.file("asked")).unwrap_or_default();
+        text.lines().count()
+    };
+    day.ends(6, &["run", &plan]);
+    assert_eq!((dollars(&day, &plan), times()), (2.0, 1));
+    // What would land is another thing now, and asked about anew.
+    day.yard.write("src/two.txt", "two\n");
+    day.yard.commit("two");
+    day.ends(0, &["config", "set", "budget.cost", "2"]);
+    let data = day.ends(4, &["apply", &plan, "--yes"]);
+    let said = data["error"]["message"].to_string();
+    assert!(
+        said.contains("definition-of-done: nobody has judged it yet"),
+        "{said}"
+    );
+    assert_eq!((dollars(&day, &plan), times()), (2.0, 1));
+    day.ends(0, &["config", "set", "budget.cost", "20"]);
+    day.ends(0, &["retry", &plan]);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    assert_eq!((dollars(&day, &plan), times()), (4.0, 2));
+}
+
+#[test]
+fn an_invariant_actor_is_stopped_at_the_limit() {
+    let (day, plan) = paid_judge(SPENDER);
+    day.ends(0, &["config", "set", "budget.cost", "3"]);
+    day.ends(6, &["run", &plan]);
+    let paid = dollars(&day, &plan);
+    assert!((3.0..30.0).contains(&paid), "{paid}");
+    // It had no time to say anything.
+    let data = day.ends(6, &["apply", &plan, "--yes"]);
+    assert_eq!(names(&data), ["definition-of-done"]);
+}
+
+/// Cut short, it has said nothing, and is charged all the same.
+#[test]
+fn an_invariant_actor_that_is_interrupted_is_charged() {
+    let (day, plan) = paid_judge(SPENDER);
+    let words = ["run", &plan].map(str::to_owned);
+    let running = day.yard.program.run(words).within(day.yard.shop()).start();
+    wait_for("it is not asked", || day.file("paid").exists());
+    signal(&running, Signal::INT);
+    let said = running.finish();
+    assert_eq!(said.code(), Some(130), "{said:?}");
+    let paid = dollars(&day, &plan);
+    assert!((1.0..100.0).contains(&paid), "{paid}");
 }
 
 /// What was fine by itself is judged again together with what the branch has become.
@@ -522,9 +618,7 @@ fn a_check_ends_when_nobody_waits_for_it_any_more() {
             day.ends(0, &["cancel", "@"]);
             (Some(7), "execute/cancelled")
         } else {
-            let number = i32::try_from(running.number()).unwrap();
-            let number = rustix::process::Pid::from_raw(number).unwrap();
-            rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+            signal(&running, Signal::INT);
             (Some(130), "execute/queued")
         };
         let began = std::time::Instant::now();
@@ -655,15 +749,7 @@ fn why_tells_how_many_are_due_before() {
 #[test]
 fn an_invariant_actor_that_nobody_knows_is_no_pass() {
     let day = stubborn("echo x >> src/a.txt");
-    let action = day.file("kind.yaml");
-    let text = "name: kind\ndescription: Write a line\nactor: scribe\ninvariant_actor: nobody\n\
-                definition_of_done: Is it kind?\n";
-    std::fs::write(&action, text).unwrap();
-    day.ends(
-        0,
-        &["action", "create", "--config", action.to_str().unwrap()],
-    );
-    day.ends(0, &["project", "create", "shop", "--git", "."]);
+    judged_by(&day, "nobody", "");
     let made = day.here(&["use", "kind", "shop"]);
     assert!(made.messages().contains("for people to answer"), "{made:?}");
     let plan = day.ends(0, &["list"])["plans"][0]["plan_id"].to_string();

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plan::invariant::{Gate, RuleDraft, Scope};
+use plan::ledger::Amount;
 use plan::{Command, Digest, Outcome, Phase, Refusal};
 use store::CommitError;
 use testkit::client::{LONG, done};
@@ -297,7 +298,8 @@ fn evidence_of_one_subject_stands_beside_that_of_another(bench: &Bench) {
     judgement.subject = Digest::of(b"merged");
     let keep = || {
         let judgement = judgement.clone();
-        client.must(plan, Command::KeepEvidence { judgement });
+        let used = Amount::default();
+        client.must(plan, Command::KeepEvidence { judgement, used });
     };
     keep();
     let both = evidence();

@@ -9,7 +9,7 @@ use actors::{Stop, Usage};
 use plan::ledger::{Allowance, Amount, Grant, Means};
 
 /// Watches one run.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     grant: Grant,
     began: Instant,
     stop: Stop,
