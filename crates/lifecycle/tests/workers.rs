@@ -103,6 +103,42 @@ fn a_worker_goes_as_far_as_the_profile_lets_it_and_no_further() {
 }
 
 #[test]
+fn what_nobody_here_can_work_on_hides_nothing_behind_it() {
+    let lifecycle = Lifecycle::open(MemoryStore::new());
+    let stranger = || UseRequest {
+        goal: Some("Look around".to_owned()),
+        fallback_actors: Some(Actors::both(samples::name("stranger"))),
+        ..UseRequest::default()
+    };
+    // More than a worker looks at in one go, and in two.
+    for _ in 0..2_100 {
+        lifecycle.use_action(stranger(), &ada()).unwrap();
+    }
+    let actor = Counting::answering(Outcome::Done);
+    let worker = worker(&lifecycle, &actor).concurrency(4);
+    let first = used(&lifecycle, Profile::Review);
+    worker.once(&Stop::default()).unwrap();
+    assert_eq!(stage(&lifecycle, first), "apply/applied");
+    let others = [(); 3].map(|()| used(&lifecycle, Profile::Review));
+    worker.drain(&Stop::default()).unwrap();
+    for plan in others {
+        assert_eq!(stage(&lifecycle, plan), "apply/applied");
+    }
+    let last = used(&lifecycle, Profile::Review);
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| worker.run(&stop).unwrap());
+        let patience = Instant::now() + Duration::from_secs(60);
+        while stage(&lifecycle, last) != "apply/applied" && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        stop.ask();
+        working.join().unwrap();
+    });
+    assert_eq!(stage(&lifecycle, last), "apply/applied");
+}
+
+#[test]
 fn an_actor_without_a_strategy_of_its_own_is_not_started_for_one() {
     for (strategizes, expected) in [
         (false, vec![Phase::Execute]),

@@ -3,6 +3,10 @@
 //! What is nearer to its end comes first; among equals, the project that was served longest ago, so that
 //! a project with a thousand plans does not keep another with one waiting. What is remembered of a plan
 //! is only what never changes about it.
+//!
+//! A look is bounded. It sees what is due first and, where that is a lot, a part of the rest, another one each
+//! time: nothing stays hidden behind a long queue, or behind what cannot be taken (a paused project, another
+//! host's plans).
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -12,7 +16,7 @@ use store::{Cursor, Due};
 
 use crate::{Error, Lifecycle};
 
-/// How far ahead is looked among the plans of a phase.
+/// How many of those that are due first in a phase are looked at.
 const LOOK_AHEAD: usize = 1000;
 
 /// How many plans are asked for at a time.
@@ -36,6 +40,15 @@ pub(super) struct Only {
     pub actor: Option<Name>,
 }
 
+/// What becomes of a plan that went no further although it was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It is tried again after a while.
+    Later,
+    /// It is left to others: who wants to be done must not wait for it.
+    Never,
+}
+
 /// What never changes about a plan.
 struct Known {
     project: Option<Name>,
@@ -56,26 +69,38 @@ pub(super) struct Picked {
     pub seen: Option<Cursor>,
 }
 
+/// One look at what is due.
+struct Look<'a> {
+    lifecycle: &'a Lifecycle,
+    busy: &'a BTreeSet<PlanId>,
+    now: Instant,
+}
+
 /// Chooses among what is due.
 pub(super) struct Picker {
     only: Only,
+    again: Again,
     known: HashMap<PlanId, Known>,
     paused: HashMap<PlanId, Paused>,
     /// Those of them that wait for means that are set aside for others.
     short: BTreeSet<PlanId>,
     served: HashMap<Option<Name>, u64>,
     turns: u64,
+    /// Behind whom the next look at the rest of a phase goes on, until it came to the end.
+    seen_to: HashMap<Phase, Due>,
 }
 
 impl Picker {
-    pub fn new(only: Only) -> Self {
+    pub fn new(only: Only, again: Again) -> Self {
         Self {
             only,
+            again,
             known: HashMap::new(),
             paused: HashMap::new(),
             short: BTreeSet::new(),
             served: HashMap::new(),
             turns: 0,
+            seen_to: HashMap::new(),
         }
     }
 
@@ -87,35 +112,61 @@ impl Picker {
         most: usize,
     ) -> Result<Picked, Error> {
         let now = Instant::now();
-        self.paused
-            .retain(|_, paused| paused.until + paused.pause > now);
+        if self.again == Again::Later {
+            self.paused
+                .retain(|_, paused| paused.until + paused.pause > now);
+        }
+        // Others may have left something without telling.
+        let paused = &mut self.paused;
         self.short.retain(|plan| {
-            let paused = self.paused.get(plan);
-            paused.is_some_and(|paused| paused.until > now)
+            let waits = paused.get(plan).is_some_and(|paused| paused.until > now);
+            if !waits {
+                paused.remove(plan);
+            }
+            waits
         });
         if most == 0 {
             return Ok(Picked::default());
         }
+        let look = Look {
+            lifecycle,
+            busy,
+            now,
+        };
         let agenda = lifecycle.store.agenda(PAGE)?;
         let mut picked = Vec::new();
         for (phase, first) in agenda.due {
             if picked.len() >= most {
                 break;
             }
-            let mut waiting = Vec::new();
-            for due in ahead(lifecycle, phase, first)? {
-                let paused = self.paused.get(&due.plan);
-                let rests = paused.is_some_and(|paused| paused.until > now);
-                if !rests && !busy.contains(&due.plan) && self.is_wanted(lifecycle, due.plan)? {
-                    waiting.push(due.plan);
+            let first = ahead(lifecycle, phase, first)?;
+            let mut waiting = self.takeable(&look, &first)?;
+            let rest = match first.last() {
+                Some(last) if first.len() >= LOOK_AHEAD => {
+                    self.part_of_the_rest(&look, phase, *last)?
                 }
-            }
+                Some(_) | None => Vec::new(),
+            };
+            let of_the_rest = self.takeable(&look, &rest)?;
+            waiting.extend(&of_the_rest);
             self.take_turns(waiting, most, &mut picked);
+            // Where something was taken there may be more to take.
+            if !of_the_rest.iter().any(|plan| picked.contains(plan)) {
+                match rest.last() {
+                    Some(end) if rest.len() == PAGE => self.seen_to.insert(phase, *end),
+                    Some(_) | None => self.seen_to.remove(&phase),
+                };
+            }
         }
         Ok(Picked {
             plans: picked,
             seen: Some(agenda.latest),
         })
+    }
+
+    /// Is there something due that no look has come to yet?
+    pub fn has_more_to_see(&self) -> bool {
+        !self.seen_to.is_empty()
     }
 
     /// A plan went no further although it was due. It is left alone for a while, longer each time.
@@ -148,6 +199,36 @@ impl Picker {
     /// A plan went further.
     pub fn unpause(&mut self, plan: PlanId) {
         self.paused.remove(&plan);
+    }
+
+    /// Those that can be tried now.
+    fn takeable(&mut self, look: &Look<'_>, due: &[Due]) -> Result<Vec<PlanId>, Error> {
+        let mut takeable = Vec::new();
+        for Due { plan, .. } in due {
+            let rests = self
+                .paused
+                .get(plan)
+                .is_some_and(|paused| match self.again {
+                    Again::Later => paused.until > look.now,
+                    Again::Never => true,
+                });
+            if !rests && !look.busy.contains(plan) && self.is_wanted(look.lifecycle, *plan)? {
+                takeable.push(*plan);
+            }
+        }
+        Ok(takeable)
+    }
+
+    /// What is due next behind where the last look ended, and behind `last` in any case.
+    fn part_of_the_rest(
+        &self,
+        look: &Look<'_>,
+        phase: Phase,
+        last: Due,
+    ) -> Result<Vec<Due>, Error> {
+        let seen_to = self.seen_to.get(&phase).copied();
+        let from = seen_to.map_or(last, |seen_to| seen_to.max(last));
+        Ok(look.lifecycle.store.due(phase, Some(from), PAGE)?)
     }
 
     /// One plan of each project in turn, whoever was served longest ago first; within a project, the one
@@ -217,4 +298,66 @@ fn ahead(lifecycle: &Lifecycle, phase: Phase, first: Vec<Due>) -> Result<Vec<Due
         all.extend(page);
     }
     Ok(all)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+#[allow(
+    clippy::unwrap_used,
+    reason = "a test whose set-up fails has failed, and the panic says where"
+)]
+mod tests {
+    use plan::{Actors, Caller};
+    use store::MemoryStore;
+    use testkit::samples;
+
+    use super::*;
+    use crate::{Call, UseRequest};
+
+    fn used(lifecycle: &Lifecycle, project: &str) -> PlanId {
+        let request = UseRequest {
+            goal: Some("Look around".to_owned()),
+            fallback_actors: Some(Actors::both(samples::name("bot"))),
+            projects: vec![samples::name(project)],
+            ..UseRequest::default()
+        };
+        let ada = Call::by(Caller::Person("ada".to_owned()));
+        lifecycle.use_action(request, &ada).unwrap().plan.id
+    }
+
+    /// Plans of two projects, one after the other, and how many looks it takes until one of the second is picked.
+    #[track_caller]
+    fn check(of_the_first: usize, expected: usize) {
+        let lifecycle = Lifecycle::open(MemoryStore::new());
+        let ada = Call::by(Caller::Person("ada".to_owned()));
+        for project in ["large", "small"] {
+            let resources = vec![samples::git("code")];
+            let name = samples::name(project);
+            lifecycle.create_project(&name, resources, &ada).unwrap();
+        }
+        for _ in 0..of_the_first {
+            used(&lifecycle, "large");
+        }
+        let small = used(&lifecycle, "small");
+        let mut picker = Picker::new(Only::default(), Again::Later);
+        let mut busy = BTreeSet::new();
+        for looks in 1..=20 {
+            let picked = picker.pick(&lifecycle, &busy, 1).unwrap().plans;
+            assert_eq!(picked.len(), 1);
+            if picked == [small] {
+                assert_eq!(looks, expected);
+                return;
+            }
+            busy.extend(picked);
+        }
+        panic!("the plan of the small project was never picked");
+    }
+
+    #[test]
+    fn a_project_with_many_plans_does_not_keep_another_waiting() {
+        check(1, 2);
+        check(LOOK_AHEAD - 1, 2);
+        // Each look sees another part of what is behind the first of them.
+        check(LOOK_AHEAD + PAGE / 2, 2);
+        check(LOOK_AHEAD + PAGE * 2, 3);
+    }
 }

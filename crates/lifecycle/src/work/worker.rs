@@ -14,7 +14,7 @@ use plan::stage::StateName;
 use plan::{Caller, Name, Plan, PlanId, Refusal, Span};
 use store::PlanFilter;
 
-use super::pick::{Only, Picked, Picker};
+use super::pick::{Again, Only, Picked, Picker};
 use super::{Crew, Drive, Happening, Rested};
 use crate::{Call, Error, Lifecycle};
 
@@ -174,7 +174,11 @@ impl Worker {
             None => None,
         };
         let mut tally = Tally::default();
-        let mut picker = Picker::new(self.only.clone());
+        let again = match until {
+            Until::Stopped => Again::Later,
+            Until::Drained | Until::Once => Again::Never,
+        };
+        let mut picker = Picker::new(self.only.clone(), again);
         let mut looked_for_the_gone: Option<Instant> = None;
         std::thread::scope(|scope| {
             let (ends, ended): (Sender<Ended>, Receiver<Ended>) = channel();
@@ -213,10 +217,11 @@ impl Worker {
                         return Err(error);
                     }
                 };
+                let unseen = picker.has_more_to_see() && until != Until::Stopped;
                 let waited_for = match until {
                     Until::Stopped => true,
-                    Until::Drained => picker.waits_for_means(),
-                    Until::Once => false,
+                    Until::Drained => unseen || picker.waits_for_means(),
+                    Until::Once => unseen,
                 };
                 if picked.is_empty() && busy.is_empty() && !waited_for {
                     break;
@@ -238,6 +243,9 @@ impl Worker {
                         busy.remove(&end.plan);
                         settle(&end, &mut picker, &mut tally);
                     }
+                    continue;
+                }
+                if unseen {
                     continue;
                 }
                 // What was committed since it was looked is not waited for.
