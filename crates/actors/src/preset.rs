@@ -307,7 +307,7 @@ static KNOWN: &[Known] = &[
         output: Output::ClaudeJson,
         env: &["CURSOR_API_KEY"],
         set_env: &[],
-        writable: &["~/.cursor", "~/.config/cursor"],
+        writable: &["~/.cursor/", "~/.config/cursor/"],
         readable: &["~/.local/share/cursor-agent"],
     },
     // Without a person its plan mode lets itself out of it, and the work is done. So it has no command of its own

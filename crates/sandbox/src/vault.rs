@@ -25,7 +25,8 @@ const CHECKPOINT: &str = "refs/planwright/checkpoint";
 
 /// What agents leave where they work that is no part of it. Aider would otherwise name it in `.gitignore`, which
 /// would be a change, also of a run in which nothing came of anything else.
-const KEPT_BY_AGENTS: &[u8] = b"\n.aider*\n";
+const KEPT_BY_AGENTS: &[u8] =
+    b"\n.aider\n.aider.chat.history.md\n.aider.input.history\n.aider.llm.history\n.aider.tags.cache.*\n";
 
 /// How commits of the engine's own are signed; they never reach a branch.
 const OURS: &str = "Planwright";

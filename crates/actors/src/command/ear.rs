@@ -12,7 +12,7 @@ use super::transcript::Transcript;
 use crate::excerpt::{Excerpt, one_line};
 use crate::secrets::Secrets;
 use crate::stream::{Heard, Said, Stream};
-use crate::{Usage, Workplace};
+use crate::{Earlier, Workplace};
 
 /// Which of its outputs a program writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,14 +44,14 @@ impl<'a> Ear<'a> {
         secrets: &'a Secrets,
         transcript: &'a mut Transcript,
         workplace: &'a Workplace<'_>,
-        used_before: Usage,
+        earlier: Option<Earlier>,
     ) -> Self {
         Self {
             line,
             secrets,
             teller: Teller::new(workplace.progress),
             memory: Mutex::new(Memory {
-                stream: Stream::new(line.output, used_before),
+                stream: Stream::new(line.output, earlier),
                 errors: Excerpt::default(),
                 transcript,
                 calls: 0,

@@ -112,8 +112,8 @@ impl CommandActor {
         };
 
         let secrets = &environment.secrets;
-        let before = form.used_before(assignment);
-        let ear = Ear::new(&self.line, secrets, transcript, workplace, before);
+        let earlier = form.conversation(assignment);
+        let ear = Ear::new(&self.line, secrets, transcript, workplace, earlier);
         let (ending, cut) = self.attend(&errand, &ear, workplace)?;
         // One that ended before anybody looked has made the call all the same.
         let cut = cut.or_else(|| ear.breach().map(Cut::Guarded));

@@ -7,7 +7,7 @@ use plan::Phase;
 use plan::actor::CommandLine;
 
 use crate::check::{PROMPT, SANDBOX, SESSION};
-use crate::{Ambient, Assignment, Usage, prompt, prompt_to_resume};
+use crate::{Ambient, Assignment, Earlier, prompt, prompt_to_resume};
 
 /// Longest argument: systems take little more in one.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
@@ -63,11 +63,10 @@ impl<'a> Form<'a> {
         session.map(|_| Self::afresh(&line.command, assignment))
     }
 
-    /// What the conversation that is gone on with used before.
-    pub(super) fn used_before(&self, assignment: &Assignment) -> Usage {
-        let earlier = assignment.earlier.as_ref();
-        let earlier = earlier.filter(|_| self.session.is_some());
-        earlier.map(|earlier| earlier.used).unwrap_or_default()
+    /// The conversation that is gone on with, if one is.
+    pub(super) fn conversation(&self, assignment: &Assignment) -> Option<Earlier> {
+        let earlier = assignment.earlier.clone();
+        earlier.filter(|_| self.session.is_some())
     }
 
     fn afresh(words: &'a [String], assignment: &Assignment) -> Self {

@@ -24,17 +24,18 @@ pub enum Aloud {
 
 /// What a line of a stream says; nothing if it is not of the format.
 pub fn aloud(output: Output, line: &str) -> Option<Vec<Aloud>> {
-    let (kind, event) = match output {
+    let event = || json::event(line);
+    let (read, (kind, event)): (fn(&str, &Object) -> Vec<Aloud>, _) = match output {
         Output::Text => return None,
-        _ => json::event(line)?,
+        Output::ClaudeJson => (claude, event()?),
+        Output::CodexJson => (codex, event()?),
+        Output::GeminiJson => (
+            |kind, event| gemini(kind, event).into_iter().collect(),
+            event()?,
+        ),
+        Output::OpencodeJson => (opencode, event()?),
     };
-    let mut said = match output {
-        Output::Text => Vec::new(),
-        Output::ClaudeJson => claude(&kind, &event),
-        Output::CodexJson => codex(&kind, &event),
-        Output::GeminiJson => gemini(&kind, &event).into_iter().collect(),
-        Output::OpencodeJson => opencode(&kind, &event),
-    };
+    let mut said = read(&kind, &event);
     said.retain(|one| !one.words().trim().is_empty());
     Some(said)
 }

@@ -34,6 +34,9 @@ impl Claude {
         if let Some(cost) = cost.and_then(micros) {
             heard.usage.cost_micros = cost;
         }
+        if matches!(kind, "assistant" | "user" | "tool_call" | "result") {
+            heard.trouble = None;
+        }
         match kind {
             "system" => system(event, heard, said),
             "assistant" => self.assistant(event, heard, said),
@@ -112,11 +115,11 @@ impl Claude {
 fn system(event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
     match text(event, "subtype") {
         Some("init") => heard.began = true,
-        // It may wait for minutes. What comes of it is said at the end, if there is one.
+        // It may wait for minutes, and be cut off meanwhile.
         Some("api_retry") => {
             let why = trouble(event);
             step(&why, said);
-            heard.failure = Some(why);
+            heard.trouble = Some(why);
         }
         _ => {}
     }

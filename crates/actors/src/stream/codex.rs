@@ -4,34 +4,39 @@ use serde_json::Value;
 
 use super::json::{Object, count, list, object, text};
 use super::{Heard, Said, answer, called, step, step_with};
-use crate::Usage;
+use crate::Earlier;
 
 /// What has to be remembered between lines.
 pub(super) struct Codex {
-    /// What the thread used in runs before this one: it counts everything again that is gone on with.
-    before: Usage,
+    /// The thread that is gone on with: what it used in runs before this one, it counts again.
+    earlier: Option<Earlier>,
 }
 
 impl Codex {
-    pub(super) fn new(before: Usage) -> Self {
-        Self { before }
+    pub(super) fn new(earlier: Option<Earlier>) -> Self {
+        Self { earlier }
     }
 
     pub(super) fn event(
-        &self,
+        &mut self,
         kind: &str,
         event: &Object,
         heard: &mut Heard,
         said: &mut Vec<Said>,
     ) {
+        take(kind, event, heard, said);
+        // It may have begun another one.
+        self.earlier
+            .take_if(|earlier| heard.session.as_ref() != Some(&earlier.session));
         if kind == "turn.completed"
             && let Some(used) = object(event, "usage")
         {
+            let earlier = self.earlier.as_ref();
+            let before = earlier.map(|earlier| earlier.used).unwrap_or_default();
             let used = |key, before| without(count(used, key), before);
-            heard.usage.input_tokens = used("input_tokens", self.before.input_tokens);
-            heard.usage.output_tokens = used("output_tokens", self.before.output_tokens);
+            heard.usage.input_tokens = used("input_tokens", before.input_tokens);
+            heard.usage.output_tokens = used("output_tokens", before.output_tokens);
         }
-        take(kind, event, heard, said);
     }
 }
 
@@ -49,12 +54,15 @@ fn take(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
             }
         }
         "item.started" | "item.completed" => {
+            heard.trouble = None;
             if let Some(entry) = object(event, "item") {
                 item(kind == "item.completed", entry, heard, said);
             }
         }
-        // Errors before this were overcome: it tells of every reconnection as of an error.
-        "turn.completed" => heard.failure = None,
+        "turn.completed" => {
+            heard.failure = None;
+            heard.trouble = None;
+        }
         "turn.failed" => {
             let message = object(event, "error").and_then(|error| text(error, "message"));
             heard.failure = Some(message.unwrap_or("the turn failed").to_owned());
@@ -62,7 +70,8 @@ fn take(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
         "error" => {
             let message = text(event, "message").unwrap_or("the agent reported an error");
             step(message, said);
-            heard.failure = Some(message.to_owned());
+            // It tells of every reconnection as of an error.
+            heard.trouble = Some(message.to_owned());
         }
         _ => {}
     }

@@ -19,18 +19,24 @@ use plan::ledger::Metering;
 pub use aloud::{Aloud, aloud};
 pub(crate) use json::micros;
 
-use crate::Usage;
 use crate::excerpt::{Excerpt, one_line};
+use crate::{Earlier, Usage};
 
 /// Reads one stream.
 pub struct Stream {
-    output: Output,
-    claude: claude::Claude,
-    codex: codex::Codex,
-    gemini: gemini::Gemini,
+    /// Nothing if it is text.
+    reader: Option<Reader>,
     /// Lines that are not of the format; all of them if there is none.
     text: Excerpt,
     heard: Heard,
+}
+
+/// Reads the events of one format.
+enum Reader {
+    Claude(claude::Claude),
+    Codex(codex::Codex),
+    Gemini(gemini::Gemini),
+    Opencode,
 }
 
 /// Do streams of a format tell which tools are used?
@@ -74,16 +80,21 @@ pub struct Heard {
     pub answer: Option<String>,
     /// It says that it failed, with this.
     pub failure: Option<String>,
+    /// What went wrong last, as long as nothing went on after it. At the end of a stream it is a failure.
+    trouble: Option<String>,
 }
 
 impl Stream {
-    /// A stream of this format, from its beginning, of a conversation for which this was used before.
-    pub fn new(output: Output, before: Usage) -> Self {
+    /// A stream of this format, from its beginning, perhaps of a conversation that is gone on with.
+    pub fn new(output: Output, earlier: Option<Earlier>) -> Self {
         Self {
-            output,
-            claude: claude::Claude::default(),
-            codex: codex::Codex::new(before),
-            gemini: gemini::Gemini::default(),
+            reader: match output {
+                Output::Text => None,
+                Output::ClaudeJson => Some(Reader::Claude(claude::Claude::default())),
+                Output::CodexJson => Some(Reader::Codex(codex::Codex::new(earlier))),
+                Output::GeminiJson => Some(Reader::Gemini(gemini::Gemini::default())),
+                Output::OpencodeJson => Some(Reader::Opencode),
+            },
             text: Excerpt::default(),
             heard: Heard::default(),
         }
@@ -93,18 +104,14 @@ impl Stream {
     pub fn line(&mut self, line: &str) -> Vec<Said> {
         let before = self.heard.usage;
         let mut said = Vec::new();
-        let event = match self.output {
-            Output::Text => None,
-            _ => json::event(line),
-        };
-        if let Some((kind, event)) = event {
+        let reader = self.reader.as_mut();
+        if let Some((reader, (kind, event))) = reader.zip(json::event(line)) {
             let heard = &mut self.heard;
-            match self.output {
-                Output::Text => {}
-                Output::ClaudeJson => self.claude.event(&kind, &event, heard, &mut said),
-                Output::CodexJson => self.codex.event(&kind, &event, heard, &mut said),
-                Output::GeminiJson => self.gemini.event(&kind, &event, heard, &mut said),
-                Output::OpencodeJson => opencode::event(&kind, &event, heard, &mut said),
+            match reader {
+                Reader::Claude(claude) => claude.event(&kind, &event, heard, &mut said),
+                Reader::Codex(codex) => codex.event(&kind, &event, heard, &mut said),
+                Reader::Gemini(gemini) => gemini.event(&kind, &event, heard, &mut said),
+                Reader::Opencode => opencode::event(&kind, &event, heard, &mut said),
             }
         } else {
             self.text.push(line);
@@ -122,6 +129,7 @@ impl Stream {
     /// It has ended.
     pub fn end(self) -> Heard {
         let mut heard = self.heard;
+        heard.failure = heard.failure.or(heard.trouble.take());
         if heard.answer.is_none() && !self.text.is_blank() {
             heard.answer = Some(self.text.text());
         }

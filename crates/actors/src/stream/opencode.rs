@@ -14,12 +14,13 @@ pub(super) fn event(kind: &str, event: &Object, heard: &mut Heard, said: &mut Ve
     if kind == "error" {
         let message = error(event);
         step(&message, said);
-        heard.failure = Some(message);
+        heard.trouble = Some(message);
         return;
     }
     let Some(part) = object(event, "part") else {
         return;
     };
+    heard.trouble = None;
     let words = text(part, "text").unwrap_or_default();
     match kind {
         "text" => {

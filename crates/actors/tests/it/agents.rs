@@ -394,7 +394,7 @@ fn a_conversation_that_is_gone_on_with_is_charged_for_what_came_to_it() {
 #[test]
 fn a_wait_that_takes_too_long_says_what_it_was_for() {
     let mut yard = Yard::new();
-    yard.time = Some(Duration::from_millis(500));
+    yard.time = Some(Duration::from_secs(3));
     yard.program(
         "claude",
         r#"echo '{"type":"system","subtype":"api_retry","attempt":7,"max_retries":10,"error_status":529,"error":"overloaded"}'
@@ -405,7 +405,7 @@ fn a_wait_that_takes_too_long_says_what_it_was_for() {
     assert_eq!(category, Category::Timeout);
     assert_eq!(
         message,
-        "claude took longer than 500 ms: API error 529 (overloaded), attempt 7 of 10"
+        "claude took longer than 3 s: API error 529 (overloaded), attempt 7 of 10"
     );
     assert_eq!(
         yard.steps(),
@@ -420,7 +420,7 @@ fn a_wait_that_takes_too_long_says_what_it_was_for() {
     let report = yard.work(&preset("gemini").unwrap(), assignment(Phase::Execute));
     assert_eq!(
         failure(&report).1,
-        "gemini took longer than 500 ms: Attempt 4 failed with status 429. Retrying with backoff..."
+        "gemini took longer than 3 s: Attempt 4 failed with status 429. Retrying with backoff..."
     );
 }
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use plan::actor::Output;
-use planwright_actors::Usage;
 use planwright_actors::stream::{Said, Stream};
+use planwright_actors::{Earlier, Usage};
 
 /// A stream as lines of what it says, then what is known at its end.
 fn told(output: Output, stream: &str) -> String {
@@ -17,7 +17,7 @@ fn told(output: Output, stream: &str) -> String {
             usage.input_tokens, usage.output_tokens, usage.cost_micros
         )
     };
-    let mut reader = Stream::new(output, Usage::default());
+    let mut reader = Stream::new(output, None);
     for line in stream
         .split('\n')
         .filter(|line| !line.is_empty() || output == Output::Text)
@@ -74,7 +74,7 @@ fn what_a_step_shows_is_one_clean_short_line() {
     let text = format!("a\\u001b[31mb\\n\\u0007c {}", "x".repeat(10_000));
     let line =
         format!(r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}"#);
-    let said = Stream::new(Output::CodexJson, Usage::default()).line(&line);
+    let said = Stream::new(Output::CodexJson, None).line(&line);
     let [Said::Step(step)] = said.as_slice() else {
         panic!("{said:?}");
     };
@@ -82,4 +82,24 @@ fn what_a_step_shows_is_one_clean_short_line() {
         step.starts_with("ab c xxx") && step.chars().count() <= 200,
         "{step}"
     );
+}
+
+/// What a thread used in earlier runs is taken off its total only if it is that thread.
+#[test]
+fn a_thread_that_was_not_gone_on_with_has_used_all_it_says() {
+    for (thread, expected) in [("t-1", 2_800), ("t-2", 5_000)] {
+        let earlier = Earlier {
+            session: "t-1".to_owned(),
+            used: Usage {
+                input_tokens: 2_200,
+                ..Usage::default()
+            },
+        };
+        let mut stream = Stream::new(Output::CodexJson, Some(earlier));
+        stream.line(&format!(
+            r#"{{"type":"thread.started","thread_id":"{thread}"}}"#
+        ));
+        stream.line(r#"{"type":"turn.completed","usage":{"input_tokens":5000}}"#);
+        assert_eq!(stream.end().usage.input_tokens, expected, "{thread}");
+    }
 }

@@ -102,7 +102,7 @@ fn answer_of(lines: &[Line], format: Output) -> String {
     if has_spoken || format == Output::Text {
         return String::new();
     }
-    let mut stream = Stream::new(format, actors::Usage::default());
+    let mut stream = Stream::new(format, None);
     for line in by_the_agent() {
         stream.line(&line.text);
     }
