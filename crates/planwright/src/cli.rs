@@ -1,6 +1,8 @@
 //! The command line: reads it, runs one command, prints what it answered.
 
 use std::cell::{Cell, OnceCell};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -104,27 +106,42 @@ impl App {
     fn resolved(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
         let projects = match handle {
-            "@" => self.projects_here()?,
-            _ => Vec::new(),
+            "@" => self.projects_of_repository()?,
+            _ => None,
         };
-        let mut newest = None;
-        for project in &projects {
+        // Never the plan of another repository, for that is not what was meant.
+        let Some(projects) = projects else {
+            return Ok(lifecycle.resolve(handle)?);
+        };
+        let newest = self.plans(&PlanFilter::default(), Some(&projects), None, 1)?;
+        newest.first().map(|row| row.plan.id).ok_or_else(|| {
+            CommandError::new(Exit::NotFound, "There is no plan of this repository.")
+                .hint("planwright list --all")
+        })
+    }
+
+    /// A page of plans, newest first: all there are, or those that work on any of these projects.
+    pub fn plans(
+        &self,
+        filter: &PlanFilter,
+        of: Option<&[Name]>,
+        after: Option<PlanId>,
+        limit: usize,
+    ) -> Result<Vec<PlanRow>, CommandError> {
+        let lifecycle = self.lifecycle()?;
+        let Some(projects) = of else {
+            return Ok(lifecycle.list_plans(filter, after, limit)?);
+        };
+        let mut rows = BTreeMap::new();
+        for project in projects {
             let filter = PlanFilter {
                 project: Some(project.clone()),
-                ..PlanFilter::default()
+                ..filter.clone()
             };
-            let found = lifecycle.list_plans(&filter, None, 1)?;
-            newest = newest.max(found.first().map(|row| row.plan.id));
+            let page = lifecycle.list_plans(&filter, after, limit)?;
+            rows.extend(page.into_iter().map(|row| (Reverse(row.plan.id), row)));
         }
-        match newest {
-            Some(plan) => Ok(plan),
-            // Never the plan of another repository, for that is not what was meant.
-            None if handle == "@" && (!projects.is_empty() || here::checkout().is_some()) => Err(
-                CommandError::new(Exit::NotFound, "There is no plan of this repository.")
-                    .hint("planwright list --all"),
-            ),
-            None => Ok(lifecycle.resolve(handle)?),
-        }
+        Ok(rows.into_values().take(limit).collect())
     }
 
     /// An error as it is said to people who typed this command.
@@ -145,6 +162,13 @@ impl App {
         let mut found = self.projects_here()?.into_iter();
         let first = found.next();
         Ok(first.filter(|_| found.next().is_none()))
+    }
+
+    /// The projects of the repository one is in, none if it is none yet; nothing outside of any.
+    pub fn projects_of_repository(&self) -> Result<Option<Vec<Name>>, CommandError> {
+        let projects = self.projects_here()?;
+        let inside = !projects.is_empty() || here::checkout().is_some();
+        Ok(inside.then_some(projects))
     }
 
     /// Every project that the current directory belongs to.

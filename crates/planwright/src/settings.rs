@@ -1,10 +1,11 @@
 //! Settings: flag, then `PLANWRIGHT_*`, then the user's file, then the default. Each value knows
-//! where it was said. The only place that reads the environment.
+//! where it was said; what a repository says of its own comes between the two ([`crate::wishes`]).
+//! The only place that reads the environment.
 
 use std::path::{Path, PathBuf};
 
 use plan::ledger::Budget;
-use plan::{Actors, Money, Name, Profile, Span};
+use plan::{Money, Name, Profile, Span};
 use sandbox::Surroundings;
 use store::PostgresStore;
 
@@ -163,6 +164,26 @@ impl std::fmt::Display for Origin {
     }
 }
 
+/// Where plans' settings are said. A repository's own file comes between the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// By variables.
+    Environment,
+    /// In the user's file.
+    File,
+}
+
+/// What was said about new plans, in one place.
+#[derive(Debug, Clone, Default)]
+pub struct SaidOfPlans {
+    /// Who works.
+    pub actor: Option<Name>,
+    /// Where they stop and ask.
+    pub profile: Option<Profile>,
+    /// What they may use.
+    pub limits: LimitsSaid,
+}
+
 /// A value and where it was said.
 #[derive(Debug, Clone)]
 pub struct Setting {
@@ -248,30 +269,35 @@ impl Settings {
         StorePlace::parse(self.get(Key::Store).value.as_deref().unwrap_or_default())
     }
 
-    /// Who works when nothing narrower says so.
-    pub fn actors(&self) -> Option<Actors> {
-        let name: Name = self.get(Key::Actor).value.as_ref()?.parse().ok()?;
-        Some(Actors::both(name))
-    }
-
     /// The profile the user chose, if they did.
     pub fn profile(&self) -> Option<Profile> {
-        let setting = self.get(Key::Profile);
-        if setting.origin == Origin::Default {
-            return None;
-        }
-        setting.value.as_ref()?.parse().ok()
+        let layers = [Layer::Environment, Layer::File].into_iter();
+        layers
+            .filter_map(|layer| self.said_of_plans(layer).profile)
+            .next()
     }
 
-    /// What new plans may use, as far as the user said so.
-    pub fn limits(&self) -> LimitsSaid {
-        let said = |key| self.get(key).value.as_deref();
-        LimitsSaid {
-            attempts: said(Key::LimitAttempts).and_then(|value| limits::attempts(value).ok()),
-            timeout: said(Key::LimitTimeout).and_then(|value| value.parse().ok()),
-            cost: said(Key::LimitCost).and_then(|value| value.parse().ok()),
-            tokens: said(Key::LimitTokens).and_then(|value| limits::tokens(value).ok()),
-            time: said(Key::LimitTime).and_then(|value| value.parse().ok()),
+    /// What is said about new plans, as far as it is said there.
+    pub fn said_of_plans(&self, layer: Layer) -> SaidOfPlans {
+        let said = |key| {
+            let setting = self.get(key);
+            let here = match setting.origin {
+                Origin::Environment(_) => layer == Layer::Environment,
+                Origin::File(_) => layer == Layer::File,
+                Origin::Flag | Origin::Default => false,
+            };
+            setting.value.as_deref().filter(|_| here)
+        };
+        SaidOfPlans {
+            actor: said(Key::Actor).and_then(|value| value.parse().ok()),
+            profile: said(Key::Profile).and_then(|value| value.parse().ok()),
+            limits: LimitsSaid {
+                attempts: said(Key::LimitAttempts).and_then(|value| limits::attempts(value).ok()),
+                timeout: said(Key::LimitTimeout).and_then(|value| value.parse().ok()),
+                cost: said(Key::LimitCost).and_then(|value| value.parse().ok()),
+                tokens: said(Key::LimitTokens).and_then(|value| limits::tokens(value).ok()),
+                time: said(Key::LimitTime).and_then(|value| value.parse().ok()),
+            },
         }
     }
 
@@ -351,13 +377,13 @@ pub fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Was this program started by an actor? Those are told so by a variable.
+/// Was this program started by an actor? Each of their runs has a key, and is told it.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
 pub fn inside_a_run() -> bool {
-    std::env::var_os("PLANWRIGHT_ACTOR").is_some()
+    std::env::var_os("PLANWRIGHT_RUN_KEY").is_some()
 }
 
 /// The person's editor, if they said which.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use plan::action::ActionDefinition;
+use plan::plan::ProfileSource;
 use plan::ways::Furnishing;
 use plan::{ActorDefinition, Name, Profile, Ways};
 
@@ -12,6 +13,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::limits::LimitsSaid;
 use crate::reading;
+use crate::settings::{Layer, Settings};
 use crate::yaml::{self, RepositoryFile};
 
 /// What the repositories of a plan say.
@@ -38,6 +40,32 @@ pub struct RepositoryAction {
     pub definition: ActionDefinition,
     /// The file that says so.
     pub file: PathBuf,
+}
+
+/// What a plan is made with where no flag says it.
+#[derive(Debug, Clone)]
+pub struct Preferred {
+    /// Who works.
+    pub actor: Option<Name>,
+    /// Where it stops and asks, and who says so.
+    pub profile: Option<(Profile, ProfileSource)>,
+    /// What it may use.
+    pub limits: LimitsSaid,
+}
+
+impl Wishes {
+    /// What is said by the environment, else here, else in the user's file.
+    pub fn preferred(&self, settings: &Settings) -> Preferred {
+        let [first, last] = [Layer::Environment, Layer::File].map(|at| settings.said_of_plans(at));
+        let by = |profile: Option<Profile>, source| profile.map(|profile| (profile, source));
+        Preferred {
+            actor: first.actor.or_else(|| self.actor.clone()).or(last.actor),
+            profile: by(first.profile, ProfileSource::User)
+                .or(by(self.profile, ProfileSource::Repository))
+                .or(by(last.profile, ProfileSource::User)),
+            limits: first.limits.or(self.limits).or(last.limits),
+        }
+    }
 }
 
 /// What a repository's file is called.

@@ -104,7 +104,6 @@ impl Environment {
         for (name, value) in &line.set_env {
             set(name, value.into());
         }
-        set("PLANWRIGHT_ACTOR", "1".into());
         set("PLANWRIGHT_ASSIGNMENT", (&desk.assignment).into());
         set("PLANWRIGHT_REPORT", (&desk.report).into());
         for (name, value) in told(assignment) {

@@ -67,7 +67,6 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
         format!("HOME={}", yard.home.display()),
         format!("TMPDIR={run}/tmp"),
         format!("CLAUDE_CODE_TMPDIR={run}/tmp"),
-        "PLANWRIGHT_ACTOR=1".to_owned(),
         format!("PLANWRIGHT_ASSIGNMENT={run}/assignment.json"),
         format!("PLANWRIGHT_REPORT={run}/out/report.json"),
         format!("PLANWRIGHT_PLAN={}", given.plan),

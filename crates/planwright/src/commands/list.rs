@@ -17,10 +17,10 @@ use crate::wire::{PlanSummary, UsedView};
 /// List plans, newest first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plans of every project, also from within a repository of one.
+    /// Plans of every project, also from within a repository.
     #[arg(long)]
     all: bool,
-    /// Only plans of this project; within a repository of one project, of that one.
+    /// Only plans of this project; within a repository, those of its own projects.
     #[arg(long, conflicts_with = "all")]
     project: Option<Name>,
     /// Only plans in this phase: strategize, execute or apply.
@@ -82,22 +82,22 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         state: args.state,
         action: args.action.clone(),
         needs_person: args.needs_me,
-        project: match &args.project {
-            Some(project) => Some(project.clone()),
-            None if args.all => None,
-            None => app.project_here()?,
-        },
+        project: None,
     };
+    let of = match &args.project {
+        Some(project) => Some(vec![project.clone()]),
+        None if args.all => None,
+        None => app.projects_of_repository()?,
+    };
+    let of = of.as_deref();
     let limit = usize::from(args.limit);
-    let mut rows = app
-        .lifecycle()?
-        .list_plans(&filter, args.after, limit + 1)?;
+    let mut rows = app.plans(&filter, of, args.after, limit + 1)?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     let mut undone = match args.after {
         // On the first page every newer plan is in sight.
         None => Undone::default(),
-        Some(_) => Undone::by_the_newest(app, &filter)?,
+        Some(_) => Undone::by_the_newest(app, &filter, of)?,
     };
     undone.look_at(&rows);
     let now = app.clock.now();

@@ -190,15 +190,17 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
 
 /// The plan that took this one back.
 fn undone_by(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
-    let project = row.plan.resources.first().map(|one| one.project.clone());
-    if project.is_none() || !undone::is_landed(row) {
+    let Some(resource) = row
+        .plan
+        .resources
+        .first()
+        .filter(|_| undone::is_landed(row))
+    else {
         return Ok(None);
-    }
-    let of_the_project = PlanFilter {
-        project,
-        ..PlanFilter::default()
     };
-    Ok(Undone::by_the_newest(app, &of_the_project)?.by(row.plan.id))
+    let of = std::slice::from_ref(&resource.project);
+    let undone = Undone::by_the_newest(app, &PlanFilter::default(), Some(of))?;
+    Ok(undone.by(row.plan.id))
 }
 
 /// What was used of what, what is set aside, and what was charged unseen.

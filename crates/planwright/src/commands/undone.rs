@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use plan::plan::Origin;
 use plan::stage::{Landing, StateName};
-use plan::{Phase, PlanId, Stage};
+use plan::{Name, Phase, PlanId, Stage};
 use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
@@ -20,14 +20,18 @@ pub struct Undone(BTreeMap<PlanId, PlanId>);
 
 impl Undone {
     /// What the newest of these plans took back.
-    pub fn by_the_newest(app: &App, filter: &PlanFilter) -> Result<Self, CommandError> {
+    pub fn by_the_newest(
+        app: &App,
+        filter: &PlanFilter,
+        of: Option<&[Name]>,
+    ) -> Result<Self, CommandError> {
         let landed = PlanFilter {
             phase: Some(Phase::Apply),
             state: Some(StateName::Applied),
             needs_person: false,
             ..filter.clone()
         };
-        let rows = app.lifecycle()?.list_plans(&landed, None, MOST)?;
+        let rows = app.plans(&landed, of, None, MOST)?;
         let mut undone = Self::default();
         undone.look_at(&rows);
         Ok(undone)

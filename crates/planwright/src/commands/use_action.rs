@@ -1,7 +1,6 @@
 //! `planwright use`.
 
 use lifecycle::{Done, UseRequest};
-use plan::plan::ProfileSource;
 use plan::{Actors, Name, Profile};
 
 use crate::actions::Found;
@@ -48,11 +47,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let scene = scene(args, app)?;
     let wishes = scene.wishes;
-    let fallback_actors = wishes
-        .actor
-        .clone()
-        .map(Actors::both)
-        .or(app.settings.actors());
+    let preferred = wishes.preferred(&app.settings);
+    let fallback_actors = preferred.actor.map(Actors::both);
     let actors = scene.action.definition().actors.clone();
     let definitions = match actors.or_else(|| fallback_actors.clone()) {
         Some(actors) => crew::definitions(app, &actors, &wishes)?,
@@ -62,17 +58,16 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         Found::Kept(action) => action.name().clone(),
         Found::Defined(action) => actions::freeze(app, action)?,
     };
-    let said = args.limits.said().or(wishes.limits);
     let request = UseRequest {
         definitions,
-        limits: said.or(app.settings.limits()).settled(),
+        limits: args.limits.said().or(preferred.limits).settled(),
         ways: wishes.ways,
         action: Some(action),
         goal: args.goal.clone(),
         arguments: args.arguments.clone(),
         fallback_actors,
         profile: args.profile,
-        fallback_profile: fallback_profile(app, wishes.profile),
+        fallback_profile: preferred.profile,
         projects: scene.projects.clone(),
         with_changes: args.with_changes,
         ..UseRequest::default()
@@ -191,19 +186,6 @@ fn undefined(plan: &plan::Plan) -> Option<Message> {
     Some(Message {
         level: "info",
         text: format!("Nobody here knows how `{unknown}` is started; {then}."),
-    })
-}
-
-/// The profile where neither a flag nor the action says one.
-pub fn fallback_profile(
-    app: &App,
-    repository: Option<Profile>,
-) -> Option<(Profile, ProfileSource)> {
-    let said = repository.map(|profile| (profile, ProfileSource::Repository));
-    said.or_else(|| {
-        app.settings
-            .profile()
-            .map(|profile| (profile, ProfileSource::User))
     })
 }
 

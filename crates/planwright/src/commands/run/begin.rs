@@ -35,9 +35,10 @@ pub fn begin(args: &Args, app: &App, goal: String) -> Result<PlanId, CommandErro
         (None, Some(place)) => wishes::of_repository(&place.path)?,
         (None, None) => Wishes::default(),
     };
-    let (actor, definition) = who(args, app, &wishes)?;
-    let said = args.limits.said().or(wishes.limits);
-    let limits = said.or(app.settings.limits()).settled();
+    let preferred = wishes.preferred(&app.settings);
+    let said = args.actor.clone().or(preferred.actor);
+    let (actor, definition) = who(args, app, &wishes, said)?;
+    let limits = args.limits.said().or(preferred.limits).settled();
     let project = match (registered, &here) {
         (Some(project), _) => Some(project),
         (None, Some(place)) => Some(here::register(app, place)?),
@@ -52,7 +53,7 @@ pub fn begin(args: &Args, app: &App, goal: String) -> Result<PlanId, CommandErro
         definitions: vec![definition],
         strategy_wanted: args.strategy,
         profile: args.profile,
-        fallback_profile: use_action::fallback_profile(app, wishes.profile),
+        fallback_profile: preferred.profile,
         limits,
         projects: projects.clone(),
         with_changes: args.with_changes,
@@ -120,10 +121,13 @@ fn isolation(plan: &Plan) -> String {
     }
 }
 
-/// Who works, and how they are started.
-fn who(args: &Args, app: &App, wishes: &Wishes) -> Result<(Name, ActorDefinition), CommandError> {
-    let said = args.actor.clone().or_else(|| wishes.actor.clone());
-    let said = said.or_else(|| app.settings.actors().map(|actors| actors.execution));
+/// Who works, the one that was said or the only one there is, and how they are started.
+fn who(
+    args: &Args,
+    app: &App,
+    wishes: &Wishes,
+    said: Option<Name>,
+) -> Result<(Name, ActorDefinition), CommandError> {
     let name = match said {
         Some(name) => name,
         None => the_only_one(app, wishes)?,
