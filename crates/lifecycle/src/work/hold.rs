@@ -66,6 +66,16 @@ pub(super) fn holding<T>(
     }
 }
 
+impl Claim {
+    /// Keeps the claim while something is done by hand, which takes as long as it takes. If somebody took the plan
+    /// away meanwhile, the next that is done with the claim is refused.
+    pub fn while_held<T>(&self, lease: Span, work: impl FnOnce() -> T) -> T {
+        let nobody_asks = Stop::default();
+        let held = holding(self, lease, &nobody_asks, &nobody_asks, &|| {}, work);
+        held.given
+    }
+}
+
 /// Did somebody take the plan away? A store that cannot be read says neither.
 fn is_lost(claim: &Claim) -> bool {
     match claim.lifecycle.get_plan(claim.plan().id) {

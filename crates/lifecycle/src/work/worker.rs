@@ -280,6 +280,7 @@ impl Worker {
         let expired = self
             .lifecycle
             .reclaim_expired_but(in_hand, MOST_HELD, &call)?;
+        expired.iter().for_each(|plan| self.tell_if_halted(plan));
         let mut taken = expired.len() as u64;
         let Some(hands) = &self.lifecycle.hands else {
             return Ok(taken);
@@ -296,7 +297,10 @@ impl Worker {
                 continue;
             }
             match self.lifecycle.reclaim_from_the_gone(row.plan.id, &call) {
-                Ok(_) => taken += 1,
+                Ok(done) => {
+                    self.tell_if_halted(&done.plan);
+                    taken += 1;
+                }
                 Err(Error::Refused(
                     Refusal::LeaseRuns { .. } | Refusal::WrongState { .. } | Refusal::Final { .. },
                 )) => {}
@@ -304,6 +308,13 @@ impl Worker {
             }
         }
         Ok(taken)
+    }
+
+    /// What was lost once too often waits for a person. Nobody drives it any more who could tell.
+    fn tell_if_halted(&self, plan: &Plan) {
+        if plan.stage.failure().is_some() {
+            (self.tell)(plan, &Happening::Rests);
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use crate::cli::App;
 use crate::commands::{Answer, Conditions, diff, view_with_receipt};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::ui;
 use crate::wire::Message;
+use crate::{notify, ui};
 
 /// Sign a result and land it: exactly once, or not at all.
 #[derive(Debug, clap::Args)]
@@ -128,6 +128,11 @@ pub fn land(
     let process = std::process::id();
     let owner = format!("{} (apply {process}-{moment:x})", crate::home::person());
     let driven = app.lifecycle()?.apply(plan, how, &owner, call)?;
+    if let Driven::Landed { done, .. } = &driven
+        && !done.repeated
+    {
+        notify::Told::by(app).tell(&done.plan);
+    }
     describe(app, driven)
 }
 

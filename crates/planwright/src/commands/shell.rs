@@ -1,8 +1,9 @@
 //! `planwright shell`.
 
-use lifecycle::Claim;
+use lifecycle::{Claim, LEASE};
+use plan::PlanId;
 use plan::stage::ResultContent;
-use plan::{PlanId, Span};
+use sandbox::Presence;
 use serde_json::json;
 
 use crate::cli::{App, Format};
@@ -74,8 +75,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             ..error
         });
     }
-    let claim = lifecycle.start_execute(plan, &owner(), LEASE, &call)?;
-    hand_in(app, claim)
+    let hands = Hands::sign_in(app)?;
+    let claim = lifecycle.start_execute(plan, &hands.owner, LEASE, &call)?;
+    hand_in(app, &claim)
 }
 
 /// Claims a plan that was sent back, lets the person work in its sandbox, and hands in what they made.
@@ -83,7 +85,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
 pub fn by_hand(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let call = app.call();
-    let claim = lifecycle.start_execute(plan, &owner(), LEASE, &call)?;
+    let hands = Hands::sign_in(app)?;
+    let claim = lifecycle.start_execute(plan, &hands.owner, LEASE, &call)?;
     let path = match claim.sandboxes() {
         [only] => only.path.clone(),
         [] | [_, ..] => {
@@ -94,24 +97,43 @@ pub fn by_hand(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
             .hint(format!("planwright path {plan}")));
         }
     };
-    lifecycle
-        .hands()?
-        .workshop
-        .run_shell(&path, &settings::shell())
+    let workshop = &lifecycle.hands()?.workshop;
+    claim
+        .while_held(LEASE, || workshop.run_shell(&path, &settings::shell()))
         .map_err(lifecycle::Error::Sandbox)?;
-    hand_in(app, claim)
+    hand_in(app, &claim)
 }
 
-/// How long a person may be away from the keyboard while what they made is taken in.
-const LEASE: Span = Span::seconds(3600);
-
-fn owner() -> String {
-    format!("{} (shell {})", crate::home::person(), std::process::id())
+/// The person who works by hand, as a holder of plans. Signed in, so that others see at once when their terminal is
+/// gone and need not wait for the lease.
+struct Hands {
+    owner: String,
+    _presence: Presence,
 }
 
-fn hand_in(app: &App, claim: Claim) -> Result<Answer, CommandError> {
+impl Hands {
+    fn sign_in(app: &App) -> Result<Self, CommandError> {
+        let moment = app.clock.now().0;
+        let process = std::process::id();
+        let owner = format!("{} (shell {process}-{moment:x})", crate::home::person());
+        let workshop = &app.lifecycle()?.hands()?.workshop;
+        let presence = workshop.sign_in(&owner);
+        Ok(Self {
+            owner,
+            _presence: presence.map_err(lifecycle::Error::Sandbox)?,
+        })
+    }
+}
+
+fn hand_in(app: &App, claim: &Claim) -> Result<Answer, CommandError> {
     let (plan, epoch) = (claim.plan().id, claim.epoch());
-    let done = match claim.complete_execute(&ResultContent::default()) {
+    let (lifecycle, call) = (app.lifecycle()?, app.call());
+    let result = ResultContent::default();
+    // Its rules are asked, which may take a while.
+    let handed_in = claim.while_held(LEASE, || {
+        lifecycle.complete_execute(plan, epoch, &result, &call)
+    });
+    let done = match handed_in {
         Ok(done) => done,
         Err(error) => {
             // It waits again, and the next visit goes on where this one ended.

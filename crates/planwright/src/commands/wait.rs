@@ -33,7 +33,7 @@ pub struct Args {
 enum Until {
     /// A person has to do something, or it ended.
     NeedsMe,
-    /// It landed.
+    /// It landed, or halted without.
     Landed,
     /// It landed or was cancelled.
     Final,
@@ -72,7 +72,8 @@ impl Until {
     fn is_reached(self, row: &PlanRow) -> bool {
         match self {
             Self::NeedsMe => row.needs_person() || row.plan.stage.is_final(),
-            Self::Landed | Self::Final => row.plan.stage.is_final(),
+            Self::Landed => row.plan.stage.is_final() || has_halted(row),
+            Self::Final => row.plan.stage.is_final(),
         }
     }
 
@@ -83,6 +84,12 @@ impl Until {
             Self::NeedsMe | Self::Landed | Self::Final => Exit::Ok,
         }
     }
+}
+
+/// It goes no further, whoever signs it: it failed, or cannot land as it is.
+fn has_halted(row: &PlanRow) -> bool {
+    let constrained = matches!(row.plan.stage, Stage::Apply(Landing::Constrained(_)));
+    constrained || row.plan.stage.failure().is_some()
 }
 
 fn answer(app: &App, rows: &[PlanRow], exit: Exit) -> Result<Answer, CommandError> {
