@@ -64,6 +64,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Is it only that the store does not answer at this moment?
+    pub(crate) fn is_of_a_store_that_is_away(&self) -> bool {
+        matches!(self, Self::Store(error) | Self::Unknown(error) if error.is_passing())
+    }
+
     /// An error of reading what was just committed. That the store failed must not be told as "nothing was
     /// written".
     pub(crate) fn after_commit(self) -> Self {

@@ -6,8 +6,8 @@
 //! which ends with whoever holds it; a result is on one host, and so are all who could run a command on it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use actors::{
@@ -22,7 +22,7 @@ use sandbox::CheckRecord;
 
 use super::{Case, Depth, inquiry};
 use crate::meter::Meter;
-use crate::{Aside, Error, ExprProblem, Lifecycle};
+use crate::{Aside, Call, Error, ExprProblem, Lifecycle};
 
 /// How long a command may take if its rule does not say.
 const USUAL_TIME: Span = Span::seconds(600);
@@ -32,6 +32,18 @@ const AT_ONCE: usize = 2;
 
 /// How often it is looked whether it is one's turn.
 const TURN: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether others left something to judge with.
+const MEANS: Duration = Duration::from_secs(1);
+
+/// How long is waited for a store that is away, try by try.
+const AWAY: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_secs(2),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+];
 
 /// What runs commands as they would be typed.
 const SHELL: &str = "/bin/sh";
@@ -123,17 +135,7 @@ impl Case<'_> {
                 let Some(actor) = judge_of(plan) else {
                     return Ok(RuleOutcome::Open(Waits::Person));
                 };
-                let metering = actors::metering(actor);
-                let Ok(grant) = self.lifecycle.in_prospect(plan, metering)? else {
-                    // There is nothing left to have it asked with.
-                    return Ok(RuleOutcome::Open(Waits::Person));
-                };
-                let question = inquiry::question(text, &self.changes()?);
-                Asked::Actor {
-                    actor,
-                    question,
-                    grant,
-                }
+                Asked::Actor { actor, text }
             }
             Check::Expr(_) | Check::Allow(_) | Check::Forbid(_) => {
                 return Ok(RuleOutcome::Open(Waits::Check));
@@ -194,17 +196,19 @@ impl Case<'_> {
             Asked::Command { command, time } => {
                 (bench.judge(command, &setups, time), Amount::default())
             }
-            Asked::Actor {
-                actor,
-                question,
-                grant,
-            } => bench.inquire(actor, question, grant),
+            Asked::Actor { actor, text } => {
+                let question = inquiry::question(text, &self.changes()?);
+                let _alone = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+                match self.means_of(actor)? {
+                    Some(grant) => bench.inquire(actor, question, grant),
+                    None => (RuleOutcome::Open(Waits::Person), Amount::default()),
+                }
+            }
         };
         if self.stop.is_asked() {
             // What was cut short says nothing of the result, and took what it took.
             if used != Amount::default() {
-                self.lifecycle
-                    .keep_evidence(plan, self.subject, None, used)?;
+                self.keep(None, used)?;
             }
             return Err(Error::Stopped);
         }
@@ -221,9 +225,44 @@ impl Case<'_> {
             rule: reference,
             outcome: outcome.clone(),
         };
-        self.lifecycle
-            .keep_evidence(plan, self.subject, Some(verdict), used)?;
+        self.keep(Some(verdict), used)?;
         Ok(outcome)
+    }
+
+    /// What an actor may use to judge with; nothing if nothing is left. What is only set aside for others is waited
+    /// for.
+    fn means_of(&self, actor: &ActorDefinition) -> Result<Option<Grant>, Error> {
+        let plan = &self.snapshot.row.plan;
+        let metering = actors::metering(actor);
+        loop {
+            match self.lifecycle.in_prospect(plan, metering)? {
+                Ok(grant) => return Ok(Some(grant)),
+                Err(over) if over.is_spent() => return Ok(None),
+                Err(_) if self.stop.wait(MEANS) => return Err(Error::Stopped),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Keeps what was said, and charges what that took. It was paid for: a store that is away for a moment is waited
+    /// for.
+    fn keep(&self, said: Option<RuleVerdict>, used: Amount) -> Result<(), Error> {
+        let plan = &self.snapshot.row.plan;
+        let judge = Call::by(plan::Caller::Worker("judge".to_owned()));
+        let call = judge.with_key(format!("judged {}", self.lifecycle.ids.command()));
+        let mut patience = AWAY.into_iter();
+        loop {
+            let said = said.clone();
+            let kept = self
+                .lifecycle
+                .keep_evidence(plan, self.subject, said, used, &call);
+            match (kept, patience.next()) {
+                (Err(error), Some(pause)) if error.is_of_a_store_that_is_away() => {
+                    std::thread::sleep(pause);
+                }
+                (kept, _) => return kept,
+            }
+        }
     }
 }
 
@@ -235,8 +274,7 @@ enum Asked<'a> {
     },
     Actor {
         actor: &'a ActorDefinition,
-        question: String,
-        grant: Grant,
+        text: &'a str,
     },
 }
 

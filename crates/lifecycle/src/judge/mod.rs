@@ -18,7 +18,7 @@ pub use check::Inspectors;
 pub(crate) use matter::Matter;
 pub use paths::unmatched_globs;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use actors::Stop;
 use plan::invariant::{Check, Gate, Rule, RuleDraft};
@@ -53,6 +53,8 @@ struct Case<'a> {
     depth: Depth,
     /// The recorded changes that were looked at, as far as more of them may come.
     recorded: OnceLock<Digest>,
+    /// Held by whoever has an actor judge: each may use all that is left, so that one comes after the other.
+    asking: Mutex<()>,
     /// Asked to stop?
     stop: Stop,
 }
@@ -115,6 +117,7 @@ impl Lifecycle {
             matter,
             depth,
             recorded: OnceLock::new(),
+            asking: Mutex::new(()),
             stop: stop.clone(),
         };
         let outcomes = match rules.is_empty() {
@@ -145,6 +148,7 @@ impl Lifecycle {
         subject: Digest,
         said: Option<RuleVerdict>,
         used: Amount,
+        call: &Call,
     ) -> Result<(), Error> {
         let judgement = Judgement {
             version: plan.version,
@@ -152,8 +156,7 @@ impl Lifecycle {
             verdicts: said.into_iter().collect(),
             ..Judgement::default()
         };
-        let call = Call::by(plan::Caller::Worker("judge".to_owned()));
-        self.run(plan.id, Command::KeepEvidence { judgement, used }, &call)
+        self.run(plan.id, Command::KeepEvidence { judgement, used }, call)
             .map(drop)
     }
 }

@@ -192,15 +192,15 @@ impl Drive<'_> {
     /// worked out must not be lost to a lease that expires. Nothing is taken twice: the store knows what
     /// this holder handed in.
     ///
-    /// What was used is charged before that: between the two nothing can be lost, for what is charged is
-    /// charged once, and a result that was not handed in is worked on again.
+    /// What was used is charged before that, or in the same commit: nothing can be lost in between, for what is
+    /// charged is charged once, and a result that was not handed in is worked on again.
     fn hand_in(&self, claim: &Claim, report: &Report, used: Amount) -> Result<(), Error> {
         let enough = Stop::default();
         let held = holding(claim, self.lease, self.stop, &enough, &|| {}, || {
             let mut pause = FIRST_PAUSE;
             loop {
                 match self.hand_in_now(claim, report, used, &enough) {
-                    Err(error) if is_of_a_store_that_is_away(&error) => {
+                    Err(error) if error.is_of_a_store_that_is_away() => {
                         if pause == TELLING_PAUSE {
                             let text = format!("what it made cannot be handed in yet: {error}");
                             (self.tell)(claim.plan(), &Happening::Trouble(text));
@@ -288,11 +288,6 @@ impl Drive<'_> {
             Ok(()) | Err(_) => (category, said),
         }
     }
-}
-
-/// Is it only that the store does not answer at this moment?
-fn is_of_a_store_that_is_away(error: &Error) -> bool {
-    matches!(error, Error::Store(error) | Error::Unknown(error) if error.is_passing())
 }
 
 /// An agent that says it is done and changed nothing mostly says why in its last words.
