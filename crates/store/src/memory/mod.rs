@@ -61,14 +61,15 @@ impl MemoryStore {
         }
     }
 
+    /// What is due of those that are asked for.
     fn due_among(
         &self,
+        tables: &Tables,
         after: Option<Due>,
         limit: usize,
         is_asked_for: impl Fn(&plan::Plan) -> bool,
     ) -> Vec<Due> {
         let now = self.clock.now();
-        let tables = lock(&self.tables);
         let mut due: Vec<Due> = tables
             .plans
             .values()
@@ -84,6 +85,14 @@ impl MemoryStore {
         due.sort_unstable();
         due.truncate(page(limit));
         due
+    }
+}
+
+/// The end of the log.
+fn end_of(tables: &Tables) -> Cursor {
+    Cursor {
+        major: 0,
+        minor: tables.log.len() as u64,
     }
 }
 
@@ -169,7 +178,8 @@ impl Read for MemoryStore {
     }
 
     fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        Ok(self.due_among(after, limit, |plan| plan.phase() == phase))
+        let is_of_it = |plan: &plan::Plan| plan.phase() == phase;
+        Ok(self.due_among(&lock(&self.tables), after, limit, is_of_it))
     }
 
     fn claimable(
@@ -178,20 +188,19 @@ impl Read for MemoryStore {
         after: Option<Due>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
-        Ok(self.due_among(after, limit, |plan| {
-            plan.phase() == phase && plan.stage.waiting().is_some()
-        }))
+        let is_claimable =
+            |plan: &plan::Plan| plan.phase() == phase && plan.stage.waiting().is_some();
+        Ok(self.due_among(&lock(&self.tables), after, limit, is_claimable))
     }
 
     fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
-        // First, so that what is committed meanwhile lies behind it.
-        let latest = self.latest()?;
+        let tables = lock(&self.tables);
         let due = Agenda::PHASES.map(|phase| {
-            let due = self.due_among(None, limit, |plan| plan.phase() == phase);
+            let due = self.due_among(&tables, None, limit, |plan| plan.phase() == phase);
             (phase, due)
         });
         Ok(Agenda {
-            latest,
+            latest: end_of(&tables),
             due: due.into(),
         })
     }
@@ -332,10 +341,7 @@ impl Tail for MemoryStore {
     }
 
     fn latest(&self) -> Result<Cursor, StoreError> {
-        Ok(Cursor {
-            major: 0,
-            minor: lock(&self.tables).log.len() as u64,
-        })
+        Ok(end_of(&lock(&self.tables)))
     }
 
     fn wait(&self, timeout: Duration) -> Result<(), StoreError> {

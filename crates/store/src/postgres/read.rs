@@ -418,7 +418,6 @@ fn page_of_plans<'a>(filter: &'a PlanFilter, after: Option<PlanId>, limit: usize
     (PLANS_BY_STATE, values![after, limit, phases, states])
 }
 
-/// The first column of each row, decoded.
 fn a_due(row: Columns<'_>) -> Result<Due, StoreError> {
     Ok(Due {
         due_at: Timestamp(row.get(0)?),
@@ -426,6 +425,7 @@ fn a_due(row: Columns<'_>) -> Result<Due, StoreError> {
     })
 }
 
+/// The first column of each row, decoded.
 fn all_json<T: DeserializeOwned>(rows: &[Row], place: &str) -> Result<Vec<T>, StoreError> {
     columns(rows, place).map(|row| row.json(0)).collect()
 }
