@@ -199,10 +199,10 @@ impl Case<'_> {
             Asked::Actor { actor, text } => {
                 let question = inquiry::question(text, &self.changes()?);
                 let _alone = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-                match self.means_of(actor)? {
-                    Some(grant) => bench.inquire(actor, question, grant),
-                    None => (RuleOutcome::Open(Waits::Person), Amount::default()),
-                }
+                let Some(grant) = self.means_of(actor)? else {
+                    return Ok(RuleOutcome::Open(Waits::Person));
+                };
+                bench.inquire(actor, question, grant)
             }
         };
         if self.stop.is_asked() {

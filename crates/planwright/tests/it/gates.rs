@@ -395,6 +395,46 @@ fn an_invariant_actor_is_paid_for_or_not_asked() {
     assert_eq!((dollars(&day, &plan), times()), (4.0, 2));
 }
 
+/// What others have set aside may come back; nobody but them has to be waited for.
+#[test]
+fn an_invariant_actor_waits_for_means_that_others_have() {
+    let (day, plan) = paid_judge(
+        "echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\
+         \"result\":\"HOLDS\",\"total_cost_usd\":2}'\n",
+    );
+    day.ends(0, &["config", "set", "budget.cost", "20"]);
+    // Has all of it, until it is told to end.
+    let (busy, enough) = (day.file("busy"), day.file("enough"));
+    let script = format!(
+        "#!/bin/sh\ntouch {}\nwhile [ ! -e {} ]; do sleep 0.1; done\necho y > src/y.txt\n",
+        busy.display(),
+        enough.display()
+    );
+    day.write_tool("miser", &script);
+    let tools = day.file("");
+    let definition = format!("output: claude-json\nwritable: [{}]\n", tools.display());
+    day.define("miser", &definition);
+    let program = |words: &[&str]| {
+        let run = day.yard.program.run(words.to_vec());
+        run.within(day.yard.shop()).start()
+    };
+    let miser = program(&["run", "--actor", "miser", "Keep everything"]);
+    wait_for("everything is set aside", || busy.exists());
+    let judged = program(&["run", &plan]);
+    let home = day.yard.program.home();
+    let trials = home.join("sandboxes").join(&plan).join("trials");
+    wait_for("the result is laid out for its judge", || {
+        let laid_out = std::fs::read_dir(&trials).into_iter().flatten().flatten();
+        laid_out.into_iter().any(|one| one.path().is_dir())
+    });
+    std::fs::write(&enough, "").unwrap();
+    assert_eq!(miser.finish().code(), Some(6));
+    let said = judged.finish();
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert!((dollars(&day, &plan) - 2.0).abs() < 0.01);
+    day.ends(0, &["apply", &plan, "--yes"]);
+}
+
 #[test]
 fn an_invariant_actor_is_stopped_at_the_limit() {
     let (day, plan) = paid_judge(SPENDER);
