@@ -31,16 +31,25 @@ pub fn read(args: &Args, app: &App) -> Result<String, CommandError> {
 }
 
 fn from_input() -> Result<String, CommandError> {
-    let most = Text::MAX_BYTES as u64 + 1;
-    let mut text = String::new();
+    // Enough to be too long with every letter whole.
+    const MOST: usize = Text::MAX_BYTES + 4;
+    let unreadable = |error: &dyn std::fmt::Display| {
+        CommandError::new(Exit::Error, format!("The goal cannot be read: {error}"))
+    };
+    let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
-        .take(most)
-        .read_to_string(&mut text)
-        .map_err(|error| {
-            CommandError::new(Exit::Error, format!("The goal cannot be read: {error}"))
-        })?;
-    Ok(text)
+        .take(MOST as u64)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(&error))?;
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+        && bytes.len() == MOST
+    {
+        // The last letter goes on in what was not read.
+        bytes.truncate(error.valid_up_to());
+    }
+    String::from_utf8(bytes).map_err(|error| unreadable(&error))
 }
 
 fn from_editor(app: &App) -> Result<String, CommandError> {
