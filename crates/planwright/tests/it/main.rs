@@ -17,6 +17,7 @@ mod daily;
 mod demo;
 mod fleet;
 mod gates;
+mod goals;
 mod in_force;
 mod invariants;
 mod landing;
