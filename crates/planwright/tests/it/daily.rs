@@ -118,7 +118,7 @@ pub fn state(data: &Value) -> String {
 pub fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_there() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

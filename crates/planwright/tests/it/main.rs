@@ -30,5 +30,6 @@ mod shell;
 mod supervise;
 mod telling;
 mod tour;
+mod waiting;
 mod wording;
 mod yard;
