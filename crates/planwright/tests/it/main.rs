@@ -32,4 +32,5 @@ mod telling;
 mod tour;
 mod waiting;
 mod wording;
+mod workers;
 mod yard;

@@ -1,0 +1,254 @@
+//! What a worker takes and what it leaves, when it stops, and what it comes back to.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use testkit::Running;
+
+use crate::daily::{Loop, SCRIBE, state, wait_for};
+use crate::fleet::signal;
+
+/// A plan that is left to workers.
+fn detached(day: &Loop, words: &[&str]) -> String {
+    let words = [&["run", "--detach"], words].concat();
+    let data = day.ends(0, &words);
+    assert_eq!(state(&data), "strategize/queued");
+    data["plan_id"].as_str().unwrap().to_owned()
+}
+
+/// How many plans a worker took that had nothing else to do; it went well.
+fn taken(day: &Loop, words: &[&str]) -> u64 {
+    let data = day.ends(0, &[&["work"], words].concat());
+    assert_eq!(data["troubles"], 0, "{data}");
+    data["taken"].as_u64().unwrap()
+}
+
+/// A worker that goes on until it is stopped.
+fn working(day: &Loop) -> Running {
+    day.yard.program.run(["--format", "json", "work"]).start()
+}
+
+/// Stops a worker; what it tells of itself.
+fn stopped(worker: Running) -> Value {
+    signal(&worker, Signal::TERM);
+    let said = worker.finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    let data = said.data();
+    assert_eq!(data["interrupted"], true, "{data}");
+    assert_eq!(data["troubles"], 0, "{data}");
+    data
+}
+
+/// A second project beside `shop`.
+fn with_another_project(day: &Loop) {
+    let other = day.yard.other_repository("other");
+    day.ends(0, &["project", "create", "other", "--git", &other]);
+}
+
+#[test]
+fn a_worker_for_a_project_leaves_the_others_alone() {
+    let day = Loop::with(SCRIBE);
+    with_another_project(&day);
+    let of = |project: &str| {
+        detached(
+            &day,
+            &["--actor", "scribe", "--project", project, "Write a line"],
+        )
+    };
+    let (shop, other) = (of("shop"), of("other"));
+    assert_eq!(taken(&day, &["--drain", "--project", "other"]), 1);
+    assert_eq!(day.starts(), [format!("execute {other} 1")]);
+    assert_eq!(day.yard.state_of(&other), "execute/complete");
+    assert_eq!(day.yard.state_of(&shop), "strategize/queued");
+    assert_eq!(taken(&day, &["--drain", "--project", "other"]), 0);
+    assert_eq!(taken(&day, &["--drain", "--project", "shop"]), 1);
+    assert_eq!(day.yard.state_of(&shop), "execute/complete");
+    let said = day.here(&["work", "--drain", "--project", "shpo"]);
+    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert!(said.messages().contains("shpo"), "{said:?}");
+}
+
+#[test]
+fn a_worker_for_an_actor_leaves_the_others_alone() {
+    let day = Loop::with(SCRIBE);
+    day.write_tool("painter", "#!/bin/sh\necho red >> src/b.txt\n");
+    day.define("painter", "");
+    let scribe = detached(&day, &["--actor", "scribe", "Write a line"]);
+    let painter = detached(&day, &["--actor", "painter", "Paint a wall"]);
+    assert_eq!(taken(&day, &["--drain", "--actor", "painter"]), 1);
+    assert_eq!(day.yard.state_of(&painter), "execute/complete");
+    assert_eq!(day.yard.state_of(&scribe), "strategize/queued");
+    assert!(day.starts().is_empty());
+    assert_eq!(taken(&day, &["--drain", "--actor", "scribe"]), 1);
+    assert_eq!(day.yard.state_of(&scribe), "execute/complete");
+}
+
+#[test]
+fn a_worker_that_takes_one_plan_takes_one() {
+    let day = Loop::with(SCRIBE);
+    let plans: Vec<String> = ["Write one", "Write two", "Write three"]
+        .into_iter()
+        .map(|goal| detached(&day, &["--actor", "scribe", goal]))
+        .collect();
+    let standing = || -> Vec<String> {
+        let states = plans.iter().map(|plan| day.yard.state_of(plan));
+        states.collect()
+    };
+    // Whatever it could do at once.
+    assert_eq!(taken(&day, &["--once", "--concurrency", "2"]), 1);
+    let done = |states: Vec<String>| {
+        let done = states.iter().filter(|state| *state == "execute/complete");
+        done.count()
+    };
+    assert_eq!(done(standing()), 1);
+    assert_eq!(day.starts().len(), 1);
+    let said = day.seen(&["work", "--once"]);
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert!(said.stdout.contains("Took 1 plan further."), "{said:?}");
+    assert_eq!(taken(&day, &["--once"]), 1);
+    assert_eq!(done(standing()), 3);
+    // Nothing is due, and nothing is waited for.
+    assert_eq!(taken(&day, &["--once"]), 0);
+}
+
+#[test]
+fn a_worker_that_is_stopped_gives_its_plan_back_and_leaves_no_process() {
+    let day = Loop::with(
+        "#!/bin/sh
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+if [ ! -e \"$STARTS.go\" ]; then
+  echo half >> src/a.txt
+  (setsid sh -c 'echo $$ > \"$STARTS.deep\"; exec sleep 1000') &
+  echo $$ > \"$STARTS.agent\"
+  sleep 1000
+fi
+echo whole >> src/a.txt
+",
+    );
+    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
+    let worker = working(&day);
+    let is_written =
+        |name: &str| std::fs::read_to_string(day.file(name)).is_ok_and(|text| text.ends_with('\n'));
+    wait_for("the agent works", || {
+        is_written("starts.deep") && is_written("starts.agent")
+    });
+    let before = day.ends(0, &["status", &plan]);
+    assert_eq!(state(&before), "execute/processing");
+    let number = worker.number();
+    assert_eq!(stopped(worker)["taken"], 0);
+    for name in ["starts.deep", "starts.agent"] {
+        let process = std::fs::read_to_string(day.file(name)).unwrap();
+        assert!(!Path::new("/proc").join(process.trim()).exists(), "{name}");
+    }
+    assert!(!Path::new("/proc").join(number.to_string()).exists());
+    let after = day.ends(0, &["status", &plan]);
+    assert_eq!(state(&after), "execute/queued");
+    assert_eq!(after["attempt"], before["attempt"]);
+    assert_eq!(after["lease"], Value::Null);
+
+    // Whoever comes next goes on at once: nothing is taken from anybody.
+    std::fs::write(day.file("starts.go"), "").unwrap();
+    let data = day.ends(0, &["work", "--drain"]);
+    assert_eq!((&data["taken"], &data["reclaimed"]), (&1.into(), &0.into()));
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    assert_eq!(day.starts(), ["1", "1"]);
+    day.ends(0, &["apply", &plan, "--yes"]);
+    let text = day.yard.read("src/a.txt");
+    assert!(text.ends_with("six\nhalf\nwhole\n"), "{text}");
+}
+
+#[test]
+fn plans_of_a_paused_project_wait_until_it_is_resumed() {
+    let day = Loop::with(SCRIBE);
+    with_another_project(&day);
+    let of = |project: &str| {
+        detached(
+            &day,
+            &["--actor", "scribe", "--project", project, "Write a line"],
+        )
+    };
+    let (shop, other) = (of("shop"), of("other"));
+    day.ends(0, &["project", "pause", "shop"]);
+    assert_eq!(taken(&day, &["--drain"]), 1);
+    assert_eq!(day.yard.state_of(&other), "execute/complete");
+    assert_eq!(day.yard.state_of(&shop), "strategize/queued");
+    assert_eq!(day.starts(), [format!("execute {other} 1")]);
+    let said = day.seen(&["why", &shop]);
+    assert!(said.stdout.contains("paused"), "{said:?}");
+    assert!(
+        said.stderr.contains("planwright project resume shop"),
+        "{said:?}"
+    );
+
+    // A worker that is there already comes back to it.
+    let worker = working(&day);
+    let later = of("other");
+    wait_for("the worker is at work", || {
+        day.yard.state_of(&later) == "execute/complete"
+    });
+    assert_eq!(day.yard.state_of(&shop), "strategize/queued");
+    day.ends(0, &["project", "resume", "shop"]);
+    wait_for("the worker comes back to it", || {
+        day.yard.state_of(&shop) == "execute/complete"
+    });
+    stopped(worker);
+    assert_eq!(day.starts().len(), 3);
+}
+
+#[test]
+fn a_question_that_nobody_answered_in_time_is_given_up_by_whoever_comes_later() {
+    let day = Loop::with(SCRIBE);
+    let file = day.file("me.yaml");
+    std::fs::write(&file, "name: me\nkind: human\ntimeout: 4s\n").unwrap();
+    day.ends(0, &["actor", "add", file.to_str().unwrap()]);
+    let asked = day.ends(6, &["run", "--actor", "me", "Do it yourself"]);
+    let plan = asked["plan_id"].as_str().unwrap();
+    assert_ne!(asked["question"]["deadline"], Value::Null, "{asked}");
+    // The time passes by itself; a worker finds out when it looks.
+    wait_for("a worker finds it overdue", || {
+        taken(&day, &["--drain"]);
+        day.yard.state_of(plan) == "execute/errored"
+    });
+    let data = day.ends(0, &["status", plan]);
+    assert_eq!(data["error"]["category"], "unanswered", "{data}");
+    let message = data["error"]["message"].as_str().unwrap();
+    assert!(message.contains("nobody answered"), "{message}");
+    let story = day.seen(&["log", plan]).stdout;
+    assert!(story.contains("waited in vain for an answer"), "{story}");
+    // Too late, and what helps is said.
+    let said = day.here(&["answer", plan, "done"]);
+    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert!(said.messages().contains("planwright retry "), "{said:?}");
+    let said = day.seen(&["retry", plan]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(day.yard.state_of(plan), "execute/awaiting_input");
+}
+
+#[test]
+fn what_fails_for_a_while_is_tried_again_by_a_worker_until_it_is_done() {
+    let day = Loop::with(
+        "#!/bin/sh
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+echo \"attempt $PLANWRIGHT_ATTEMPT\" >> src/a.txt
+if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then
+  echo '{\"outcome\": \"failed\", \"message\": \"too busy\", \"category\": \"transient\"}' > \"$PLANWRIGHT_REPORT\"
+fi
+",
+    );
+    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
+    let worker = working(&day);
+    wait_for("the first attempt fails", || {
+        let data = day.ends(0, &["status", &plan]);
+        data["attempt"] == 2 || data["retry_at"] != Value::Null
+    });
+    wait_for("the second attempt is done", || {
+        day.yard.state_of(&plan) == "execute/complete"
+    });
+    stopped(worker);
+    assert_eq!(day.starts(), ["1", "2"]);
+    assert_eq!(day.ends(0, &["status", &plan])["attempt"], 2);
+    let story = day.seen(&["log", &plan]).stdout;
+    assert!(story.contains("failed (transient): too busy"), "{story}");
+    assert!(story.contains("will try again at"), "{story}");
+}
