@@ -25,6 +25,7 @@ mod output;
 mod permissions;
 mod preferences;
 mod reference;
+mod sending_back;
 mod sessions;
 mod shell;
 mod supervise;
