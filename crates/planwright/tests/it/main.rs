@@ -32,6 +32,7 @@ mod supervise;
 mod telling;
 mod tour;
 mod waiting;
+mod without_a_terminal;
 mod wording;
 mod workers;
 mod yard;

@@ -16,13 +16,13 @@ echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
 ";
 
 /// Somebody at a terminal in a repository, with an agent installed.
-struct Desk {
-    yard: Yard,
-    tools: tempfile::TempDir,
+pub struct Desk {
+    pub yard: Yard,
+    pub tools: tempfile::TempDir,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let desk = Self {
             yard: Yard::new(),
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
@@ -32,7 +32,7 @@ impl Desk {
         desk
     }
 
-    fn run(&self, words: &[&str]) -> Run {
+    pub fn run(&self, words: &[&str]) -> Run {
         let path = format!(
             "{}:/usr/bin:/bin:/usr/local/bin",
             self.tools.path().display()
