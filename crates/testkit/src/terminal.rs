@@ -111,14 +111,31 @@ impl Terminal {
     }
 
     /// Waits for its end; how it ended, and what a person saw.
+    #[track_caller]
     pub fn ends(self) -> (ExitStatus, String) {
         let (status, screen) = self.ends_as_written();
         (status, seen(&screen))
     }
 
     /// Waits for its end; how it ended, and all that the terminal was sent.
+    #[track_caller]
     pub fn ends_as_written(mut self) -> (ExitStatus, String) {
-        let status = self.child.wait().unwrap();
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if began.elapsed() >= PATIENCE {
+                // It may wait for an answer that nobody types.
+                self.child.kill().unwrap();
+                let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+                panic!(
+                    "it does not end: {}",
+                    seen(&String::from_utf8_lossy(&screen))
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
         drop(self.keyboard);
         self.reader.join().unwrap();
         let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
