@@ -183,6 +183,17 @@ fn waiting_for_a_landing_ends_when_the_plan_is_cancelled() {
 }
 
 #[test]
+fn waiting_for_the_end_is_not_over_when_a_person_is_needed() {
+    let day = Loop::with(SCRIBE);
+    let (plan, _) = day.begun(6);
+    let waits = waiting(&day, &[&plan, "--until", "final"]);
+    day.ends(0, &["approve", &plan]);
+    day.ends(0, &["cancel", &plan]);
+    let said = waits.finish();
+    assert_eq!(state(&said.data()["plans"][0]), "execute/cancelled");
+}
+
+#[test]
 fn what_happens_to_a_plan_is_told_as_it_happens_until_it_ends() {
     let busy = Busy::new();
     let mut follower = busy.types(&["log", &busy.plan, "--follow"]);
