@@ -42,7 +42,7 @@ pub use operations::{Done, UseRequest};
 pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
 pub use projects::Force;
 pub use submit::{Subject, reads_for};
-pub use why::Why;
+pub use why::{Obstacle, Why};
 pub use work::{Crew, Drive, Happening, LEASE, Rested, Tally, Worker};
 
 use std::sync::Arc;

@@ -23,10 +23,8 @@ pub struct Why {
     pub row: PlanRow,
     /// The gate before its next step, if that has one: the rules as they judge it now.
     pub gate: Option<GateNow>,
-    /// A project that keeps it from being worked on: paused, or gone.
-    pub project: Option<Refusal>,
-    /// The host that it waits for, because one of its resources lies there and not here.
-    pub host: Option<HostId>,
+    /// What keeps everybody here from working on it.
+    pub obstacle: Option<Obstacle>,
     /// What leaves it nothing to work with.
     pub over: Option<Over>,
     /// How many plans are due before it, if it waits to be taken.
@@ -35,6 +33,15 @@ pub struct Why {
     pub holder_gone: bool,
     /// What can be done to it as it stands, most useful first.
     pub options: Vec<Verb>,
+}
+
+/// What keeps everybody on this host from working on a plan that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Obstacle {
+    /// A project of it is paused, or gone.
+    Project(Refusal),
+    /// One of its resources lies on this host, and not here.
+    Host(HostId),
 }
 
 /// A gate as it is at this moment.
@@ -87,14 +94,7 @@ impl Lifecycle {
             }
         };
         let plan = &snapshot.row.plan;
-        let project = match plan.stage.waiting() {
-            Some(_) if !plan.is_prepared() => self.project_in_the_way(plan)?,
-            Some(_) | None => None,
-        };
-        let host = match self.check_reach(plan) {
-            Err(Error::WaitingForHost { host, .. }) if plan.stage.waiting().is_some() => Some(host),
-            Err(_) | Ok(()) => None,
-        };
+        let obstacle = self.obstacle(plan)?;
         let works = match plan.phase() {
             Phase::Execute => true,
             // A goal that is its own strategy takes nothing.
@@ -122,8 +122,7 @@ impl Lifecycle {
             (Some(_) | None, _) => false,
         };
         Ok(Why {
-            project,
-            host,
+            obstacle,
             over,
             ahead,
             holder_gone,
@@ -133,19 +132,29 @@ impl Lifecycle {
         })
     }
 
-    /// A project of the plan that is paused or gone.
-    fn project_in_the_way(&self, plan: &Plan) -> Result<Option<Refusal>, Error> {
-        for resource in &plan.resources {
-            let Some(project) = self.store.project(&resource.project)? else {
-                return Ok(Some(Refusal::NoSuchProject(resource.project.clone())));
-            };
-            if let Some(paused) = project.paused {
-                return Ok(Some(Refusal::ProjectPaused {
-                    project: project.name,
-                    paused,
-                }));
-            }
+    /// What keeps everybody here from working on a plan, if it waits for somebody to do so.
+    pub fn obstacle(&self, plan: &Plan) -> Result<Option<Obstacle>, Error> {
+        if plan.stage.waiting().is_none() {
+            return Ok(None);
         }
-        Ok(None)
+        // What is about to land has to be finished, whatever becomes of its project.
+        let resources = plan.resources.iter().filter(|_| !plan.is_prepared());
+        for resource in resources {
+            let refusal = match self.store.project(&resource.project)? {
+                None => Refusal::NoSuchProject(resource.project.clone()),
+                Some(project) => match project.paused {
+                    Some(paused) => Refusal::ProjectPaused {
+                        project: project.name,
+                        paused,
+                    },
+                    None => continue,
+                },
+            };
+            return Ok(Some(Obstacle::Project(refusal)));
+        }
+        Ok(match self.check_reach(plan) {
+            Err(Error::WaitingForHost { host, .. }) => Some(Obstacle::Host(host)),
+            Err(_) | Ok(()) => None,
+        })
     }
 }

@@ -10,7 +10,7 @@
 use plan::invariant::{Gate, Scope};
 use plan::project::{Place, Resource};
 use plan::{Actors, Caller, Name, Phase, Refusal, Span, Verb};
-use planwright_lifecycle::{Call, Error, Force, Lifecycle, UseRequest, WentOn};
+use planwright_lifecycle::{Call, Error, Force, Lifecycle, Obstacle, UseRequest, WentOn};
 use store::MemoryStore;
 use testkit::samples;
 
@@ -242,11 +242,11 @@ fn a_plan_whose_project_is_gone_is_told_what_keeps_it() {
         ..request()
     };
     let plan = lifecycle.use_action(used, &ada()).unwrap().plan.id;
-    assert_eq!(lifecycle.why(plan).unwrap().project, None);
+    assert_eq!(lifecycle.why(plan).unwrap().obstacle, None);
     lifecycle.delete_project(&shop, Force::Yes, &ada()).unwrap();
     assert_eq!(
-        lifecycle.why(plan).unwrap().project,
-        Some(Refusal::NoSuchProject(shop))
+        lifecycle.why(plan).unwrap().obstacle,
+        Some(Obstacle::Project(Refusal::NoSuchProject(shop)))
     );
 }
 

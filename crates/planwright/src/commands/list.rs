@@ -134,7 +134,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         summaries.push(summary);
     }
     let next = rows.last().filter(|_| more).map(|row| row.plan.id);
-    let text = if rows.is_empty() {
+    let of_the_repository = args.project.is_none() && of.is_some();
+    let text = if rows.is_empty() && of_the_repository {
+        "No plans of this repository.\n".to_owned()
+    } else if rows.is_empty() {
         "No plans.\n".to_owned()
     } else {
         table.to_string()
@@ -142,6 +145,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let mut answer = Answer::new(json!({ "plans": summaries, "next": next }), text);
     if let Some(next) = next {
         answer = answer.hint(args.next_page(next));
+    } else if rows.is_empty() && of_the_repository {
+        answer = answer.hint("planwright list --all");
     }
     Ok(answer)
 }

@@ -1,13 +1,13 @@
 //! Bare `planwright`: what needs me, each with its next command.
 
-use lifecycle::{Lifecycle, Mendable};
+use lifecycle::{Lifecycle, Mendable, Obstacle};
 use plan::PlanId;
 use plan::stage::StateName;
 use serde_json::json;
 use store::PlanFilter;
 
 use crate::cli::App;
-use crate::commands::{Answer, is_workable, list};
+use crate::commands::{Answer, is_workable, list, why};
 use crate::error::CommandError;
 use crate::ui;
 use crate::wire::PlanSummary;
@@ -74,39 +74,56 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
     Ok(answer)
 }
 
-/// Plans that nobody works on and that anybody may: left to a worker, or given up by one.
-fn waiting(app: &App) -> Result<Vec<PlanSummary>, CommandError> {
+/// A plan that nobody works on.
+#[derive(serde::Serialize)]
+struct Waiting {
+    #[serde(flatten)]
+    summary: PlanSummary,
+    /// For whom or what it waits.
+    waits: String,
+}
+
+/// Plans that nobody works on: left to a worker, given up by one, or kept from all of them.
+fn waiting(app: &App) -> Result<Vec<Waiting>, CommandError> {
     let filter = PlanFilter {
         state: Some(StateName::Queued),
         ..PlanFilter::default()
     };
-    let rows = app.lifecycle()?.list_plans(&filter, None, SHOWN)?;
+    let lifecycle = app.lifecycle()?;
+    let rows = lifecycle.list_plans(&filter, None, SHOWN)?;
     let mut waiting = Vec::new();
     for row in rows.iter().filter(|row| !row.needs_person()) {
         let mut summary = list::summary(app, row)?;
-        summary.next = Some(match is_workable(&row.plan) {
-            true => "planwright work".to_owned(),
-            // No worker of ours can start whoever works on it.
-            false => format!("planwright why {}", summary.handle),
-        });
-        waiting.push(summary);
+        let obstacle = lifecycle.obstacle(&row.plan)?;
+        let next = match &obstacle {
+            Some(obstacle) => why::way_round(obstacle),
+            None => is_workable(&row.plan).then(|| "planwright work".to_owned()),
+        };
+        // Otherwise no worker of ours can do anything for it.
+        summary.next = Some(next.unwrap_or_else(|| format!("planwright why {}", summary.handle)));
+        let waits = match &obstacle {
+            None => "waits for a worker".to_owned(),
+            Some(Obstacle::Project(refusal)) => refusal.to_string(),
+            Some(Obstacle::Host(host)) => format!("waits for host {host}"),
+        };
+        waiting.push(Waiting { summary, waits });
     }
     Ok(waiting)
 }
 
 /// Those with the same next command stand above it together.
-fn waiting_words(app: &App, waiting: &[PlanSummary]) -> String {
+fn waiting_words(app: &App, waiting: &[Waiting]) -> String {
     let mut text = String::new();
-    for (number, summary) in waiting.iter().enumerate() {
+    for (number, Waiting { summary, waits }) in waiting.iter().enumerate() {
         text.push_str(&format!(
             "{}  {}  {}\n",
             ui::styled(ui::BOLD, &summary.handle),
-            ui::styled(ui::DIM, "waits for a worker"),
+            ui::styled(ui::DIM, waits),
             ui::one_line(&summary.goal, 70),
         ));
         let after = waiting
             .get(number + 1)
-            .and_then(|other| other.next.as_ref());
+            .and_then(|other| other.summary.next.as_ref());
         if after != summary.next.as_ref() {
             let next = app.typed.hint(summary.next.as_deref().unwrap_or_default());
             text.push_str(&format!("    {}\n", ui::styled(ui::CODE, next)));

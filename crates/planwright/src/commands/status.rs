@@ -1,5 +1,6 @@
 //! `planwright status`.
 
+use lifecycle::Obstacle;
 use plan::ledger::{Budget, Ledger, Means};
 use plan::plan::Origin;
 use plan::stage::Landing;
@@ -95,6 +96,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
                 lease.owner, lease.expires_at, lease.epoch
             ),
         ));
+    }
+    match lifecycle.obstacle(plan)? {
+        Some(Obstacle::Project(refusal)) => lines.push(("waits", refusal.to_string())),
+        Some(Obstacle::Host(host)) => lines.push(("waits", format!("waiting for host {host}"))),
+        None => {}
     }
     if let Some(retry_at) = plan.stage.waiting().and_then(|queued| queued.retry_at) {
         lines.push(("retry at", retry_at.to_string()));

@@ -1,5 +1,6 @@
 //! `planwright why`.
 
+use lifecycle::Obstacle;
 use plan::judgement::{Counts, Waits};
 use plan::stage::{Landing, Work};
 use plan::{Phase, Refusal, Stage};
@@ -68,9 +69,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             (Some(Waits::Check) | None, false) => None,
         })
         .collect();
-    if let Some(Refusal::ProjectPaused { project, .. }) = &why.project {
-        commands.push(format!("planwright project resume {project}"));
-    }
+    commands.extend(why.obstacle.as_ref().and_then(way_round));
     if why.holder_gone && plan.phase() == Phase::Apply {
         commands.push(format!("planwright apply {handle}"));
     }
@@ -104,6 +103,16 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         answer = answer.hint(command);
     }
     Ok(answer)
+}
+
+/// The command that takes an obstacle out of the way, where there is one.
+pub fn way_round(obstacle: &Obstacle) -> Option<String> {
+    match obstacle {
+        Obstacle::Project(Refusal::ProjectPaused { project, .. }) => {
+            Some(format!("planwright project resume {project}"))
+        }
+        Obstacle::Project(_) | Obstacle::Host(_) => None,
+    }
 }
 
 /// How the rules of an open gate came out.
@@ -180,11 +189,12 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     {
         return format!("It tries again at {retry_at}");
     }
-    if let Some(refusal) = &why.project {
-        return format!("It cannot be started: {refusal}");
-    }
-    if let Some(host) = &why.host {
-        return format!("It is waiting for host {host}, where its repository lies");
+    match &why.obstacle {
+        Some(Obstacle::Project(refusal)) => return format!("It cannot be started: {refusal}"),
+        Some(Obstacle::Host(host)) => {
+            return format!("It is waiting for host {host}, where its repository lies");
+        }
+        None => {}
     }
     if let Some(over) = &why.over {
         return format!("It waits for the budget: {over}");

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::cli::{App, Format};
 use crate::commands::Answer;
 use crate::error::CommandError;
+use crate::wishes::Wishes;
 use crate::{crew, notify, signals, ui};
 
 /// Work on whatever is due, until interrupted. Any number of these may run at once.
@@ -64,6 +65,14 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         });
     if let Some(seconds) = args.lease_seconds {
         worker = worker.lease(Span::seconds(seconds.into()));
+    }
+    if let Some(actor) = &args.actor
+        && crew::definition(app, actor, &Wishes::default())?.is_none()
+    {
+        let _ = writeln!(
+            anstream::stderr().lock(),
+            "No actor `{actor}` is defined here; only plans that bring its definition along are taken."
+        );
     }
     if app.format == Format::Human {
         let plans = ui::count(args.concurrency.get() as u64, "plan");

@@ -224,8 +224,16 @@ fn plans_wait_for_the_host_that_has_their_repository() {
         .finish();
     assert_eq!(said.code(), Some(0), "{said:?}");
     assert_eq!(said.data()["taken"], 0, "{said:?}");
-    let why = elsewhere.run(["why", &plan]).finish();
-    assert!(why.stdout.contains("waiting for host"), "{why:?}");
+    for (words, says) in [
+        (&["why", &plan][..], "waiting for host"),
+        (&["status", &plan], "waiting for host"),
+        // It is not for a worker here, and nobody is told to start one.
+        (&[], "waits for host"),
+    ] {
+        let said = elsewhere.run(words.to_vec()).finish();
+        assert!(said.stdout.contains(says), "{said:?}");
+        assert!(!said.stdout.contains("planwright work"), "{said:?}");
+    }
     assert_eq!(here.state_of(&plan), "strategize/queued");
     assert!(tools.lines("starts").is_empty());
     assert!(!elsewhere.home().join("sandboxes").exists());

@@ -27,6 +27,8 @@ fn a_repository_that_cannot_be_written_stays_as_it_is_and_the_plan_lands_later()
         let Some((yard, plan)) = yard() else {
             return;
         };
+        // Leaves no directory below that a new object could happen to fall into.
+        yard.git(&["gc", "-q"]);
         let before = yard.git(&["rev-parse", "HEAD"]);
         let said = while_closed(&yard.shop().join(closed), 0o555, || {
             yard.bad(1, &["apply", &plan, "--yes"], "ermission")
