@@ -1,6 +1,8 @@
 //! Programs that play the well-known agents: what they are given, and what is made of what they do.
 
+use std::fmt::Write;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use plan::Phase;
@@ -15,6 +17,11 @@ use crate::yard::{Yard, agent, failure};
 /// Writes down everything it is given.
 const RECORDS: &str =
     r#"printf '%s\n' "$@" > argv.txt; cat > stdin.txt; env > env.txt; pwd > pwd.txt"#;
+
+/// Writes down what a shell would have to be told to start it like this: each word ends with a NUL, because some have
+/// lines.
+const SEES: &str =
+    r#"printf '%s\0' "${0##*/}" "$@" > argv.txt; cat > stdin.txt; env | sort > env.txt"#;
 
 const SAYS_DONE: &str = r#"
 echo '{"type":"system","subtype":"init","session_id":"s-1"}'
@@ -89,21 +96,77 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
     assert_eq!(json["sandboxes"][0]["path"], yard.sandbox.to_str().unwrap());
 }
 
+/// How each preset is started in each of its forms, as a shell would have it typed: what is set for it, its words,
+/// and what it reads. What a well-known agent takes is not for a change to lose unseen.
 #[test]
 fn every_preset_is_started_with_its_words() {
+    let yard = Yard::new();
+    yard.program("agent", SEES);
+    yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    let everybody_s = variables(&yard);
+    let mut seen = String::new();
     for preset in planwright_actors::presets() {
-        let yard = Yard::new();
+        let ActorKind::Command(line) = &preset.kind else {
+            panic!("{preset:?}");
+        };
         let name = preset.name.to_string();
-        yard.program(&name, RECORDS);
-        let report = yard.work(preset, assignment(Phase::Execute));
-        assert_eq!(report.outcome, Outcome::Done, "{name}");
-        let given = yard.read("argv.txt") + &yard.read("stdin.txt");
-        assert_eq!(
-            given.matches("Make the footer say 2025").count(),
-            1,
-            "{name}: {given}"
-        );
+        yard.program(&name, SEES);
+        let mut resumed = assignment(Phase::Execute);
+        resumed.earlier = Some(Earlier {
+            session: "the-session".into(),
+            used: Usage::default(),
+        });
+        let executed = assignment(Phase::Execute);
+        let strategized = assignment(Phase::Strategize);
+        for (form, given, told) in [
+            ("execute", Some(&executed), prompt(&executed)),
+            (
+                "strategize",
+                line.strategize.as_ref().map(|_| &strategized),
+                prompt(&strategized),
+            ),
+            (
+                "resume",
+                line.resume.as_ref().map(|_| &resumed),
+                prompt_to_resume(&resumed),
+            ),
+        ] {
+            let Some(given) = given else {
+                continue;
+            };
+            fs::remove_file(yard.sandbox.join("argv.txt")).unwrap();
+            yard.work(preset, given.clone());
+            let mut typed = variables(&yard);
+            typed.retain(|variable| !everybody_s.contains(variable));
+            let argv = yard.read("argv.txt");
+            let words = argv.split_terminator('\0');
+            typed.extend(words.map(|word| match word {
+                word if word == told => "{prompt}".to_owned(),
+                word if word.is_empty() || word.contains(char::is_whitespace) => {
+                    format!("{word:?}")
+                }
+                word => word.to_owned(),
+            }));
+            match yard.read("stdin.txt") {
+                nothing if nothing.is_empty() => {}
+                input if input == told => typed.push("< {prompt}".to_owned()),
+                input => typed.push(format!("< {input:?}")),
+            }
+            writeln!(seen, "{name}, {form}: {}", typed.join(" ")).unwrap();
+        }
     }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/presets.expected");
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(seen == expected, "{} is not\n{seen}", path.display());
+}
+
+/// The variables that the last program saw, but for those that tell of its assignment or that its shell has set.
+fn variables(yard: &Yard) -> Vec<String> {
+    let environment = yard.read("env.txt");
+    let variables = environment
+        .lines()
+        .filter(|variable| !variable.starts_with("PLANWRIGHT_") && !variable.starts_with("_="));
+    variables.map(str::to_owned).collect()
 }
 
 #[test]
