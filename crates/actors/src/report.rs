@@ -68,6 +68,14 @@ impl Report {
         }
     }
 
+    /// A run that is done and says this of it: in strategize the strategy, in execute a summary.
+    pub fn done(summary: impl Into<String>) -> Self {
+        Self {
+            summary: Some(summary.into()),
+            ..Self::of(Outcome::Done)
+        }
+    }
+
     /// A run that failed.
     pub fn failed(category: Category, message: impl Into<String>) -> Self {
         Self::of(Outcome::Failed {

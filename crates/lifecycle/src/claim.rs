@@ -1,10 +1,14 @@
 //! A claim: the right to work on a plan's phase, as a value. Nobody handles epochs by hand.
 
+use std::time::Duration;
+
+use actors::Report;
 use plan::decision::ReportedDecision;
 use plan::stage::{Category, ResultContent};
 use plan::{Caller, Epoch, Phase, Plan, Span};
 use sandbox::Hold;
 
+use crate::meter::amount;
 use crate::{Call, Done, EnteredSandbox, Error, ExecutionContext, Lifecycle};
 
 /// The right to work on a phase. Handing in a result, failing, asking or releasing consumes it.
@@ -82,6 +86,19 @@ impl Claim {
             .map(drop)
     }
 
+    /// Hands in what an actor reports, as a worker does: the strategy or the result if it is done, its failure, its
+    /// question, or the phase itself if it was stopped. One that says it is done and changed nothing has failed: the
+    /// plan that is given back says what became of it.
+    ///
+    /// What it used is charged if means were set aside for the claim ([`Lifecycle::reserve`]). Landing is no actor's
+    /// work, and a report of it is refused.
+    pub fn complete(self, report: &Report) -> Result<Done, Error> {
+        let (plan, call) = (self.done.plan.id, self.call());
+        let used = amount(report.usage, self.held_for()?);
+        self.lifecycle.settle(plan, self.epoch, used, &call)?;
+        self.hand_in(report, &call)
+    }
+
     /// Hands in the strategy.
     pub fn complete_strategize(self, decisions: Vec<ReportedDecision>) -> Result<Done, Error> {
         self.lifecycle
@@ -130,6 +147,13 @@ impl Claim {
 
     pub(crate) fn call(&self) -> Call {
         Call::by(self.caller.clone())
+    }
+
+    /// How long ago it was claimed.
+    fn held_for(&self) -> Result<Duration, Error> {
+        let holder = self.done.plan.stage.holder();
+        let since = holder.map_or(self.done.plan.updated_at, |holder| holder.since);
+        Ok(self.lifecycle.store.now()?.since(since).as_duration())
     }
 
     /// The name the holder gave itself.

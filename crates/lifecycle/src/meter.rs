@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actors::{Stop, Usage};
 use plan::ledger::{Allowance, Amount, Grant, Means};
@@ -76,14 +76,19 @@ impl Meter {
     }
 
     fn amount(&self, usage: Usage) -> Amount {
-        Amount {
-            cost: usage.cost_micros,
-            tokens: usage.input_tokens.saturating_add(usage.output_tokens),
-            time: u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX),
-        }
+        amount(usage, self.began.elapsed())
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a run used that took so long.
+pub(crate) fn amount(usage: Usage, time: Duration) -> Amount {
+    Amount {
+        cost: usage.cost_micros,
+        tokens: usage.input_tokens.saturating_add(usage.output_tokens),
+        time: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
     }
 }

@@ -6,7 +6,9 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
+use actors::{Outcome, Report, Usage};
 use plan::invariant::{Gate, Scope};
+use plan::ledger::Metering;
 use plan::stage::Category;
 use plan::{Actors, Caller, Phase, PlanId, Refusal, Span, Timestamp, Version};
 use planwright_lifecycle::{Call, Claim, Error, Lifecycle, UseRequest};
@@ -167,4 +169,80 @@ fn a_memory_store_has_nothing_to_migrate_or_copy() {
     assert_eq!(store.migrate().unwrap(), (3, 3));
     assert!(store.backup("copy.db".as_ref()).is_err());
     assert_eq!(store.info().unwrap().kind, "memory");
+}
+
+#[test]
+fn a_report_ends_a_claim_as_a_worker_would() {
+    let (lifecycle, clock) = engine();
+    let asks = Outcome::Asks {
+        question: "Which?".to_owned(),
+        patience: None,
+    };
+    for (report, stage) in [
+        (
+            Report::done("Left first, then right"),
+            "strategize/complete",
+        ),
+        (Report::failed(Category::Actor, "no"), "strategize/errored"),
+        (Report::of(asks), "strategize/awaiting_input"),
+        (Report::of(Outcome::Stopped), "strategize/queued"),
+    ] {
+        let plan = used(&lifecycle);
+        let claim = lifecycle
+            .start_strategize(plan, "worker", LEASE, &ada())
+            .unwrap();
+        let done = claim.complete(&report).unwrap();
+        assert_eq!(done.plan.stage.to_string(), stage);
+        assert_eq!(lifecycle.get_plan(plan).unwrap().plan, done.plan);
+    }
+
+    // What it says is the strategy; what it used is charged, once something was set aside for it.
+    let plan = used(&lifecycle);
+    let claim = lifecycle
+        .start_strategize(plan, "worker", LEASE, &ada())
+        .unwrap();
+    lifecycle
+        .reserve(plan, claim.epoch(), Metering::Cost, &ada())
+        .unwrap();
+    clock.advance(Span::seconds(5));
+    let mut report = Report::done("Left first, then right");
+    report.usage = Usage {
+        input_tokens: 7,
+        output_tokens: 3,
+        cost_micros: 500,
+    };
+    claim.complete(&report).unwrap();
+    let decisions = lifecycle.decisions(plan).unwrap();
+    let choice = decisions.last().unwrap().choice.to_string();
+    assert_eq!(choice, "Left first, then right");
+    let settled = lifecycle.ledger(plan).unwrap().plan.settled;
+    assert_eq!(
+        (settled.cost, settled.tokens, settled.time / 1_000_000),
+        (500, 10, 5)
+    );
+}
+
+#[test]
+fn a_report_of_landing_is_refused() {
+    let (lifecycle, _) = engine();
+    let plan = used(&lifecycle);
+    let start = |phase| {
+        let claim = lifecycle.claim(phase, "worker", LEASE, &ada()).unwrap();
+        claim.unwrap()
+    };
+    start(Phase::Strategize)
+        .complete(&Report::done("Go"))
+        .unwrap();
+    lifecycle.execute_plan(plan, &ada()).unwrap();
+    let done = start(Phase::Execute)
+        .complete(&Report::done("Went"))
+        .unwrap();
+    let result = done.plan.result.unwrap();
+    assert_eq!(result.report.unwrap().as_str(), "Went");
+    lifecycle.apply_plan(plan, &ada()).unwrap();
+    let landing = start(Phase::Apply);
+    let epoch = landing.epoch();
+    let refused = landing.complete(&Report::done("Landed"));
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    assert!(lifecycle.get_plan(plan).unwrap().plan.is_held_by(epoch));
 }

@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use actors::Report;
 use plan::how::Shape;
 use plan::project::{Place, Resource};
 use plan::stage::{Category, ResultContent};
@@ -522,4 +523,29 @@ fn going_on_into_execute_stays_in_the_same_sandbox() {
         panic!("{:?}", yard.stage(plan));
     };
     assert_eq!(claim.sandboxes()[0].path, path);
+}
+
+#[test]
+fn a_report_counts_as_far_as_the_sandbox_bears_it_out() {
+    let yard = Yard::new();
+    let claim = yard.written(yard.used(Ways::default()));
+    let done = claim.complete(&Report::done("Wrote notes")).unwrap();
+    assert_eq!(done.plan.stage.to_string(), "execute/complete");
+    let [tree] = &done.plan.result.as_ref().unwrap().trees[..] else {
+        panic!("{:?}", done.plan.result);
+    };
+    assert_eq!(tree.changes, Some(1));
+
+    let claim = yard.written(yard.used(Ways::default()));
+    let [sandbox] = claim.sandboxes() else {
+        panic!("{:?}", claim.sandboxes());
+    };
+    std::fs::remove_file(sandbox.path.join("NOTES.md")).unwrap();
+    let done = claim.complete(&Report::done("Wrote notes")).unwrap();
+    let failure = done.plan.stage.failure().unwrap();
+    assert_eq!(failure.category, Category::Actor);
+    assert_eq!(
+        failure.message.to_string(),
+        "the agent said it was done, and changed nothing; it said last: Wrote notes"
+    );
 }

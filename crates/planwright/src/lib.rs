@@ -4,59 +4,54 @@
 //! number of processes, threads and machines share the same plans; none sees stale state, takes a
 //! step twice or leaves a plan half moved.
 //!
-//! To embed the engine, start from [`Lifecycle`]:
+//! To embed the engine, start from [`Lifecycle`]. Whoever works on plans is an [`Actor`], and a [`Worker`]
+//! has them work on whatever is due:
 //!
 //! ```
-//! use planwright::{Call, Caller, Lifecycle, MemoryStore, Span, UseRequest};
+//! use std::time::Duration;
 //!
-//! # fn main() -> Result<(), planwright::Error> {
-//! let lifecycle = Lifecycle::open(MemoryStore::new());
-//! let ada = Call::by(Caller::Person("ada".into()));
-//! let request = UseRequest {
-//!     goal: Some("Tidy the docs".into()),
-//!     fallback_actors: Some(planwright::Actors::both("bot".parse().expect("a name"))),
-//!     ..UseRequest::default()
-//! };
-//! let plan = lifecycle.use_action(request, &ada)?.plan;
-//! let work = lifecycle.start_strategize(plan.id, "worker-1", Span::seconds(30), &ada)?;
-//! let done = work.complete_strategize(Vec::new())?;
-//! assert_eq!(done.plan.stage.to_string(), "strategize/complete");
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Whoever works on plans is an [`Actor`], and a [`Worker`] has them work on whatever is due:
-//!
-//! ```
-//! use planwright::{Actor, Assignment, Call, Caller, Lifecycle, MemoryStore, Outcome, Report};
-//! use planwright::{Stop, UseRequest, Worker, Workplace};
+//! use planwright::{Actor, Actors, Assignment, Call, Caller, Cursor, Lifecycle, MemoryStore};
+//! use planwright::{Phase, Report, Span, Stop, UseRequest, Worker, Workplace};
 //!
 //! struct MyBot;
 //!
 //! impl Actor for MyBot {
 //!     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
-//!         Report {
-//!             summary: Some(format!("Looked into: {}", assignment.goal)),
-//!             ..Report::of(Outcome::Done)
-//!         }
+//!         Report::done(format!("Looked into: {}", assignment.goal))
 //!     }
 //! }
 //!
-//! # fn main() -> Result<(), planwright::Error> {
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let lifecycle = Lifecycle::open(MemoryStore::new());
+//! let ada = Call::by(Caller::Person("ada".into()));
 //! let request = UseRequest {
 //!     goal: Some("Count the apples".into()),
-//!     fallback_actors: Some(planwright::Actors::both("bot".parse().expect("a name"))),
+//!     fallback_actors: Some(Actors::both("bot".parse()?)),
 //!     ..UseRequest::default()
 //! };
-//! let plan = lifecycle.use_action(request, &Call::by(Caller::Person("ada".into())))?.plan;
+//! let plan = lifecycle.use_action(request.clone(), &ada)?.plan;
+//!
+//! // A worker works until it is asked to stop; whatever happens to any plan can be followed meanwhile.
 //! let shutdown = Stop::default();
-//! // `run` would go on until somebody asks `shutdown` for it.
-//! Worker::new(&lifecycle).actor("bot", MyBot).drain(&shutdown)?;
-//! let done = lifecycle.get_plan(plan.id)?.plan;
-//! assert_eq!(done.stage.to_string(), "apply/applied");
-//! assert_eq!(done.result.and_then(|result| result.report).expect("a report").as_str(),
-//!     "Looked into: Count the apples");
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| Worker::new(&lifecycle).actor("bot", MyBot).run(&shutdown));
+//!     let mut events = lifecycle.events(Cursor::START);
+//!     while let Ok(Some(event)) = events.next_within(Duration::from_secs(10)) {
+//!         if event.recorded.event.kind() == "landed" {
+//!             break;
+//!         }
+//!     }
+//!     shutdown.ask();
+//! });
+//! let result = lifecycle.get_plan(plan.id)?.plan.result.expect("a result");
+//! assert_eq!(result.report.expect("a report").as_str(), "Looked into: Count the apples");
+//!
+//! // Or work yourself: a claim is a value, and nobody handles epochs by hand.
+//! lifecycle.use_action(request, &ada)?;
+//! let work = lifecycle.claim(Phase::Strategize, "me", Span::seconds(30), &ada)?;
+//! let work = work.expect("a plan that waits");
+//! let done = work.complete(&Report::done("Count each basket twice"))?;
+//! assert_eq!(done.plan.stage.to_string(), "strategize/complete");
 //! # Ok(())
 //! # }
 //! ```
@@ -92,7 +87,7 @@ pub use lifecycle::{
     UseRequest, WentOn, Worker,
 };
 pub use plan::{
-    self, Actors, Caller, Plan, PlanId, ReconciliationBlocked, Refusal, Span, Timestamp,
+    self, Actors, Caller, Phase, Plan, PlanId, ReconciliationBlocked, Refusal, Span, Timestamp,
 };
 pub use store::{self, Cursor, MemoryStore, PlanFilter, Store};
 
@@ -106,4 +101,22 @@ pub fn open(address: &str) -> Result<Lifecycle, store::StoreError> {
             place: "The address".to_owned(),
             why: error.message,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    /// What the README shows of embedding is part of the example above, which is compiled and run.
+    #[test]
+    fn the_readme_embeds_as_the_example_does() {
+        let readme = include_str!("../../../README.md");
+        let shown = readme.split("```rust\n").nth(1).expect("an example");
+        let shown = shown.split("```").next().expect("its end");
+        let example: Vec<&str> = include_str!("lib.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! "))
+            .collect();
+        for line in shown.lines().filter(|line| !line.is_empty()) {
+            assert!(example.contains(&line), "not in the example: {line}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use sandbox::{Room, RunRecord, SandboxError};
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
 use crate::meter::Meter;
-use crate::{Claim, Error};
+use crate::{Call, Claim, Done, Error};
 
 /// How long is waited first for a store that is away, and how long at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -233,16 +233,20 @@ impl Drive<'_> {
             return Ok(());
         }
         self.settle(claim, used)?;
-        self.hand_in_once(claim, report, enough)
+        claim.hand_in(report, &claim.call().until(enough))?;
+        Ok(())
     }
+}
 
-    fn hand_in_once(&self, claim: &Claim, report: &Report, enough: &Stop) -> Result<(), Error> {
-        let (lifecycle, plan, epoch) = (self.lifecycle, claim.plan().id, claim.epoch());
-        let (phase, call) = (claim.phase(), &claim.call().until(enough));
+impl Claim {
+    /// Hands in what an actor reports. What it says and its sandbox does not bear out is a failure of its own.
+    pub(crate) fn hand_in(&self, report: &Report, call: &Call) -> Result<Done, Error> {
+        let (lifecycle, plan, epoch) = (&self.lifecycle, self.plan().id, self.epoch());
+        let phase = self.phase();
         let handed_in = match &report.outcome {
             Outcome::Stopped => lifecycle.release(plan, epoch, call),
             Outcome::Failed { category, message } => {
-                let (category, message) = self.blamed(claim.plan(), *category, message.clone());
+                let (category, message) = self.blamed(*category, message.clone());
                 lifecycle.fail(plan, epoch, category, &shortened(&message), call)
             }
             Outcome::Asks { question, patience } => {
@@ -255,12 +259,9 @@ impl Drive<'_> {
         };
         let mut category = Category::Actor;
         let why = match handed_in {
-            Ok(_) => return Ok(()),
+            Ok(done) => return Ok(done),
             // Its rules could not be asked to the end; what it made stays where it is.
-            Err(Error::Stopped) => {
-                lifecycle.release(plan, epoch, call)?;
-                return Ok(());
-            }
+            Err(Error::Stopped) => return lifecycle.release(plan, epoch, call),
             // Success needs evidence.
             Err(Error::Refused(Refusal::EmptyResult)) => changed_nothing(report),
             Err(Error::Refused(
@@ -275,15 +276,14 @@ impl Drive<'_> {
             }
             Err(error) => return Err(error),
         };
-        let (category, why) = self.blamed(claim.plan(), category, why);
-        lifecycle.fail(plan, epoch, category, &shortened(&why), call)?;
-        Ok(())
+        let (category, why) = self.blamed(category, why);
+        lifecycle.fail(plan, epoch, category, &shortened(&why), call)
     }
 
     /// What went wrong, by where it came from: whoever works on a repository that goes missing fails over
     /// it in ways of their own, and is not to blame.
-    fn blamed(&self, plan: &Plan, category: Category, said: String) -> (Category, String) {
-        match self.lifecycle.check_places(plan) {
+    fn blamed(&self, category: Category, said: String) -> (Category, String) {
+        match self.lifecycle.check_places(self.plan()) {
             Err(Error::Sandbox(gone)) => (Category::Resource, format!("{gone}\n{said}")),
             Ok(()) | Err(_) => (category, said),
         }
