@@ -109,7 +109,7 @@ fn current(text: &mut String, assignment: &Assignment) {
         section(
             text,
             "Leave these alone",
-            "A person took your changes to these paths out. Do not change them again:",
+            "A person took your changes to these paths out. Do not change them again unless you are asked to:",
         );
         list(text, assignment.dropped.iter().map(String::as_str));
     }

@@ -10,8 +10,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use actors::Report;
+use actors::{Actor, Assignment, Report, Stop, Workplace};
 use plan::how::Shape;
 use plan::project::{Place, Resource};
 use plan::stage::{Category, ResultContent};
@@ -19,6 +21,7 @@ use plan::ways::{Clean, Ways};
 use plan::{Actors, Caller, How, Phase, PlanId, Refusal, Span};
 use planwright_lifecycle::{
     Call, Claim, Driven, Error, Force, Hands, Lifecycle, Mendable, Stepped, UseRequest, WentOn,
+    Worker,
 };
 use sandbox::{Surroundings, Workshop};
 use store::MemoryStore;
@@ -548,4 +551,58 @@ fn a_report_counts_as_far_as_the_sandbox_bears_it_out() {
         failure.message.to_string(),
         "the agent said it was done, and changed nothing; it said last: Wrote notes"
     );
+}
+
+/// Writes a file more each time, or fails, and keeps what it was told to leave alone.
+#[derive(Clone, Default)]
+struct Scribe {
+    told: Arc<Mutex<Vec<Vec<String>>>>,
+    fails: Arc<AtomicBool>,
+}
+
+impl Actor for Scribe {
+    fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
+        let mut told = self.told.lock().unwrap();
+        told.push(assignment.dropped.clone());
+        if self.fails.load(Ordering::SeqCst) {
+            return Report::failed(Category::Actor, "no ink");
+        }
+        let name = format!("{}.md", told.len());
+        std::fs::write(assignment.sandboxes[0].path.join(name), "Noted.\n").unwrap();
+        Report::done("Wrote a file")
+    }
+}
+
+#[test]
+fn what_was_taken_out_once_is_left_alone_until_the_work_begins_anew() {
+    let yard = Yard::new();
+    let (lifecycle, scribe) = (&yard.lifecycle, Scribe::default());
+    let plan = yard.used(Ways::default());
+    let told = || {
+        let worker = Worker::new(lifecycle).actor("robot", scribe.clone());
+        worker.drain(&Stop::default()).unwrap();
+        scribe.told.lock().unwrap().last().unwrap().clone()
+    };
+    let revise = |feedback: &str, paths: &[&str]| {
+        let paths = paths.iter().map(|path| samples::path(*path)).collect();
+        lifecycle.revise(plan, feedback, paths, &ada()).unwrap();
+        told()
+    };
+    assert!(told().is_empty());
+    assert_eq!(revise("Without the first", &["1.md"]), ["1.md"]);
+    // Asked for something else, it does not bring back what was taken out before.
+    assert_eq!(revise("Shorter", &[]), ["1.md"]);
+    let both = ["1.md", "2.md"];
+    assert_eq!(revise("Nor the second", &both), both);
+    scribe.fails.store(true, Ordering::SeqCst);
+    assert_eq!(revise("Longer", &[]), both);
+    lifecycle.retry(plan, false, None, &ada()).unwrap();
+    assert_eq!(told(), both);
+    scribe.fails.store(false, Ordering::SeqCst);
+    lifecycle.retry(plan, true, None, &ada()).unwrap();
+    assert!(told().is_empty());
+    assert_eq!(revise("Without that one", &["7.md"]), ["7.md"]);
+    lifecycle.revert(plan, "Otherwise", &ada()).unwrap();
+    assert!(told().is_empty());
+    assert_eq!(scribe.told.lock().unwrap().len(), 9);
 }

@@ -139,7 +139,12 @@ impl Told {
                     text: feedback.to_string(),
                 });
                 self.revises = *to == now_in;
-                self.dropped = dropped.iter().map(ToString::to_string).collect();
+                // Whoever wants something else changed has not asked for what was taken out before.
+                for path in dropped.iter().map(ToString::to_string) {
+                    if !self.dropped.contains(&path) {
+                        self.dropped.push(path);
+                    }
+                }
                 self.answers.clear();
             }
             Event::Asked { question: asked } => question.clone_from(&asked.text.to_string()),
@@ -163,6 +168,8 @@ impl Told {
                 self.begin_anew();
             }
             Event::ExecuteEntered { .. } => self.begin_anew(),
+            // There is no result any more that anything was taken out of.
+            Event::Retried { fresh: true, .. } => self.dropped.clear(),
             Event::Created(_)
             | Event::GateHeld { .. }
             | Event::Claimed { .. }
@@ -177,7 +184,7 @@ impl Told {
             | Event::ApplyWithdrawn { .. }
             | Event::Landed { .. }
             | Event::RetryScheduled { .. }
-            | Event::Retried { .. }
+            | Event::Retried { fresh: false, .. }
             | Event::QuestionExpired
             | Event::Released { .. }
             | Event::Reclaimed { .. }
