@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use actors::{Actor, Assignment, Report, Stop, Workplace};
 use plan::how::Shape;
@@ -391,6 +392,11 @@ fn a_landing_that_a_crash_left_is_found_and_finished() {
     lifecycle
         .prepare_landing(plan, claim.epoch(), &ada())
         .unwrap();
+    assert_eq!(lifecycle.mendable().unwrap(), []);
+    // Nobody knows that the holder is gone; but its lease has run out.
+    claim.renew(Span(1)).unwrap();
+    std::thread::sleep(Duration::from_millis(1));
+    assert_eq!(lifecycle.mendable().unwrap(), [Mendable::Landing(plan)]);
     claim.release().unwrap();
     assert_eq!(lifecycle.mendable().unwrap(), [Mendable::Landing(plan)]);
     let mended = lifecycle.mend(&Mendable::Landing(plan), "m", &ada());

@@ -1,8 +1,15 @@
 //! Presence: a process that works signs in by holding a lock, and whoever finds the lock free knows
 //! that it is gone. The system lets go of the lock however the process ends.
+//!
+//! The file of one that was killed stays: it is the proof that what it held can be taken over at once. Whoever signs
+//! in notes of such files that they were found, and removes them a day after that, when no lease of theirs runs any
+//! more. A file is removed only by who holds its lock, and a lock counts only while its file is still in its place.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use plan::Digest;
 use rustix::fs::FlockOperation;
@@ -11,6 +18,19 @@ use crate::SandboxError;
 use crate::error::Doing;
 use crate::files;
 use crate::room::Workshop;
+
+/// How long it is remembered that somebody is gone, from when it was noticed.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Whoever only looks at a file holds its lock for a moment. Signing in waits for that, and for no more.
+const LOOKED_AT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What the file of somebody says that signed in.
+const HERE: &[u8] = b"here\n";
+
+/// What it says once somebody noticed that they are gone; it was last written then.
+const GONE: &[u8] = b"gone\n";
 
 /// Somebody is here as long as this lives.
 #[derive(Debug)]
@@ -25,24 +45,32 @@ impl Workshop {
         let path = self.presence_of(owner);
         let directory = self.home().join("present");
         std::fs::create_dir_all(&directory).doing("made", &directory)?;
-        let lock = File::create(&path).doing("made", &path)?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .doing("locked", &path)?;
-        Ok(Presence { lock, path })
+        let lock = locked(&path)?;
+        let presence = Presence { lock, path };
+        let written = overwrite(&presence.lock, HERE).doing("written", &presence.path)?;
+        forget_the_gone(&directory, written);
+        Ok(presence)
     }
 
-    /// Is somebody who signed in here proven to be gone? Of whoever did not sign in, nobody knows.
+    /// Is somebody who signed in here proven to be gone? Of whoever did not sign in, nobody knows, nor of whoever is
+    /// gone for long.
     pub fn is_gone(&self, owner: &str) -> Result<bool, SandboxError> {
         let path = self.presence_of(owner);
-        let lock = match File::open(&path) {
-            Ok(lock) => lock,
-            Err(error) if files::is_absent(&error) => return Ok(false),
-            Err(error) => return Err(error).doing("opened", &path),
-        };
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-            Err(error) => Err(error).doing("locked", &path),
+        loop {
+            let lock = match File::open(&path) {
+                Ok(lock) => lock,
+                Err(error) if files::is_absent(&error) => return Ok(false),
+                Err(error) => return Err(error).doing("opened", &path),
+            };
+            match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
+                Ok(()) if is_in_its_place(&lock, &path).doing("looked at", &path)? => {
+                    return Ok(true);
+                }
+                // Forgotten or left meanwhile, and perhaps somebody else's by now.
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
+                Err(error) => return Err(error).doing("locked", &path),
+            }
         }
     }
 
@@ -58,4 +86,74 @@ impl Drop for Presence {
         let _ = std::fs::remove_file(&self.path);
         let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
     }
+}
+
+/// The file in this place, made if it is missing, with its lock.
+fn locked(path: &Path) -> Result<File, SandboxError> {
+    let began = Instant::now();
+    loop {
+        let mut options = OpenOptions::new();
+        // What it says is written once it is ours.
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let lock = options.open(path).doing("made", path)?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if is_in_its_place(&lock, path).doing("looked at", path)? => return Ok(lock),
+            // Whoever forgot who was here before removed it under our hands.
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < LOOKED_AT => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(error) => return Err(error).doing("locked", path),
+        }
+    }
+}
+
+/// Notes who is gone, and forgets who is for long. What cannot be tidied up now is left to who signs in next.
+fn forget_the_gone(directory: &Path, now: SystemTime) {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let _ = forget_if_gone(&entry.path(), now);
+    }
+}
+
+fn forget_if_gone(path: &Path, now: SystemTime) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    // Shared with everybody who looks, to whom it must not seem that somebody is here.
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)?;
+    let mut said = Vec::new();
+    file.read_to_end(&mut said)?;
+    if said != GONE {
+        return overwrite(&file, GONE).map(drop);
+    }
+    let noticed = file.metadata()?.modified()?;
+    // A clock that was set back makes it stay for longer.
+    if now.duration_since(noticed).unwrap_or_default() < REMEMBERED {
+        return Ok(());
+    }
+    // For a moment between the two locks it is nobody's: whoever signed in then has it locked or has written to it.
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    if file.metadata()?.modified()? == noticed && is_in_its_place(&file, path)? {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Is this the file that is found there?
+fn is_in_its_place(file: &File, path: &Path) -> std::io::Result<bool> {
+    let here = file.metadata()?;
+    match std::fs::symlink_metadata(path) {
+        Ok(there) => Ok((here.dev(), here.ino()) == (there.dev(), there.ino())),
+        Err(error) if files::is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Has the file say this and nothing else. The moment at which it does, by the clock of its file system.
+fn overwrite(mut file: &File, text: &[u8]) -> std::io::Result<SystemTime> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(text)?;
+    file.metadata()?.modified()
 }

@@ -15,6 +15,7 @@ mod landing;
 mod model;
 mod odd;
 mod parts;
+mod presence;
 mod ready;
 mod sandboxes;
 mod schedules;
