@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use plan::Phase;
 use plan::actor::{ActorKind, Stdin};
+use plan::argument::ArgumentValue;
 use plan::guard::Guards;
 use plan::stage::Category;
 use planwright_actors::{Earlier, Outcome, Progress, Usage, preset, prompt, prompt_to_resume};
@@ -253,6 +254,32 @@ fn a_prompt_too_long_for_an_argument_goes_in_through_standard_input() {
     let as_input = agent(|line| line.stdin = Stdin::Prompt);
     assert_eq!(yard.work(&as_input, given).outcome, Outcome::Done);
     assert!(yard.read("size.txt").trim().parse::<usize>().unwrap() > 150_000);
+}
+
+#[test]
+fn what_is_too_long_for_a_variable_is_in_the_file() {
+    let yard = Yard::new();
+    yard.program("agent", SEES);
+    let mut given = assignment(Phase::Execute);
+    for (length, is_variable) in [(64 * 1024, true), (64 * 1024 + 1, false)] {
+        given.goal = "x".repeat(length);
+        let argument = ArgumentValue::String(given.goal.clone().into());
+        given.arguments.insert("area".to_owned(), argument);
+        assert_eq!(
+            yard.work(&agent(|_| {}), given.clone()).outcome,
+            Outcome::Done
+        );
+        let environment = yard.read("env.txt");
+        for name in ["PLANWRIGHT_GOAL", "PLANWRIGHT_ARG_AREA"] {
+            let variable = format!("{name}={}\n", given.goal);
+            assert_eq!(environment.contains(&variable), is_variable, "{name}");
+            assert_eq!(environment.contains(name), is_variable, "{name}");
+        }
+        let file = fs::read_to_string(yard.run.join("assignment.json")).unwrap();
+        let file: serde_json::Value = serde_json::from_str(&file).unwrap();
+        assert_eq!(file["goal"], given.goal);
+        assert_eq!(file["arguments"]["area"], given.goal);
+    }
 }
 
 #[test]
