@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
-use crate::settings::{Key, Removal, Setting};
+use crate::settings::{KEYS, Key, Removal, Setting};
 use crate::ui;
 
 /// Settings of this user.
@@ -14,19 +14,19 @@ use crate::ui;
 pub enum Command {
     /// Show one setting.
     Get {
-        /// One of those that `config list` shows.
+        #[arg(help = keys())]
         key: String,
     },
     /// Change one setting in the user's file.
     Set {
-        /// One of those that `config list` shows.
+        #[arg(help = keys())]
         key: String,
         /// Its new value.
         value: String,
     },
     /// Take one setting out of the user's file.
     Unset {
-        /// store, actor, profile or notify.command.
+        #[arg(help = keys())]
         key: String,
     },
     /// Show all settings.
@@ -60,6 +60,12 @@ impl Command {
             Self::List { show_origin } => Ok(list(app, show_origin)),
         }
     }
+}
+
+/// What can be set, for whoever asks how.
+fn keys() -> String {
+    let keys: Vec<&str> = KEYS.iter().map(|key| key.as_str()).collect();
+    format!("One of {}", keys.join(", "))
 }
 
 fn unset(app: &App, key: Key) -> Result<Answer, CommandError> {
