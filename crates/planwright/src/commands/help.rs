@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui;
 
-/// Explain a command, or a topic: exit-codes.
+/// Explain a command, or a topic: actors, exit-codes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The words of the command, or the topic.
@@ -18,8 +18,10 @@ pub struct Args {
 
 /// Explains.
 pub fn run(args: &Args, _app: &App) -> Result<Answer, CommandError> {
-    if args.words == ["exit-codes"] {
-        return Ok(exit_codes());
+    match args.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["exit-codes"] => return Ok(exit_codes()),
+        ["actors"] => return Ok(Answer::new(json!({ "help": ACTORS }), ACTORS.to_owned())),
+        _ => {}
     }
     let mut command = Cli::command();
     command.build();
@@ -37,6 +39,25 @@ pub fn run(args: &Args, _app: &App) -> Result<Answer, CommandError> {
         text,
     ))
 }
+
+/// How anything becomes an actor.
+const ACTORS: &str = r#"An actor does the work of a plan: any command does, such as a script of your own.
+
+  cat > scribe.yaml <<'YAML'
+  name: scribe
+  kind: command
+  command: [sh, ~/scribe.sh]
+  YAML
+  planwright actor add scribe.yaml
+  planwright run --actor scribe "Water the plants"
+
+It is started in a private copy of your repository. PLANWRIGHT_GOAL says what for, the file
+PLANWRIGHT_ASSIGNMENT everything else, as JSON. What it changed there when it ends is the result;
+any exit code but 0 is a failure. A person is an actor, too: `kind: human`.
+
+  planwright actor show claude    a longer definition, to copy
+  planwright actor list           who can work here
+"#;
 
 fn exit_codes() -> Answer {
     let mut table = ui::Table::new(["CODE", "MEANING"]);

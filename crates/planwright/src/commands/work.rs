@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use actors::Stop;
-use lifecycle::{Happening, Worker};
+use lifecycle::{Happening, Lifecycle, Worker};
 use plan::plan::Remedy;
 use plan::{Name, Plan, Span};
 use serde_json::json;
@@ -60,9 +60,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             if *happening == Happening::Rests {
                 told.tell(plan);
             }
-            let handle = engine.short_name(plan.id).unwrap_or_default();
-            tell(format, &handle, plan, happening);
+            if let Some(says) = words(plan, happening) {
+                write_line(format, &engine, plan, &says);
+            }
         });
+    let engine = lifecycle.clone();
+    app.asides
+        .told_by(move |plan, says| write_line(format, &engine, plan, says));
     if let Some(seconds) = args.lease_seconds {
         worker = worker.lease(Span::seconds(seconds.into()));
     }
@@ -112,8 +116,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     })
 }
 
-fn tell(format: Format, handle: &str, plan: &Plan, happening: &Happening) {
-    let says = match happening {
+/// What a log says of it, if it does.
+fn words(plan: &Plan, happening: &Happening) -> Option<String> {
+    Some(match happening {
         Happening::Works { actor, phase } => format!("{actor} works on {phase}"),
         Happening::SentBack(Remedy::Fix) => "does not meet its rules, and goes back".to_owned(),
         Happening::SentBack(Remedy::Revert) => {
@@ -124,12 +129,15 @@ fn tell(format: Format, handle: &str, plan: &Plan, happening: &Happening) {
         Happening::Rests => format!("waits for a person ({})", plan.stage),
         Happening::NearLimit(how) => format!("nears its limit: {how}"),
         Happening::Trouble(what) => format!("trouble: {}", ui::clean(what)),
-        Happening::Progress(_) | Happening::Landed(_) => return,
-    };
-    let mut stderr = anstream::stderr().lock();
+        Happening::Progress(_) | Happening::Landed(_) => return None,
+    })
+}
+
+fn write_line(format: Format, engine: &Lifecycle, plan: &Plan, says: &str) {
+    let handle = engine.short_name(plan.id).unwrap_or_default();
     let _ = match format {
         Format::Human => writeln!(
-            stderr,
+            anstream::stderr().lock(),
             "{}  {says}  {}",
             ui::styled(ui::BOLD, handle),
             ui::styled(ui::DIM, ui::one_line(plan.goal.as_str(), 50))

@@ -59,8 +59,23 @@ pub struct Progress {
 #[derive(Clone)]
 pub struct Asides {
     audience: Audience,
-    shown: Arc<Mutex<Option<Arc<Mutex<State>>>>>,
+    shown: Arc<Mutex<Shown>>,
 }
+
+/// Where asides are told.
+#[derive(Clone, Default)]
+enum Shown {
+    /// Nowhere in particular.
+    #[default]
+    Alone,
+    /// In the line that shows how the work on one plan goes.
+    Progress(Arc<Mutex<State>>),
+    /// By whoever works on many plans and says of which one it is.
+    By(Arc<TellAside>),
+}
+
+/// Told what is done about a plan.
+type TellAside = dyn Fn(&Plan, &str) + Send + Sync;
 
 impl Asides {
     /// For this audience.
@@ -71,21 +86,32 @@ impl Asides {
         }
     }
 
+    /// From now on asides are told by this.
+    pub fn told_by(&self, tell: impl Fn(&Plan, &str) + Send + Sync + 'static) {
+        *self.shown() = Shown::By(Arc::new(tell));
+    }
+
     /// Something begins that takes its time.
     pub fn tell(&self, plan: &Plan, aside: Aside<'_>) {
         let (words, step) = match aside {
             Aside::Checks(rule) => (format!("checking `{}`", rule.draft.name), String::new()),
             Aside::SetsUp(command) => ("setting up".to_owned(), command.to_owned()),
         };
-        let Some(state) = self.shown().clone() else {
-            if self.audience != Audience::Json {
-                let line = match step.as_str() {
-                    "" => words,
-                    step => format!("{words} · {}", shown(step)),
-                };
-                let _ = writeln!(anstream::stderr().lock(), "{}", styled(DIM, line));
+        let line = match step.as_str() {
+            "" => words.clone(),
+            step => format!("{words} · {}", shown(step)),
+        };
+        // Not told under the lock: whoever tells may take a while.
+        let place = self.shown().clone();
+        let state = match place {
+            Shown::Progress(state) => state,
+            Shown::By(tell) => return tell(plan, &line),
+            Shown::Alone => {
+                if self.audience != Audience::Json {
+                    let _ = writeln!(anstream::stderr().lock(), "{}", styled(DIM, line));
+                }
+                return;
             }
-            return;
         };
         let mut state = lock(&state);
         state.doing = words;
@@ -97,7 +123,7 @@ impl Asides {
         }
     }
 
-    fn shown(&self) -> MutexGuard<'_, Option<Arc<Mutex<State>>>> {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,7 +159,7 @@ impl Progress {
             let state = Arc::clone(&state);
             (end, std::thread::spawn(move || tick(&state, &ended)))
         });
-        *asides.shown() = Some(Arc::clone(&state));
+        *asides.shown() = Shown::Progress(Arc::clone(&state));
         Self {
             audience,
             state,
@@ -223,7 +249,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        *self.asides.shown() = None;
+        *self.asides.shown() = Shown::Alone;
         if let Some((end, ticking)) = self.ticker.take() {
             drop(end);
             let _ = ticking.join();

@@ -795,7 +795,7 @@ fn a_set_up_is_told_of_while_it_runs() {
         &["run", "--actor", "scribe", "--detach", "Write another"],
     );
     let said = day.seen(&["work", "--drain"]);
-    let told = "setting up · echo fetching everything\n";
+    let told = "  setting up · echo fetching everything  Write another\n";
     assert!(said.stderr.contains(told), "{said:?}");
     let said = day.here(&["run", "--actor", "scribe", "Write a third"]);
     let told = said

@@ -183,7 +183,7 @@ fn the_only_one(app: &App, wishes: &Wishes) -> Result<Name, CommandError> {
             Exit::NotFound,
             "No agent is installed here that Planwright knows.",
         )
-        .hint("Any command can be one; docs/actors.md tells how: planwright actor add FILE")
+        .hint("Any command can be one: planwright help actors")
         .hint("planwright actor list")),
         several => choose(app, several),
     }
