@@ -464,4 +464,47 @@ mod tests {
             assert!(spec.check().is_err(), "{spec:?}");
         }
     }
+
+    #[test]
+    fn names_are_made_of_letters_digits_and_underscores() {
+        let (long, too_long) = ("x".repeat(64), "x".repeat(65));
+        let check = |name: &str, is_sound: bool| {
+            let spec = ArgumentSpec {
+                name: name.into(),
+                ..spec(ArgumentType::String)
+            };
+            assert_eq!(spec.check().is_ok(), is_sound, "{name}");
+        };
+        for name in ["a", "a1", "a_", "area_51", &long] {
+            check(name, true);
+        }
+        for name in ["", "1a", "_a", "A", "aB", "a-b", "a b", "ä", &too_long] {
+            check(name, false);
+        }
+    }
+
+    #[test]
+    fn sound_declarations_are_taken() {
+        let good = [
+            ArgumentSpec {
+                min: Some(1.0),
+                max: Some(1.0),
+                default: Some(ArgumentValue::Integer(1)),
+                ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                max: Some(3.0),
+                pattern: Some("[a-z]+".into()),
+                default: Some(ArgumentValue::String("abc".into())),
+                ..spec(ArgumentType::String)
+            },
+            ArgumentSpec {
+                required: true,
+                ..spec(ArgumentType::Boolean)
+            },
+        ];
+        for spec in good {
+            assert_eq!(spec.check(), Ok(()), "{spec:?}");
+        }
+    }
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use planwright_plan as plan;
 
+use plan::actor::{ActorDefinition, ActorKind, CommandLine};
+use plan::argument::ArgumentValue;
 use plan::changeset::{Node, Operation};
 use plan::decision::{Confidence, DecisionKind};
 use plan::invariant::Scope;
@@ -171,4 +173,38 @@ fn a_node_is_printable_and_short() {
     for wrong in ["", "a\nb", &"n".repeat(129)] {
         assert!(wrong.parse::<Node>().is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn values_of_arguments_are_plain_json() {
+    for (value, json) in [
+        (ArgumentValue::String("a \"b\"".into()), r#""a \"b\"""#),
+        (ArgumentValue::Integer(-7), "-7"),
+        (ArgumentValue::Float(1.5), "1.5"),
+        (ArgumentValue::Boolean(true), "true"),
+        (
+            ArgumentValue::List(vec!["a".into(), "b".into()]),
+            r#"["a","b"]"#,
+        ),
+    ] {
+        assert_eq!(value.to_json().to_string(), json);
+    }
+}
+
+#[test]
+fn who_has_a_command_for_it_strategizes() {
+    let of = |kind| ActorDefinition {
+        name: "bot".parse().unwrap(),
+        description: None,
+        kind,
+    };
+    let program = |strategize| {
+        of(ActorKind::Command(Box::new(CommandLine {
+            strategize,
+            ..CommandLine::default()
+        })))
+    };
+    assert!(program(Some(vec!["think".to_owned()])).strategizes());
+    assert!(!program(None).strategizes());
+    assert!(!of(ActorKind::Human { timeout: None }).strategizes());
 }
