@@ -225,7 +225,7 @@ impl Case<'_> {
             rule: reference,
             outcome: outcome.clone(),
         };
-        self.keep(Some(verdict), used)?;
+        self.keep(Some(&verdict), used)?;
         Ok(outcome)
     }
 
@@ -246,13 +246,13 @@ impl Case<'_> {
 
     /// Keeps what was said, and charges what that took. It was paid for: a store that is away for a moment is waited
     /// for.
-    fn keep(&self, said: Option<RuleVerdict>, used: Amount) -> Result<(), Error> {
+    fn keep(&self, said: Option<&RuleVerdict>, used: Amount) -> Result<(), Error> {
         let plan = &self.snapshot.row.plan;
         let judge = Call::by(plan::Caller::Worker("judge".to_owned()));
         let call = judge.with_key(format!("judged {}", self.lifecycle.ids.command()));
         let mut patience = AWAY.into_iter();
         loop {
-            let said = said.clone();
+            let said = said.cloned();
             let kept = self
                 .lifecycle
                 .keep_evidence(plan, self.subject, said, used, &call);

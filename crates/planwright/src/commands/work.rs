@@ -65,7 +65,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             }
         });
     let engine = lifecycle.clone();
-    app.asides
+    let _told_by = app
+        .asides
         .told_by(move |plan, says| write_line(format, &engine, plan, says));
     if let Some(seconds) = args.lease_seconds {
         worker = worker.lease(Span::seconds(seconds.into()));

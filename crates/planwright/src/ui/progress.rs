@@ -86,9 +86,10 @@ impl Asides {
         }
     }
 
-    /// From now on asides are told by this.
-    pub fn told_by(&self, tell: impl Fn(&Plan, &str) + Send + Sync + 'static) {
+    /// Asides are told by this, until what is given back is dropped.
+    pub fn told_by(&self, tell: impl Fn(&Plan, &str) + Send + Sync + 'static) -> ToldBy<'_> {
         *self.shown() = Shown::By(Arc::new(tell));
+        ToldBy(self)
     }
 
     /// Something begins that takes its time.
@@ -125,6 +126,15 @@ impl Asides {
 
     fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody tells asides as long as this lives. Whoever tells them mostly has the engine, and the engine has them.
+pub struct ToldBy<'a>(&'a Asides);
+
+impl Drop for ToldBy<'_> {
+    fn drop(&mut self) {
+        *self.0.shown() = Shown::Alone;
     }
 }
 
