@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plan::Event;
 use plan::ledger::{Account, Amount, Ledger, Means, Reservation};
 use plan::plan::Limits;
-use plan::{Event, PlanId};
 
 use super::{Life, Outcome};
 use crate::gating::spender::{CALL, PRICE};
@@ -14,6 +14,8 @@ use crate::gating::spender::{CALL, PRICE};
 pub struct Books {
     plans: Account,
     global: Account,
+    /// Tokens that nobody could keep within bounds.
+    unwatched: u64,
 }
 
 impl Books {
@@ -35,18 +37,21 @@ impl Books {
             outcome.violations.push(why);
         }
         outcome.violations.extend(charged(life, ledger));
-        outcome.violations.extend(kept(life, plan, settled));
+        let unwatched = unwatched(life, ledger);
+        self.unwatched += unwatched;
+        outcome.violations.extend(kept(life, settled, unwatched));
     }
 
     /// All plans together are what all plans are one by one, and within the budget.
     pub(super) fn balance(&self, most: u64, violations: &mut Vec<String>) {
         if self.plans != self.global {
-            let Self { plans, global } = self;
+            let Self { plans, global, .. } = self;
             violations.push(format!(
                 "all plans used {plans:?}, and are charged {global:?}"
             ));
         }
         let used = self.global.settled.tokens;
+        let most = most + self.unwatched;
         if used > most {
             violations.push(format!("all plans used {used} tokens of {most} at most"));
         }
@@ -102,9 +107,13 @@ fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
     None
 }
 
-/// A plan used no more than a call beyond the most that it was ever given. Whoever is stopped stops nobody: what
-/// the actors of workers used who slept past their leases may be beyond that.
-fn kept(life: &Life<'_>, plan: PlanId, settled: Amount) -> Option<String> {
+/// What the actors of workers used who slept past their leases: whoever is stopped stops nobody. They told it when they
+/// woke. Those who were killed told nothing, and are charged what was set aside for them.
+fn unwatched(life: &Life<'_>, ledger: &Ledger) -> u64 {
+    let told = |epoch: u64| {
+        let mut forfeited = ledger.reservations.iter();
+        !forfeited.any(|one| one.epoch.0 == epoch && one.forfeited.is_some())
+    };
     // Taking a plan over moves on from the epoch of whoever held it.
     let slept: BTreeSet<u64> = life
         .history
@@ -113,7 +122,18 @@ fn kept(life: &Life<'_>, plan: PlanId, settled: Amount) -> Option<String> {
             Event::Reclaimed { epoch, .. } => Some(epoch.0.saturating_sub(1)),
             _ => None,
         })
+        .filter(|epoch| told(*epoch))
         .collect();
+    let notes = life.notes.iter();
+    notes
+        .filter(|note| slept.contains(&note.epoch))
+        .map(|note| note.tokens)
+        .sum()
+}
+
+/// A plan used no more than a call beyond the most that it was ever given, but for what nobody watched.
+fn kept(life: &Life<'_>, settled: Amount, unwatched: u64) -> Option<String> {
+    let plan = life.row.plan.id;
     let limits: Vec<&Limits> = life
         .history
         .iter()
@@ -123,12 +143,6 @@ fn kept(life: &Life<'_>, plan: PlanId, settled: Amount) -> Option<String> {
             _ => None,
         })
         .collect();
-    let unwatched: u64 = life
-        .notes
-        .iter()
-        .filter(|note| slept.contains(&note.epoch))
-        .map(|note| note.tokens)
-        .sum();
     for (means, price) in [(Means::Tokens, 1), (Means::Cost, PRICE)] {
         let limit = limits
             .iter()
