@@ -384,6 +384,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_number_is_told_what_is_one() {
+        for text in ["inf", "NaN", "many"] {
+            let problem = spec(ArgumentType::Float).parse(text).unwrap_err();
+            assert!(problem.why.contains("a finite number"), "{problem}");
+        }
+    }
+
+    #[test]
     fn bounds_and_patterns_hold() {
         let bounded = ArgumentSpec {
             min: Some(1.0),
