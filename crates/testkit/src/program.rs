@@ -124,7 +124,7 @@ impl Run {
         // Who does not read its input need not.
         let _ = stdin.write_all(&self.input);
         drop(stdin);
-        Running(child)
+        Running(Some(child))
     }
 
     /// Runs it to its end.
@@ -182,13 +182,22 @@ fn measured(file_limit: Option<u64>) -> Option<(&'static str, OsString)> {
     Some((VARIABLE, file_limit.map_or(file, |_| "/dev/null".into())))
 }
 
-/// A run that was started.
-pub struct Running(Child);
+/// A run that was started. A test that fails before it has ended ends it.
+pub struct Running(Option<Child>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
 
 impl Running {
     /// Waits for its end.
-    pub fn finish(self) -> Said {
-        let output = self.0.wait_with_output().unwrap();
+    pub fn finish(mut self) -> Said {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
         Said {
             status: output.status,
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -198,19 +207,23 @@ impl Running {
 
     /// Ends it as `kill -9` does, and waits for its end.
     pub fn kill(mut self) -> Said {
-        self.0.kill().unwrap();
+        self.child().kill().unwrap();
         self.finish()
     }
 
     /// The number of its process.
     pub fn number(&self) -> u32 {
-        self.0.id()
+        self.0.as_ref().unwrap().id()
     }
 
     /// Stops listening to it, as `head -0` does, and waits for its end.
     pub fn finish_unheard(mut self) -> Said {
-        drop(self.0.stdout.take());
+        drop(self.child().stdout.take());
         self.finish()
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
     }
 }
 
