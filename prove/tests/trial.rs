@@ -50,7 +50,7 @@ enum Comes<'a> {
 }
 
 /// A short trial comes to this. In one on a machine that is busy with other things it may be that too little
-/// happened, or that the bug had no occasion to show itself: then it is tried again, for a minute or so.
+/// happened, or that the bug had no occasion to show itself: then it is tried again, a few times.
 /// Anything else that is wrong is not to be tried away.
 #[track_caller]
 fn check(mode: &str, arguments: &[&str], comes: Comes<'_>) {

@@ -10,8 +10,8 @@ use crate::room::{Inside, Room, Sandbox, Start, Workshop, inside};
 use crate::supervise::{self, Alone};
 use crate::{ObjectId, SandboxError, files, refs};
 
-/// How long a lock may be held without anybody working: a process that another thread starts has, until it is
-/// executed, whatever was open when it was forked.
+/// How long a lock may be held without anybody working: until a process that another thread starts executes its
+/// program, it has whatever was open when it was forked.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// A plan's sandbox, as it is found.

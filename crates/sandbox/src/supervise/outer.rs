@@ -1,8 +1,9 @@
 //! The supervising process: starts the last stage, and stays until nothing of the program is left.
 //!
 //! Threads tell the main one what happens: that the worker wants an end or is gone, that somebody sent
-//! a signal, that a child ended, and what the last stage said. The main thread starts the last stage and never ends before it,
-//! because the system takes the end of the starting thread for the end of the parent.
+//! a signal, that a child ended, and what the last stage said. The main thread starts the last stage and does not end
+//! before a program that runs, because the system takes the end of the starting thread for the end of the parent. If the
+//! worker goes while the last stage only waits, that is how the last stage is ended.
 
 use std::io::{self, BufReader, Write};
 use std::net::Shutdown;
