@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use plan::Text;
 use plan::decision::ReportedDecision;
 use plan::stage::Category;
+use plan::{Span, Text};
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
@@ -93,6 +93,7 @@ struct Written {
     message: Option<String>,
     category: Option<Category>,
     question: Option<String>,
+    timeout: Option<String>,
     #[serde(default)]
     decisions: Vec<ReportedDecision>,
     #[serde(default)]
@@ -127,6 +128,9 @@ fn parse(text: &str) -> Result<Report, String> {
     if written.question.is_some() && written.outcome != WrittenOutcome::Ask {
         return only_with("question", "ask");
     }
+    if written.timeout.is_some() && written.outcome != WrittenOutcome::Ask {
+        return only_with("timeout", "ask");
+    }
     if written.category.is_some() && written.outcome != WrittenOutcome::Failed {
         return only_with("category", "failed");
     }
@@ -154,7 +158,11 @@ fn parse(text: &str) -> Result<Report, String> {
                 .question
                 .filter(|question| !question.trim().is_empty())
                 .ok_or("outcome `ask` needs a `question`")?,
-            patience: None,
+            patience: written
+                .timeout
+                .map(|timeout| timeout.parse::<Span>())
+                .transpose()
+                .map_err(|error| format!("`timeout`: {error}"))?,
         },
     };
     let cost_micros = micros(written.usage.cost_usd).ok_or("`cost_usd` is no amount of money")?;
@@ -247,14 +255,17 @@ mod tests {
             failed.unwrap(),
             Report::failed(Category::Transient, "no net")
         );
-        let asks = said(r#"{"outcome": "ask", "question": "Which?"}"#).unwrap();
-        assert_eq!(
-            asks.outcome,
-            Outcome::Asks {
-                question: "Which?".into(),
-                patience: None
-            }
-        );
+        for (timeout, patience) in [
+            ("", None),
+            (r#", "timeout": "2h""#, Some(Span::seconds(7200))),
+        ] {
+            let asks = format!(r#"{{"outcome": "ask", "question": "Which?"{timeout}}}"#);
+            let question = "Which?".into();
+            assert_eq!(
+                said(asks).unwrap().outcome,
+                Outcome::Asks { question, patience }
+            );
+        }
     }
 
     #[test]
@@ -311,6 +322,14 @@ mod tests {
         bad(
             r#"{"outcome": "done", "question": "?"}"#,
             "`question` goes with outcome `ask`",
+        );
+        bad(
+            r#"{"outcome": "done", "timeout": "2h"}"#,
+            "`timeout` goes with outcome `ask`",
+        );
+        bad(
+            r#"{"outcome": "ask", "question": "?", "timeout": "soon"}"#,
+            "`timeout`: `soon` is not a length of time",
         );
         bad(r#"{"outcome": "done", "summary": "a\u0000b"}"#, "NUL");
         bad(

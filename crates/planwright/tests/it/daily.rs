@@ -262,12 +262,13 @@ fn an_agent_asks_and_goes_on_with_the_answer() {
 if grep -q 'the left one' \"$PLANWRIGHT_ASSIGNMENT\"; then
   echo left >> src/a.txt
 else
-  echo '{\"outcome\": \"ask\", \"question\": \"Which one?\"}' > \"$PLANWRIGHT_REPORT\"
+  echo '{\"outcome\": \"ask\", \"question\": \"Which one?\", \"timeout\": \"2h\"}' > \"$PLANWRIGHT_REPORT\"
 fi
 ",
     );
     let (plan, data) = day.begun(6);
     assert_eq!(state(&data), "execute/awaiting_input");
+    assert_ne!(data["question"]["deadline"], Value::Null, "{data}");
     let said = day.seen(&["answer", &plan, "the left one"]);
     assert_eq!(said.code(), Some(6), "{said:?}");
     assert_eq!(day.yard.state_of(&plan), "execute/complete");
