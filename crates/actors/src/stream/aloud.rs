@@ -12,6 +12,8 @@ use super::json::{self, Object, list, object, text};
 pub enum Aloud {
     /// The agent's own words.
     Words(String),
+    /// Some of them: they go on where those before them ended.
+    Piece(String),
     /// What it thought about it.
     Thought(String),
     /// A tool it used, and on what.
@@ -36,7 +38,8 @@ pub fn aloud(output: Output, line: &str) -> Option<Vec<Aloud>> {
         Output::OpencodeJson => (opencode, event()?),
     };
     let mut said = read(&kind, &event);
-    said.retain(|one| !one.words().trim().is_empty());
+    // Between two pieces there may be nothing but a space.
+    said.retain(|one| matches!(one, Aloud::Piece(_)) || !one.words().trim().is_empty());
     Some(said)
 }
 
@@ -45,6 +48,7 @@ impl Aloud {
     pub fn words(&self) -> &str {
         match self {
             Self::Words(text)
+            | Self::Piece(text)
             | Self::Thought(text)
             | Self::Tool(text)
             | Self::Answer(text)
@@ -149,7 +153,11 @@ fn codex_item(item: &Object, done: bool) -> Option<Aloud> {
 fn gemini(kind: &str, event: &Object) -> Option<Aloud> {
     match kind {
         "message" if text(event, "role") == Some("assistant") => {
-            Some(Aloud::Words(owned(event, "content")))
+            let words = owned(event, "content");
+            Some(match event.get("delta") {
+                Some(Value::Bool(true)) => Aloud::Piece(words),
+                Some(_) | None => Aloud::Words(words),
+            })
         }
         "tool_use" => Some(tool(
             text(event, "tool_name").unwrap_or("tool"),

@@ -56,9 +56,7 @@ pub fn show(app: &App, plan: PlanId, manner: Manner) -> Result<Answer, CommandEr
             Manner::Readable => format_of(run, &row.plan),
             Manner::Raw => Output::Text,
         };
-        for line in &lines {
-            text.push_str(&told(line, format));
-        }
+        text.push_str(&told_all(&lines, format));
         text.push_str(&answer_of(&lines, format));
         views.push(json!({ "epoch": run.epoch, "run": run.record, "lines": lines }));
     }
@@ -97,7 +95,8 @@ fn answer_of(lines: &[Line], format: Output) -> String {
     let by_the_agent = || lines.iter().filter(|line| line.stream == "stdout");
     let has_spoken = by_the_agent().any(|line| {
         let said = aloud(format, &line.text);
-        said.is_none_or(|said| said.iter().any(|one| matches!(one, Aloud::Words(_))))
+        let is_spoken = |one: &Aloud| matches!(one, Aloud::Words(_) | Aloud::Piece(_));
+        said.is_none_or(|said| said.iter().any(is_spoken))
     });
     if has_spoken || format == Output::Text {
         return String::new();
@@ -110,11 +109,40 @@ fn answer_of(lines: &[Line], format: Output) -> String {
     answer.map_or_else(String::new, |answer| format!("{}\n", ui::clean(&answer)))
 }
 
+/// Lines as people read them, with what was said in pieces put together.
+fn told_all(lines: &[Line], format: Output) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let said = said_by_the_agent(line, format);
+        match said.as_deref() {
+            Some([]) => {}
+            Some([Aloud::Piece(words)]) => text.push_str(&ui::clean(words)),
+            Some(_) | None => {
+                end_line(&mut text);
+                text.push_str(&told(line, format));
+            }
+        }
+    }
+    end_line(&mut text);
+    text
+}
+
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// What a line says, if an agent wrote it in this format.
+fn said_by_the_agent(line: &Line, format: Output) -> Option<Vec<Aloud>> {
+    let by_the_agent = line.stream == "stdout";
+    by_the_agent.then(|| aloud(format, &line.text)).flatten()
+}
+
 /// A line as people read it: said, done, answered.
 fn told(line: &Line, format: Output) -> String {
     let by_the_agent = line.stream == "stdout";
-    let said = by_the_agent.then(|| aloud(format, &line.text)).flatten();
-    let Some(said) = said else {
+    let Some(said) = said_by_the_agent(line, format) else {
         let style = if by_the_agent {
             anstyle::Style::new()
         } else {
@@ -128,7 +156,7 @@ fn told(line: &Line, format: Output) -> String {
 fn spoken(said: &Aloud) -> String {
     let words = ui::clean(said.words().trim_end());
     match said {
-        Aloud::Words(_) => format!("{words}\n"),
+        Aloud::Words(_) | Aloud::Piece(_) => format!("{words}\n"),
         Aloud::Thought(_) => format!("{}\n", ui::styled(ui::DIM, words)),
         Aloud::Tool(_) => format!("{}\n", ui::styled(ui::CODE, format!("→ {words}"))),
         Aloud::Answer(_) => answered(&words),
@@ -203,4 +231,30 @@ fn lines_of(path: &Path) -> Result<Vec<Line>, CommandError> {
         lines.extend(tail);
     }
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_in_pieces_is_read_as_one() {
+        let lines: Vec<Line> = [
+            r#"{"type":"init","session_id":"s"}"#,
+            r#"{"type":"message","role":"assistant","content":"Now","delta":true}"#,
+            r#"{"type":"message","role":"assistant","content":" ","delta":true}"#,
+            r#"{"type":"message","role":"assistant","content":"I look.","delta":true}"#,
+            r#"{"type":"tool_use","tool_name":"read_file","parameters":{"path":"a.txt"}}"#,
+            r#"{"type":"message","role":"assistant","content":"Done.\n","delta":true}"#,
+            r#"{"type":"result","status":"success"}"#,
+        ]
+        .map(|text| Line {
+            ms: 0,
+            stream: "stdout".to_owned(),
+            text: text.to_owned(),
+        })
+        .into();
+        let text = anstream::adapter::strip_str(&told_all(&lines, Output::GeminiJson)).to_string();
+        assert_eq!(text, "Now I look.\n→ read_file: a.txt\nDone.\n");
+    }
 }
