@@ -40,6 +40,12 @@ fn stopped(worker: Running) -> Value {
     data
 }
 
+/// A plan of a project that is left to workers.
+fn left_in(day: &Loop, project: &str) -> String {
+    let words = ["--actor", "scribe", "--project", project, "Write a line"];
+    detached(day, &words)
+}
+
 /// A second project beside `shop`.
 fn with_another_project(day: &Loop) {
     let other = day.yard.other_repository("other");
@@ -50,13 +56,7 @@ fn with_another_project(day: &Loop) {
 fn a_worker_for_a_project_leaves_the_others_alone() {
     let day = Loop::with(SCRIBE);
     with_another_project(&day);
-    let of = |project: &str| {
-        detached(
-            &day,
-            &["--actor", "scribe", "--project", project, "Write a line"],
-        )
-    };
-    let (shop, other) = (of("shop"), of("other"));
+    let (shop, other) = (left_in(&day, "shop"), left_in(&day, "other"));
     assert_eq!(taken(&day, &["--drain", "--project", "other"]), 1);
     assert_eq!(day.starts(), [format!("execute {other} 1")]);
     assert_eq!(day.yard.state_of(&other), "execute/complete");
@@ -162,13 +162,7 @@ echo whole >> src/a.txt
 fn plans_of_a_paused_project_wait_until_it_is_resumed() {
     let day = Loop::with(SCRIBE);
     with_another_project(&day);
-    let of = |project: &str| {
-        detached(
-            &day,
-            &["--actor", "scribe", "--project", project, "Write a line"],
-        )
-    };
-    let (shop, other) = (of("shop"), of("other"));
+    let (shop, other) = (left_in(&day, "shop"), left_in(&day, "other"));
     day.ends(0, &["project", "pause", "shop"]);
     assert_eq!(taken(&day, &["--drain"]), 1);
     assert_eq!(day.yard.state_of(&other), "execute/complete");
@@ -183,7 +177,7 @@ fn plans_of_a_paused_project_wait_until_it_is_resumed() {
 
     // A worker that is there already comes back to it.
     let worker = working(&day);
-    let later = of("other");
+    let later = left_in(&day, "other");
     wait_for("the worker is at work", || {
         day.yard.state_of(&later) == "execute/complete"
     });
