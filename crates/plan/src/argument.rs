@@ -365,6 +365,11 @@ mod tests {
         );
         check(ArgumentType::Boolean, "yes", None);
         check(
+            ArgumentType::Boolean,
+            "false",
+            Some(ArgumentValue::Boolean(false)),
+        );
+        check(
             ArgumentType::String,
             "",
             Some(ArgumentValue::String("".into())),
@@ -381,6 +386,37 @@ mod tests {
             Some(ArgumentValue::List(vec!["a".into(), "b".into()])),
         );
         check(ArgumentType::List, "[1]", None);
+    }
+
+    #[test]
+    fn what_is_not_given_is_its_default_and_what_is_given_often_a_list() {
+        let with_default = ArgumentSpec {
+            default: Some(ArgumentValue::Integer(5)),
+            ..spec(ArgumentType::Integer)
+        };
+        let check = |spec: &ArgumentSpec, texts: &[&str], expected: Option<ArgumentValue>| {
+            let pairs: Vec<_> = texts.iter().map(|text| ("n", *text)).collect();
+            let resolved = resolve(std::slice::from_ref(spec), &given(&pairs));
+            assert_eq!(resolved.unwrap().get("n").cloned(), expected, "{texts:?}");
+        };
+        check(&with_default, &[], Some(ArgumentValue::Integer(5)));
+        check(&with_default, &["7"], Some(ArgumentValue::Integer(7)));
+        check(&spec(ArgumentType::List), &[], None);
+        let both = ArgumentValue::List(vec!["a".into(), "b".into()]);
+        check(&spec(ArgumentType::List), &["a", "b"], Some(both));
+    }
+
+    #[test]
+    fn values_are_bounded() {
+        let parses = |kind, text: &str| spec(kind).parse(text).is_ok();
+        assert!(parses(ArgumentType::String, &"x".repeat(MAX_BYTES)));
+        assert!(!parses(ArgumentType::String, &"x".repeat(MAX_BYTES + 1)));
+        let list = |items: usize, item: &str| serde_json::json!(vec![item; items]).to_string();
+        assert!(parses(ArgumentType::List, &list(MAX_ITEMS, "x")));
+        assert!(!parses(ArgumentType::List, &list(MAX_ITEMS + 1, "x")));
+        let half = "x".repeat(MAX_BYTES / 2);
+        assert!(parses(ArgumentType::List, &list(2, &half)));
+        assert!(!parses(ArgumentType::List, &list(3, &half)));
     }
 
     #[test]
@@ -466,6 +502,10 @@ mod tests {
             ArgumentSpec {
                 default: Some(ArgumentValue::Boolean(true)),
                 ..spec(ArgumentType::Integer)
+            },
+            ArgumentSpec {
+                default: Some(ArgumentValue::Float(f64::INFINITY)),
+                ..spec(ArgumentType::Float)
             },
         ];
         for spec in bad {
