@@ -407,6 +407,17 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_argument_is_told_which_there_are() {
+        let check = |specs: &[ArgumentSpec], says: &str| {
+            let problems = resolve(specs, &given(&[("other", "1")])).unwrap_err();
+            assert_eq!(problems[0].name, "other");
+            assert!(problems[0].why.contains(says), "{}", problems[0]);
+        };
+        check(&[], "the action takes no arguments");
+        check(&[spec(ArgumentType::Integer)], "no such argument; it has n");
+    }
+
+    #[test]
     fn values_are_bounded() {
         let parses = |kind, text: &str| spec(kind).parse(text).is_ok();
         assert!(parses(ArgumentType::String, &"x".repeat(MAX_BYTES)));
