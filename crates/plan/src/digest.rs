@@ -62,7 +62,8 @@ impl FromStr for Digest {
     type Err = NotADigest;
 
     fn from_str(given: &str) -> Result<Self, NotADigest> {
-        if given.len() != 64 || !given.is_ascii() {
+        // Digits only: read as a number, `+f` would be one, too.
+        if given.len() != 64 || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(NotADigest);
         }
         let mut bytes = [0; 32];
@@ -102,6 +103,24 @@ mod tests {
     fn a_digest_reads_back() {
         let digest = Digest::of(b"x");
         assert_eq!(digest.to_string().parse(), Ok(digest));
-        assert!("zz".parse::<Digest>().is_err());
+        assert_eq!(Digest::from_bytes(digest.as_bytes()), Some(digest));
+        assert_eq!(format!("{digest:?}"), digest.to_string());
+    }
+
+    #[test]
+    fn a_digest_is_sha_256() {
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Digest::of(b"abc").to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_no_digest_is_refused() {
+        let long = "0".repeat(65);
+        let signed = "+f".repeat(32);
+        let letters = "ä".repeat(32);
+        for given in ["", "zz", &long, &signed, &letters] {
+            assert_eq!(given.parse::<Digest>(), Err(NotADigest), "{given}");
+        }
+        assert_eq!(Digest::from_bytes(&[0; 31]), None);
     }
 }

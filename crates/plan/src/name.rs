@@ -105,6 +105,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_has_128_characters_at_most_with_its_namespace() {
+        let check = |length: usize, fits: bool| {
+            // With `acme/` before it.
+            let given = format!("acme/{}", "x".repeat(length - 5));
+            assert_eq!(given.parse::<Name>().is_ok(), fits, "{length}");
+        };
+        check(127, true);
+        check(128, true);
+        check(129, false);
+        let name: Name = "tidy".parse().unwrap();
+        assert_eq!(format!("{name:?}"), "local/tidy");
+    }
+
+    #[test]
     fn a_bare_name_is_local_and_shown_bare() {
         let name: Name = "tidy-up_2.0".parse().unwrap();
         assert_eq!(

@@ -3,6 +3,7 @@
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
+use std::time::Duration;
 
 use planwright_plan as plan;
 
@@ -13,7 +14,7 @@ use plan::decision::{Confidence, DecisionKind};
 use plan::invariant::Scope;
 use plan::plan::ProfileSource;
 use plan::stage::{Category, ConstraintKind, StateName};
-use plan::{Epoch, Phase, PlanId, Profile, Span, Timestamp, Version};
+use plan::{Epoch, Phase, PlanId, Profile, Span, Text, Timestamp, Version};
 
 #[track_caller]
 fn check<T: FromStr<Err: Display> + PartialEq + Debug>(
@@ -207,4 +208,15 @@ fn who_has_a_command_for_it_strategizes() {
     assert!(program(Some(vec!["think".to_owned()])).strategizes());
     assert!(!program(None).strategizes());
     assert!(!of(ActorKind::Human { timeout: None }).strategizes());
+}
+
+#[test]
+fn spans_are_as_long_as_they_say() {
+    assert_eq!(Span::seconds(90).as_duration(), Duration::from_secs(90));
+    assert_eq!(Span(-1).as_duration(), Duration::ZERO);
+}
+
+#[test]
+fn texts_have_256_kibibytes_at_most() {
+    assert_eq!(Text::MAX_BYTES, 262_144);
 }
