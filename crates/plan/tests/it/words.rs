@@ -214,6 +214,20 @@ fn who_has_a_command_for_it_strategizes() {
 fn spans_are_as_long_as_they_say() {
     assert_eq!(Span::seconds(90).as_duration(), Duration::from_secs(90));
     assert_eq!(Span(-1).as_duration(), Duration::ZERO);
+    // In microseconds it has to fit into 63 bits.
+    assert!("9223372036854s".parse::<Span>().is_ok());
+    assert!("9223372036855s".parse::<Span>().is_err());
+    let moment = Timestamp(1_000_001);
+    assert_eq!(format!("{moment:?}"), moment.to_string());
+}
+
+#[test]
+fn how_long_a_person_has_is_kept_in_seconds() {
+    let kept = r#"{"name":"local/me","kind":"human","timeout_seconds":90}"#;
+    let me: ActorDefinition = serde_json::from_str(kept).unwrap();
+    let timeout = Some(Span::seconds(90));
+    assert_eq!(me.kind, ActorKind::Human { timeout });
+    assert_eq!(serde_json::to_string(&me).unwrap(), kept);
 }
 
 #[test]
