@@ -8,7 +8,7 @@
 //! time: nothing stays hidden behind a long queue, or behind what cannot be taken (a paused project, another
 //! host's plans).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use plan::{Name, Phase, Plan, PlanId};
@@ -151,7 +151,7 @@ impl Picker {
             waiting.extend(&of_the_rest);
             self.take_turns(waiting, most, &mut picked);
             // Where something was taken there may be more to take.
-            if !of_the_rest.iter().any(|plan| picked.contains(plan)) {
+            if !of_the_rest.iter().any(|due| picked.contains(&due.plan)) {
                 match rest.last() {
                     Some(end) if rest.len() == PAGE => self.seen_to.insert(phase, *end),
                     Some(_) | None => self.seen_to.remove(&phase),
@@ -202,9 +202,10 @@ impl Picker {
     }
 
     /// Those that can be tried now.
-    fn takeable(&mut self, look: &Look<'_>, due: &[Due]) -> Result<Vec<PlanId>, Error> {
+    fn takeable(&mut self, look: &Look<'_>, all: &[Due]) -> Result<Vec<Due>, Error> {
         let mut takeable = Vec::new();
-        for Due { plan, .. } in due {
+        for due in all {
+            let plan = &due.plan;
             let rests = self
                 .paused
                 .get(plan)
@@ -213,7 +214,7 @@ impl Picker {
                     Again::Never => true,
                 });
             if !rests && !look.busy.contains(plan) && self.is_wanted(look.lifecycle, *plan)? {
-                takeable.push(*plan);
+                takeable.push(*due);
             }
         }
         Ok(takeable)
@@ -231,31 +232,29 @@ impl Picker {
         Ok(look.lifecycle.store.due(phase, Some(from), PAGE)?)
     }
 
-    /// One plan of each project in turn, whoever was served longest ago first; within a project, the one
-    /// that waited longest.
-    fn take_turns(&mut self, waiting: Vec<PlanId>, most: usize, picked: &mut Vec<PlanId>) {
-        let mut queues: HashMap<Option<Name>, std::collections::VecDeque<PlanId>> = HashMap::new();
-        for plan in waiting {
-            let project = self
-                .known
-                .get(&plan)
-                .and_then(|known| known.project.clone());
-            queues.entry(project).or_default().push_back(plan);
+    /// One plan of each project in turn, whoever was served longest ago first; within a project, and among
+    /// projects that nobody was served of yet, the one that waited longest.
+    fn take_turns(&mut self, waiting: Vec<Due>, most: usize, picked: &mut Vec<PlanId>) {
+        let mut queues: HashMap<Option<Name>, VecDeque<Due>> = HashMap::new();
+        for due in waiting {
+            let known = self.known.get(&due.plan);
+            let project = known.and_then(|known| known.project.clone());
+            queues.entry(project).or_default().push_back(due);
         }
         while picked.len() < most {
             let last = |project: &Option<Name>| self.served.get(project).copied().unwrap_or(0);
             let next = queues
                 .iter()
                 .filter_map(|(project, queue)| Some((last(project), *queue.front()?, project)))
-                .min_by_key(|(last, plan, _)| (*last, *plan));
-            let Some((_, plan, project)) = next else {
+                .min_by_key(|(last, due, _)| (*last, *due));
+            let Some((_, due, project)) = next else {
                 return;
             };
             let project = project.clone();
             self.turns += 1;
             self.served.insert(project.clone(), self.turns);
             queues.entry(project).or_default().pop_front();
-            picked.push(plan);
+            picked.push(due.plan);
         }
     }
 
@@ -306,7 +305,7 @@ fn ahead(lifecycle: &Lifecycle, phase: Phase, first: Vec<Due>) -> Result<Vec<Due
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 mod tests {
-    use plan::{Actors, Caller};
+    use plan::{Actors, Caller, Timestamp};
     use store::MemoryStore;
     use testkit::samples;
 
@@ -350,6 +349,26 @@ mod tests {
             busy.extend(picked);
         }
         panic!("the plan of the small project was never picked");
+    }
+
+    /// Ids that are made in the same millisecond say nothing about who was first.
+    #[test]
+    fn who_waited_longest_comes_first_whatever_its_id() {
+        let mut picker = Picker::new(Only::default(), Again::Later);
+        let waiting = [(1, 9, "large"), (2, 5, "large"), (3, 1, "small")];
+        let due = waiting.map(|(due_at, number, project)| {
+            let plan = PlanId::from_parts(1, number);
+            let known = Known {
+                project: Some(samples::name(project)),
+                wanted: true,
+            };
+            picker.known.insert(plan, known);
+            let due_at = Timestamp(due_at);
+            Due { due_at, plan }
+        });
+        let mut picked = Vec::new();
+        picker.take_turns(due.to_vec(), 3, &mut picked);
+        assert_eq!(picked, [due[0].plan, due[2].plan, due[1].plan]);
     }
 
     #[test]
