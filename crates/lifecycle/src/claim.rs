@@ -1,6 +1,6 @@
 //! A claim: the right to work on a plan's phase, as a value. Nobody handles epochs by hand.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actors::Report;
 use plan::decision::ReportedDecision;
@@ -22,6 +22,8 @@ pub struct Claim {
     phase: Phase,
     epoch: Epoch,
     caller: Caller,
+    /// From when on the lease has to be renewed.
+    pub(crate) since: Instant,
     pub(crate) sandboxes: Vec<EnteredSandbox>,
     /// Nobody else takes the sandboxes over while the claim is there.
     pub(crate) holds: Vec<Hold>,
@@ -38,6 +40,7 @@ impl Claim {
             phase: done.plan.phase(),
             epoch,
             caller: call.caller.clone(),
+            since: Instant::now(),
             sandboxes: Vec::new(),
             holds: Vec::new(),
             done,
@@ -160,5 +163,26 @@ impl Claim {
     pub(crate) fn owner(&self) -> String {
         let holder = self.done.plan.stage.holder();
         holder.map_or_else(String::new, |holder| holder.owner.clone())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use plan::Actors;
+    use testkit::samples;
+
+    use super::*;
+    use crate::UseRequest;
+
+    /// A plan that works on nothing, claimed for this long.
+    pub(crate) fn claim_of_new_plan(lifecycle: &Lifecycle, lease: Span) -> Claim {
+        let ada = Call::by(Caller::Person("ada".to_owned()));
+        let request = UseRequest {
+            goal: Some("Look around".to_owned()),
+            fallback_actors: Some(Actors::both(samples::name("robot"))),
+            ..UseRequest::default()
+        };
+        let plan = lifecycle.use_action(request, &ada).unwrap().plan.id;
+        lifecycle.start_strategize(plan, "me", lease, &ada).unwrap()
     }
 }

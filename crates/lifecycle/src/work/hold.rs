@@ -37,7 +37,8 @@ pub(super) fn holding<T>(
         let (done, ended) = channel::<()>();
         let lost = &lost;
         scope.spawn(move || {
-            let mut renewed = Instant::now();
+            // Not when this began: making a sandbox may have taken most of the lease.
+            let mut renewed = claim.since;
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK.min(renew_every)) {
                 if worker.is_asked() {
                     stop.ask();
@@ -82,5 +83,37 @@ fn is_lost(claim: &Claim) -> bool {
         Ok(row) => !row.plan.is_held_by(claim.epoch()),
         Err(Error::Refused(_)) => true,
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::MemoryStore;
+
+    use super::*;
+    use crate::Lifecycle;
+    use crate::claim::tests::claim_of_new_plan;
+
+    /// Whoever made a sandbox for most of its lease renews it when its actor begins, and not a third later.
+    #[test]
+    fn a_lease_is_renewed_by_how_old_the_claim_is() {
+        let lifecycle = Lifecycle::open(MemoryStore::new());
+        let lease = Span::seconds(3000);
+        let mut claim = claim_of_new_plan(&lifecycle, lease);
+        let plan = claim.plan().id;
+        claim.since = Instant::now() - Duration::from_secs(1500);
+        let expires = || lifecycle.get_plan(plan).unwrap().lease.unwrap().expires_at;
+        let at_first = expires();
+        let is_renewed = claim.while_held(lease, || {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_secs(60) {
+                if expires() > at_first {
+                    return true;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            false
+        });
+        assert!(is_renewed);
     }
 }
