@@ -559,10 +559,12 @@ fn a_report_counts_as_far_as_the_sandbox_bears_it_out() {
     );
 }
 
-/// Writes a file more each time, or fails, and keeps what it was told to leave alone.
+/// Writes a file more each time, or fails, and keeps what it was told to leave alone and whether its result was
+/// sent back.
 #[derive(Clone, Default)]
 struct Scribe {
     told: Arc<Mutex<Vec<Vec<String>>>>,
+    revises: Arc<AtomicBool>,
     fails: Arc<AtomicBool>,
 }
 
@@ -570,6 +572,7 @@ impl Actor for Scribe {
     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
         let mut told = self.told.lock().unwrap();
         told.push(assignment.dropped.clone());
+        self.revises.store(assignment.revises, Ordering::SeqCst);
         if self.fails.load(Ordering::SeqCst) {
             return Report::failed(Category::Actor, "no ink");
         }
@@ -604,9 +607,12 @@ fn what_was_taken_out_once_is_left_alone_until_the_work_begins_anew() {
     assert_eq!(revise("Longer", &[]), both);
     lifecycle.retry(plan, false, None, &ada()).unwrap();
     assert_eq!(told(), both);
+    assert!(scribe.revises.load(Ordering::SeqCst));
     scribe.fails.store(false, Ordering::SeqCst);
     lifecycle.retry(plan, true, None, &ada()).unwrap();
     assert!(told().is_empty());
+    // Of what was sent back nothing is left to go on with.
+    assert!(!scribe.revises.load(Ordering::SeqCst));
     assert_eq!(revise("Without that one", &["7.md"]), ["7.md"]);
     lifecycle.revert(plan, "Otherwise", &ada()).unwrap();
     assert!(told().is_empty());

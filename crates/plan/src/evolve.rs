@@ -341,7 +341,12 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.fixes = if *automatic { plan.fixes + 1 } else { 0 };
             plan.unmet.clear();
             plan.asked = recorded.by.is_person();
-            plan.entrance.dropped.clone_from(dropped);
+            // What nobody came to take out yet still is to be.
+            let more = dropped
+                .iter()
+                .filter(|path| !plan.entrance.dropped.contains(path));
+            let more: Vec<_> = more.cloned().collect();
+            plan.entrance.dropped.extend(more);
             plan.entrance.catch_up |= is_about_the_merge(&plan.stage);
             enter(&mut plan, *to, queued);
         }

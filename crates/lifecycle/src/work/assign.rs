@@ -168,8 +168,11 @@ impl Told {
                 self.begin_anew();
             }
             Event::ExecuteEntered { .. } => self.begin_anew(),
-            // There is no result any more that anything was taken out of.
-            Event::Retried { fresh: true, .. } => self.dropped.clear(),
+            // There is no result any more that was sent back or had anything taken out of it.
+            Event::Retried { fresh: true, .. } => {
+                self.revises = false;
+                self.dropped.clear();
+            }
             Event::Created(_)
             | Event::GateHeld { .. }
             | Event::Claimed { .. }
