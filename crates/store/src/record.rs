@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use plan::{Digest, Recorded};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The version of the encoding. Older ones are upcast when read.
 const FORMAT: u64 = 1;
@@ -36,15 +36,11 @@ pub enum DecodeError {
 
 /// Encodes an event that follows one with the hash `previous`.
 pub fn encode(recorded: &Recorded, previous: Digest) -> Encoded {
-    let mut value = serde_json::to_value(recorded).expect("BUG: an event always encodes");
-    let mut texts = Map::new();
-    take_texts(&mut value, &mut texts);
-    if let Value::Object(fields) = &mut value {
-        fields.insert("format".to_owned(), FORMAT.into());
-    }
-    let body = value.to_string();
+    let json = serde_json::to_string(recorded).expect("BUG: an event always encodes");
+    let fields = json.strip_prefix('{').expect("BUG: an event is an object");
+    let mut body = format!("{{\"format\":{FORMAT},");
+    let texts = take_texts(fields, &mut body);
     let hash = chain(previous, &body);
-    let texts = (!texts.is_empty()).then(|| Value::Object(texts).to_string());
     Encoded { body, texts, hash }
 }
 
@@ -68,30 +64,52 @@ pub fn chain(previous: Digest, body: &str) -> Digest {
     Digest::of_parts([previous.as_bytes().as_slice(), body.as_bytes()])
 }
 
-fn take_texts(value: &mut Value, texts: &mut Map<String, Value>) {
-    match value {
-        Value::Object(fields) => {
-            if let Some(Value::String(text)) = fields.get("$text") {
-                let digest = Digest::of(text.as_bytes()).to_string();
-                if let Some(text) = fields.remove("$text") {
-                    texts.insert(digest.clone(), text);
-                }
-                fields.insert("$erased".to_owned(), digest.into());
-                return;
-            }
-            fields
-                .values_mut()
-                .for_each(|field| take_texts(field, texts));
+/// Copies encoded fields, with a digest in the place of each text. The texts, as [`Encoded`] keeps them.
+///
+/// This looks at the encoded bytes, because a tree of values would be built and torn down for every event. What
+/// begins a text cannot stand inside of a string: there, a quotation mark has a backslash before it.
+fn take_texts(fields: &str, body: &mut String) -> Option<String> {
+    const BEGINS: &str = r#"{"$text":""#;
+    let mut texts = BTreeMap::new();
+    let mut rest = fields;
+    while let Some(at) = rest.find(BEGINS) {
+        let quoted = at + BEGINS.len() - 1;
+        let (literal, after) = rest[quoted..].split_at(string_length(&rest[quoted..]));
+        if after.starts_with('}') {
+            let text: String = serde_json::from_str(literal).expect("BUG: a text is a string");
+            let digest = Digest::of(text.as_bytes()).to_string();
+            body.push_str(&rest[..at]);
+            body.push_str(r#"{"$erased":""#);
+            body.push_str(&digest);
+            body.push('"');
+            texts.insert(digest, text);
+        } else {
+            // Among others it is somebody's own key.
+            body.push_str(&rest[..rest.len() - after.len()]);
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| take_texts(item, texts)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        rest = after;
     }
+    body.push_str(rest);
+    let encoded = || serde_json::to_string(&texts).expect("BUG: texts always encode");
+    (!texts.is_empty()).then(encoded)
+}
+
+/// How many bytes the string takes that `json` begins with, quotation marks included.
+fn string_length(json: &str) -> usize {
+    let mut escaped = false;
+    let ends = json.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    ends.expect("BUG: what was encoded has an end") + 2
 }
 
 fn put_texts(value: &mut Value, texts: &BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
-            if let Some(Value::String(digest)) = fields.get("$erased")
+            if fields.len() == 1
+                && let Some(Value::String(digest)) = fields.get("$erased")
                 // A text that is not what its digest says was tampered with; it counts as erased.
                 && let Some(text) = texts.get(digest)
                 && &Digest::of(text.as_bytes()).to_string() == digest
@@ -149,6 +167,60 @@ mod tests {
             erased,
             failed(Text::Erased(Digest::of(b"the password is swordfish")))
         );
+    }
+
+    /// What people write is found however it is escaped, and nothing that only looks like a text is.
+    #[test]
+    fn every_text_is_taken_out_whole_and_put_back() {
+        let odd = [
+            "",
+            "\\",
+            "\"",
+            "\\\"",
+            r#"{"$text":"me too"}"#,
+            r#"\{"$erased":"0"}"#,
+            "two\nlines, \u{1}, ✓ and a { at the end {",
+        ];
+        for text in odd {
+            let recorded = failed(text.into());
+            let encoded = encode(&recorded, Digest::ZERO);
+            assert_eq!(
+                encoded.body,
+                encode(
+                    &failed(Text::Erased(Digest::of(text.as_bytes()))),
+                    Digest::ZERO
+                )
+                .body
+            );
+            let texts = encoded.texts.as_deref();
+            assert_eq!(decode(&encoded.body, texts).unwrap(), recorded);
+            assert_eq!(
+                serde_json::from_str::<Value>(texts.unwrap()).unwrap(),
+                serde_json::json!({ Digest::of(text.as_bytes()).to_string(): text })
+            );
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_text_stays() {
+        let mut recorded = failed(Text::Erased(Digest::ZERO));
+        recorded.by = Caller::Person(r#"{"$text":"ada"}"#.into());
+        let encoded = encode(&recorded, Digest::ZERO);
+        assert_eq!(encoded.texts, None);
+        assert_eq!(decode(&encoded.body, None).unwrap(), recorded);
+    }
+
+    #[test]
+    fn a_key_among_others_is_no_text() {
+        let fields = r#""set_env":{"$text":"mine","PATH":"/bin"},"goal":{"$text":"tidy"}}"#;
+        let mut body = String::from("{");
+        let texts = take_texts(fields, &mut body).unwrap();
+        assert!(body.contains(r#"{"$text":"mine","PATH":"/bin"}"#), "{body}");
+        let tidy = Digest::of(b"tidy");
+        assert_eq!(texts, format!(r#"{{"{tidy}":"tidy"}}"#));
+        let mut value = serde_json::json!({ "$erased": tidy, "PATH": "/bin" });
+        put_texts(&mut value, &serde_json::from_str(&texts).unwrap());
+        assert_eq!(value["PATH"], "/bin");
     }
 
     #[test]

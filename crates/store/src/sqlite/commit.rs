@@ -19,7 +19,7 @@ impl Commit for SqliteStore {
     fn commit(&self, submission: Submission) -> Result<Committed, CommitError> {
         let id = submission.id;
         match self.group.submit(self, submission) {
-            Ok(Answer::Ended(ended)) => ended,
+            Ok(Answer::Ended(ended)) => *ended,
             // It is the caller's decision that panicked, wherever it was run.
             Ok(Answer::Panicked(panic)) => resume_unwind(panic),
             Err(Abandoned) => Err(CommitError::Unknown {
@@ -32,20 +32,22 @@ impl Commit for SqliteStore {
     }
 }
 
-/// What came of a submission.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every answer is the large one; a box would be an allocation for each"
-)]
+/// What came of a submission. Small, because it is moved from hand to hand, and batches are lists of it.
 pub(super) enum Answer {
-    Ended(Result<Committed, CommitError>),
+    Ended(Box<Result<Committed, CommitError>>),
     Panicked(Box<dyn Any + Send>),
+}
+
+impl Answer {
+    fn of(ended: Result<Committed, CommitError>) -> Self {
+        Self::Ended(Box::new(ended))
+    }
 }
 
 /// What will be answered once the transaction has ended well.
 enum Draft {
     /// Rows were written, among them the command's.
-    Written(Committed),
+    Written(Answer),
     /// Nothing was written.
     Said(Answer),
 }
@@ -224,14 +226,14 @@ impl SqliteStore {
         attempt: Attempt,
     ) -> Result<Draft, Wrong> {
         if let Some(answer) = remembered(connection, submission)? {
-            return Ok(Draft::Said(Answer::Ended(answer)));
+            return Ok(Draft::Said(Answer::of(answer)));
         }
         let (facts, head) = rows::facts(connection, &submission.reads)?;
         let now = self.options.clock.now();
         let decide = &mut submission.decide;
         let decision = match catch_unwind(AssertUnwindSafe(|| decide(&facts, now))) {
             Err(panic) => return Ok(Draft::Said(Answer::Panicked(panic))),
-            Ok(Err(refusal)) => return Ok(Draft::Said(Answer::Ended(Err(refusal.into())))),
+            Ok(Err(refusal)) => return Ok(Draft::Said(Answer::of(Err(refusal.into())))),
             Ok(Ok(decision)) => decision,
         };
         self.fault(FaultPoint::Decided)?;
@@ -239,7 +241,7 @@ impl SqliteStore {
         let key = submission.key.as_ref();
         let remember = key.is_some() && rows::is_remembered(&decision.receipt);
         if decision.plans.is_empty() && decision.rows.is_empty() && !remember {
-            return Ok(Draft::Said(Answer::Ended(Ok(committed))));
+            return Ok(Draft::Said(Answer::of(Ok(committed))));
         }
         if attempt == Attempt::Again {
             // Its batch may have been settled under this very id.
@@ -251,7 +253,7 @@ impl SqliteStore {
         let read = facts.plan.as_ref().map(|plan| plan.id).zip(head);
         rows::write(connection, &decision, read)?;
         rows::write_command(connection, submission.id, key, &decision.receipt)?;
-        Ok(Draft::Written(committed))
+        Ok(Draft::Written(Answer::of(Ok(committed))))
     }
 
     fn fault(&self, point: FaultPoint) -> Result<(), Wrong> {
@@ -266,9 +268,9 @@ impl SqliteStore {
         let mut written = false;
         for (member, draft) in members.iter_mut().zip(drafts) {
             member.answer = Some(match draft {
-                Draft::Written(committed) => {
+                Draft::Written(answer) => {
                     written = true;
-                    Answer::Ended(Ok(committed))
+                    answer
                 }
                 Draft::Said(answer) => answer,
             });
@@ -281,7 +283,7 @@ impl SqliteStore {
     fn fail_all(&self, members: &mut [Member], wrong: &Wrong) {
         for member in members {
             let error = wrong.clone().at(self.place.shown());
-            member.answer = Some(Answer::Ended(Err(error.into())));
+            member.answer = Some(Answer::of(Err(error.into())));
         }
     }
 
@@ -296,7 +298,7 @@ impl SqliteStore {
                 },
                 Draft::Said(_) => source.into(),
             };
-            member.answer = Some(Answer::Ended(Err(error)));
+            member.answer = Some(Answer::of(Err(error)));
         }
     }
 }
