@@ -320,10 +320,11 @@ fn simulate(arguments: &Simulate) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let duration = Duration::from_secs(arguments.seconds);
     let next = AtomicU64::new(0);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Whoever plays waits now and then, for the thread that judges an expression.
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..if arguments.once { 1 } else { cores } {
+        for _ in 0..if arguments.once { 1 } else { threads } {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
