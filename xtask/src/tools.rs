@@ -1,5 +1,7 @@
-//! Tools that are no part of the toolchain: installed from the registry, once, below the target directory.
+//! Tools that are no part of the toolchain: those that are there in the right version, or installed from the
+//! registry, once, below the target directory.
 
+use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
@@ -25,6 +27,9 @@ impl Tool {
         if program.is_file() {
             return Ok(program);
         }
+        if let Some(found) = self.on_the_search_path() {
+            return Ok(found);
+        }
         eprintln!(
             "installing {} {} below {}",
             self.name,
@@ -45,5 +50,21 @@ impl Tool {
         let status = child::run(&mut install, signals).context("could not run cargo")?;
         ensure!(status.success(), "installing {} failed", self.name);
         Ok(program)
+    }
+
+    /// The first of this name that the shell would find, if it says to be of this version.
+    fn on_the_search_path(&self) -> Option<PathBuf> {
+        let path = env::var_os("PATH")?;
+        let programs = env::split_paths(&path).map(|directory| directory.join(self.name));
+        let found = programs.into_iter().find(|program| program.is_file())?;
+        // As cargo starts it: with its own name as the first word.
+        let verb = self.name.strip_prefix("cargo-")?;
+        let said = cargo::command(&found)
+            .args([verb, "--version"])
+            .output()
+            .ok()?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let words: Vec<&str> = said.split_whitespace().take(2).collect();
+        (words == [self.name, self.version]).then_some(found)
     }
 }
