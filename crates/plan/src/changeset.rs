@@ -138,7 +138,7 @@ impl std::str::FromStr for Node {
 
     fn from_str(given: &str) -> Result<Self, String> {
         let printable = given.chars().all(|c| !c.is_control());
-        if given.is_empty() || given.len() > 128 || !printable {
+        if given.is_empty() || given.chars().count() > 128 || !printable {
             return Err("a node is 1 to 128 printable characters".to_owned());
         }
         Ok(Self(given.to_owned()))
@@ -222,13 +222,8 @@ pub struct Entry {
     /// The tool that did it.
     pub tool: Option<String>,
     /// It was reported, and the tree does not show it.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_no(flag: &bool) -> bool {
-    !flag
 }
 
 impl Entry {
@@ -357,6 +352,28 @@ mod tests {
         entry.before = before.map(str::to_owned);
         entry.after = after.map(str::to_owned);
         entry
+    }
+
+    #[test]
+    fn what_is_open_has_one_digest_in_any_order_and_another_once_it_changes() {
+        let changesets = [1, 2].map(|number| ChangesetId::from_parts(1, number));
+        let made = entry(Operation::Create, None, Some("1"));
+        let mut other = entry(Operation::Modify, Some("1"), Some("2"));
+        other.path = path("b");
+        let open = [
+            (changesets[0], &made),
+            (changesets[0], &other),
+            (changesets[1], &made),
+        ];
+        let digest = digest_of_open(open);
+        assert_eq!(digest, digest_of_open(open.into_iter().rev()));
+        for changed in [
+            &open[..2],
+            &[open[0], open[1], (changesets[1], &other)],
+            &[],
+        ] {
+            assert_ne!(digest, digest_of_open(changed.iter().copied()));
+        }
     }
 
     #[test]

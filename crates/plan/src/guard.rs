@@ -201,6 +201,64 @@ mod tests {
     }
 
     #[test]
+    fn stars_stand_for_anything_in_between_and_nothing_is_matched_twice() {
+        for (pattern, text, is_match) in [
+            ("*git*push*", "git push", true),
+            ("*git*push*", "cd shop && git -C . push -f", true),
+            ("*git*push*", "push git", false),
+            ("a*b*b", "ab", false),
+            ("a*b*b", "abb", true),
+            ("*ab*bc*", "abc", false),
+            ("*ab*bc*", "xabxbcx", true),
+        ] {
+            assert_eq!(matches(pattern, text), is_match, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_kept_as_it_is_written() {
+        let written = serde_json::json!(["bash(*git push*)", "webfetch"]);
+        let read: Vec<CallPattern> = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::json!(read), written);
+    }
+
+    #[test]
+    fn a_breach_names_the_call_and_not_all_it_was_used_on() {
+        let shown = |on: &[&str]| call("Bash", on).to_string();
+        assert_eq!(shown(&[]), "Bash");
+        assert_eq!(shown(&["ls", "pwd"]), "Bash(ls, pwd)");
+        let most = "x".repeat(MOST_SHOWN);
+        assert_eq!(shown(&[&most]), format!("Bash({most})"));
+        assert_eq!(shown(&[&format!("{most}y")]), format!("Bash({most}…)"));
+        let [by] = <[CallPattern; 1]>::try_from(patterns(&["Bash"])).unwrap();
+        let call = call("Bash", &["ls"]);
+        for (breach, told) in [
+            (
+                Breach::Denied {
+                    call: call.clone(),
+                    by,
+                },
+                "it used Bash(ls), which its guards deny (bash)",
+            ),
+            (
+                Breach::NotAllowed(call),
+                "it used Bash(ls), which its guards do not allow",
+            ),
+            (Breach::TooMany(3), "it used its tools more than 3 times"),
+        ] {
+            assert_eq!(breach.to_string(), told);
+        }
+    }
+
+    #[test]
+    fn whatever_is_said_makes_a_guard() {
+        let mut guards = Guards::default();
+        assert!(guards.is_empty());
+        guards.calls = Some(0);
+        assert!(!guards.is_empty());
+    }
+
+    #[test]
     fn stars_stand_for_anything() {
         for (pattern, text, expected) in [
             ("git push", "git push", true),

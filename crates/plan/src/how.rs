@@ -9,13 +9,13 @@ pub struct How {
     #[serde(default)]
     pub shape: Shape,
     /// Keep the plan's own commit as a second parent.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub merge: bool,
     /// Only what matches these; the rest becomes a plan of its own. Everything, if none is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Land it even if nothing changes.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_empty: bool,
 }
 
@@ -37,9 +37,4 @@ impl How {
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_no(flag: &bool) -> bool {
-    !flag
 }

@@ -3,6 +3,8 @@
 //! Nothing is stored for a refusal. The words here are plain facts; hints and exit codes are added
 //! where people are spoken to.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentProblem;
@@ -412,11 +414,11 @@ fn no_open_changeset(node: Option<&Node>) -> String {
 }
 
 fn fenced(given: Epoch, current: Epoch) -> String {
-    if given == current {
-        return format!("the work under epoch {given} has ended");
+    match given.cmp(&current) {
+        Ordering::Equal => format!("the work under epoch {given} has ended"),
+        Ordering::Greater => {
+            format!("epoch {given} was never given: the plan is at epoch {current}")
+        }
+        Ordering::Less => format!("epoch {given} is over: the plan is at epoch {current}"),
     }
-    if given > current {
-        return format!("epoch {given} was never given: the plan is at epoch {current}");
-    }
-    format!("epoch {given} is over: the plan is at epoch {current}")
 }

@@ -22,7 +22,8 @@ pub(super) struct Draft<'a> {
     pub epoch: Option<Epoch>,
     pub changeset: Option<ChangesetId>,
     pub grant: Option<Grant>,
-    before: Plan,
+    /// The plan that was read.
+    before: &'a Plan,
     events: Vec<Recorded>,
     others: Vec<PlanChange>,
 }
@@ -31,13 +32,13 @@ impl<'a> Draft<'a> {
     /// A draft on the plan that was read.
     pub fn on(facts: &'a Facts, request: &'a Request, now: Timestamp) -> Result<Self, Refusal> {
         let id = request.plan.expect("BUG: a command about a plan names it");
-        let plan = facts.plan.clone().ok_or(Refusal::NoSuchPlan(id))?;
+        let before = facts.plan.as_ref().ok_or(Refusal::NoSuchPlan(id))?;
         Ok(Self {
             facts,
             request,
-            now: now.max(plan.updated_at),
-            before: plan.clone(),
-            plan,
+            now: now.max(before.updated_at),
+            plan: before.clone(),
+            before,
             rows: Vec::new(),
             epoch: request.command.epoch(),
             changeset: None,

@@ -25,10 +25,8 @@ pub fn decide_in_a_row(
     let mut facts = facts.clone();
     let mut whole: Option<Decision> = None;
     for request in requests {
-        let request = Request {
-            command: with_nothing_to_judge(request.command.clone(), &facts),
-            ..request.clone()
-        };
+        let mut request = request.clone();
+        judge_nothing(&mut request.command, &facts);
         let decision = decide(&facts, &request, now)?;
         facts = facts.after(&decision);
         whole = Some(match whole {
@@ -39,8 +37,8 @@ pub fn decide_in_a_row(
     Ok(whole.expect("BUG: there is at least one request"))
 }
 
-/// The command, with a judgement of the plan as it stands by which no rule said anything.
-fn with_nothing_to_judge(mut command: Command, facts: &Facts) -> Command {
+/// Has a command say of the plan as it stands that no rule said anything.
+fn judge_nothing(command: &mut Command, facts: &Facts) {
     if let (Some(plan), Some(judgement)) = (&facts.plan, command.judgement_mut()) {
         *judgement = Judgement {
             version: plan.version,
@@ -48,7 +46,6 @@ fn with_nothing_to_judge(mut command: Command, facts: &Facts) -> Command {
             ..Judgement::default()
         };
     }
-    command
 }
 
 impl Facts {

@@ -2,10 +2,10 @@
 
 use planwright_plan as plan;
 
-use plan::changeset::{Entry, Node, Operation};
+use plan::changeset::{Entry, Node, Operation, digest_of_open};
 use plan::command::{Captured, Into};
 use plan::judgement::Targets;
-use plan::{ChangesetId, Command, Decision, Event, Refusal, Row, Verb};
+use plan::{ChangesetId, Command, Decision, Digest, Event, Refusal, Row, Verb};
 
 use crate::commands::path;
 use crate::spot::Spot::{ExecuteComplete, ExecuteProcessing};
@@ -121,6 +121,15 @@ fn a_path_goes_to_the_only_one_who_reported_it_and_otherwise_to_its_sandbox() {
 }
 
 #[test]
+fn what_is_seen_goes_into_the_open_changeset_of_its_node() {
+    let mut world = ExecuteProcessing.world();
+    open(&mut world, "main", 1);
+    let command = hand_in(&world, &[("new", Operation::Create)]);
+    let decision = world.submit(&worker(), command).unwrap();
+    assert_eq!(stored(&decision), [(id(1), "new".to_owned(), None, false)]);
+}
+
+#[test]
 fn a_report_that_the_tree_does_not_show_stays_and_is_flagged() {
     let mut world = ExecuteProcessing.world();
     open(&mut world, "main", 1);
@@ -184,4 +193,31 @@ fn a_signature_is_on_the_content_and_on_how_it_arrives() {
     let approval = world.plan().valid_approval().unwrap();
     assert_ne!(approval.content, usual);
     assert_eq!(approval.how, aside);
+    let result = world.plan().result.as_ref().unwrap();
+    let elsewhere = plan::How {
+        shape: plan::how::Shape::Branch("elsewhere".to_owned()),
+        ..plan::How::default()
+    };
+    assert_ne!(result.digest(&aside), result.digest(&elsewhere));
+}
+
+/// Whoever records a change while rules are asked about those before it has them asked again.
+#[test]
+fn a_judgement_counts_for_what_was_recorded_when_it_was_made() {
+    let mut world = ExecuteProcessing.world();
+    open(&mut world, "main", 1);
+    report(&mut world, 1, "a", "editor");
+    let judged_on = |recorded: Digest| {
+        let mut command = world.command(Verb::CompleteExecute);
+        if let Command::CompleteExecute { judgement, .. } = &mut command {
+            judgement.recorded = Some(recorded);
+        }
+        world.decide(&worker(), command)
+    };
+    let entries = world.facts.entries.iter().map(|(of, entry)| (*of, entry));
+    assert!(judged_on(digest_of_open(entries)).is_ok());
+    assert!(matches!(
+        judged_on(digest_of_open([])),
+        Err(Refusal::JudgementStale { .. })
+    ));
 }

@@ -13,6 +13,7 @@ use plan::decision::{DecisionKind, ReportedDecision};
 use plan::evolve::{evolve, replay};
 use plan::facts::LivePlans;
 use plan::invariant::{Check, Gate, RuleBook, RuleName};
+use plan::judgement::Waits;
 use plan::project::{Place, Resource, ResourceKind};
 use plan::stage::{Category, ConstraintKind, Queued};
 use plan::{
@@ -172,6 +173,28 @@ fn a_text_has_a_size_and_no_nul() {
 }
 
 #[test]
+fn what_was_dropped_is_taken_out_by_the_next_who_can() {
+    let mut world = Spot::ExecuteComplete.world();
+    let mut revise = |dropped: &[&str]| {
+        let command = Command::Revise {
+            feedback: "without these".into(),
+            dropped: dropped.iter().map(|text| path(text)).collect(),
+        };
+        world.submit(&ada(), command).unwrap();
+        let left = world.plan().entrance.dropped.clone();
+        // Whoever comes first fails before it could look into the sandbox.
+        world.person(Verb::StartExecute).person(Verb::Fail);
+        left
+    };
+    assert_eq!(revise(&["a", "b"]), [path("a"), path("b")]);
+    assert_eq!(revise(&[]), [path("a"), path("b")]);
+    assert_eq!(revise(&["b", "c"]), [path("a"), path("b"), path("c")]);
+    world.person(Verb::Revise).person(Verb::StartExecute);
+    world.person(Verb::RecordBases);
+    assert!(world.plan().entrance.dropped.is_empty());
+}
+
+#[test]
 fn an_erased_text_says_so_and_a_known_one_itself() {
     let known: Text = String::from("one\ntwo").into();
     assert_eq!(known.first_line(), "one");
@@ -231,6 +254,27 @@ fn gates_are_read_as_they_are_shown() {
     );
     let check = Check::Expr("true".into());
     assert_eq!(check.default_gates(), Gate::ALL);
+    assert_eq!(Gate::ALL.map(Gate::has_result), [false, false, true, true]);
+}
+
+#[test]
+fn kinds_of_rules_and_what_they_wait_for_have_words() {
+    let globs = vec!["docs/**".to_owned()];
+    let command = Check::Command {
+        command: "true".into(),
+        timeout: None,
+    };
+    for (check, kind) in [
+        (Check::Expr("true".into()), "expr"),
+        (Check::Allow(globs.clone()), "allow"),
+        (Check::Forbid(globs), "forbid"),
+        (command, "command"),
+        (Check::Ask("Is it good?".into()), "ask"),
+    ] {
+        assert_eq!(check.kind(), kind);
+    }
+    assert_eq!(Waits::Person.as_str(), "nobody has judged it yet");
+    assert_eq!(Waits::Check.as_str(), "it has not been checked yet");
 }
 
 #[test]
@@ -720,4 +764,26 @@ fn a_pattern_matches_the_whole_value_and_cannot_break_out_of_that() {
     }
     let why = with("a)|(?:b").check().unwrap_err().why;
     assert!(why.contains("is no regular expression"), "{why}");
+}
+
+/// Behind the point of no return there is one way, and of what landed one way back; before it, people are told that
+/// there are others.
+#[test]
+fn what_can_be_done_depends_on_whether_a_landing_is_prepared() {
+    let others = [Verb::Revise, Verb::Revert, Verb::Cancel];
+    for (spot, first, has_others) in [
+        (Spot::ApplyQueued, Verb::StartApply, true),
+        (Spot::ApplyQueuedPrepared, Verb::StartApply, false),
+        (Spot::ApplyAwaitingInput, Verb::Answer, true),
+        (Spot::ApplyAwaitingInputPrepared, Verb::Answer, false),
+        (Spot::ApplyApplied, Verb::Undo, false),
+    ] {
+        let mut expected = vec![first];
+        expected.extend(others.into_iter().filter(|_| has_others));
+        assert_eq!(
+            plan::decide::options(spot.world().plan()),
+            expected,
+            "{spot:?}"
+        );
+    }
 }

@@ -330,7 +330,15 @@ fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
     let Event::DecisionsRecorded { decisions } = &world.log.last().unwrap().event else {
         panic!("the root decision is recorded with the claim");
     };
-    assert_eq!(decisions[0].kind, DecisionKind::PromptDefinition);
+    // The root, and the rule that held at the gate before it.
+    let kinds: Vec<_> = decisions.iter().map(|decision| decision.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            DecisionKind::PromptDefinition,
+            DecisionKind::InvariantEnforced
+        ]
+    );
     world.person(Verb::Release).person(Verb::StartStrategize);
     let decisions = world.log.iter().flat_map(|one| match &one.event {
         Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } => {
@@ -518,6 +526,18 @@ fn a_waived_rule_no_longer_blocks() {
     world.person(Verb::Waive);
     world.submit(&ada(), failing(&world)).unwrap();
     assert_eq!(world.stage(), "execute/queued");
+    let told = |world: &World| {
+        let gate = world.log.iter().rev().find_map(|one| match &one.event {
+            Event::GateHeld { decisions, .. } => Some(decisions[0].choice.to_string()),
+            _ => None,
+        });
+        gate.unwrap()
+    };
+    assert_eq!(told(&world), "waived");
+    let mut advised = StrategizeComplete.world();
+    advised.facts.rules.rules[0].draft.advisory = true;
+    advised.submit(&ada(), failing(&advised)).unwrap();
+    assert_eq!(told(&advised), "advice only: it is not");
 }
 
 #[test]
@@ -532,9 +552,12 @@ fn automatic_retries_end_at_the_limit_and_a_person_starts_the_count_anew() {
         fail(&mut world);
         assert_eq!(world.stage(), "execute/queued");
         let refusal = world.refused(&worker(), world.command(Verb::StartExecute));
-        assert!(matches!(refusal, Refusal::NotDue { .. }));
+        let Refusal::NotDue { retry_at } = refusal else {
+            panic!("{refusal}");
+        };
+        // At that very moment it is.
         world
-            .wait(Span::seconds(300))
+            .wait(retry_at.since(world.now))
             .done_by(&worker(), Verb::StartExecute);
     }
     fail(&mut world);
@@ -565,6 +588,17 @@ fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
     assert!(matches!(refusal, Refusal::Fenced { .. }));
     let refusal = world.refused(&worker(), world.command(Verb::Reclaim));
     assert!(matches!(refusal, Refusal::WrongState { done: Some(_), .. }));
+    let told = refusal.to_string();
+    assert!(told.starts_with("reclaim was done at 20"), "{told}");
+    assert!(
+        told.ends_with(" by worker w1; the plan is execute/errored"),
+        "{told}"
+    );
+    let refusal = world.refused(&ada(), world.command(Verb::Answer));
+    assert_eq!(
+        refusal.to_string(),
+        "answer is not possible while the plan is execute/errored"
+    );
 }
 
 #[test]
@@ -756,4 +790,19 @@ fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
     assert!(with(|one| one.rationale = Some("a\0b".into())).is_err());
     assert!(with(|one| one.alternatives = vec!["a\0b".into()]).is_err());
     assert!(with(|one| one.rationale = Some(String::new())).is_ok());
+}
+
+/// That a holder is dead is seen outside of the store; until it is told, another may have come, who lives.
+#[test]
+fn nothing_is_taken_from_whoever_came_after_the_dead() {
+    let mut world = ExecuteProcessing.world();
+    let dead = world.plan().epoch;
+    world.person(Verb::Reclaim).person(Verb::StartExecute);
+    let reclaim = |epoch| Command::Reclaim {
+        grounds: Grounds::OwnerDead(epoch),
+    };
+    let refusal = world.refused(&worker(), reclaim(dead));
+    assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
+    let living = world.plan().epoch;
+    assert!(world.submit(&worker(), reclaim(living)).is_ok());
 }

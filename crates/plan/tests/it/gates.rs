@@ -2,13 +2,14 @@
 
 use planwright_plan as plan;
 
-use plan::invariant::{Gate, Scope};
-use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
-use plan::plan::{MAX_FIXES, Remedy, Waiver};
-use plan::{Command, Outcome, Profile, Refusal, Verb};
+use plan::decide::{advice, blocked_by};
+use plan::invariant::{Check, Gate, RuleBook, Scope};
+use plan::judgement::{Evidence, Judgement, RuleOutcome, RuleVerdict, Targets, Waits};
+use plan::plan::{MAX_AUTOMATIC_REVERSIONS, MAX_FIXES, Remedy, Waiver};
+use plan::{Command, Digest, Outcome, Profile, Refusal, Verb};
 
 use crate::spot::Spot;
-use crate::world::{How, Judged, Lands, World, ada, worker};
+use crate::world::{How, Judged, Lands, START, World, ada, worker};
 
 /// The world with no rule but this one, at this gate.
 fn with_rule_at(mut world: World, gate: Gate) -> World {
@@ -182,18 +183,50 @@ fn what_does_not_meet_its_rules_is_mended_within_limits() {
         for made in 0..fixes {
             assert_eq!(world.plan().fixes, made);
             assert_eq!(world.plan().remedy(), Some(Remedy::Fix), "{profile} {made}");
+            assert!(!world.plan().is_stuck(), "{profile} {made}");
+            let written = serde_json::json!(world.plan()).get("fixes").cloned();
+            assert_eq!(written, (made > 0).then(|| made.into()), "{profile}");
             world.done_by(&worker(), Verb::Revise);
             assert_eq!(world.plan().unmet().count(), 0, "nothing is judged yet");
             world.person(Verb::StartExecute);
             hand_in_failing(&mut world);
         }
         assert_eq!(world.plan().remedy(), then, "{profile}");
+        assert_eq!(world.plan().is_stuck(), then.is_none(), "{profile}");
         let refusal = world.decide(&worker(), world.command(Verb::Revise));
         assert!(refusal.is_err(), "{profile}");
         // Whoever looked at it may send it back again, and it is mended anew.
         world.person(Verb::Revise);
         assert_eq!(world.plan().fixes, 0);
+        assert!(!world.plan().is_stuck(), "{profile}");
     }
+}
+
+/// Under `auto` a plan begins anew three times at most; then a person has to look, too.
+#[test]
+fn what_cannot_be_mended_begins_anew_within_limits() {
+    let mut world = at_work(Profile::Auto);
+    let mut reversions = 0;
+    loop {
+        hand_in_failing(&mut world);
+        match world.plan().remedy() {
+            Some(Remedy::Fix) => {
+                world.done_by(&worker(), Verb::Revise);
+            }
+            Some(Remedy::Revert) => {
+                reversions += 1;
+                world
+                    .done_by(&worker(), Verb::Revert)
+                    .person(Verb::StartStrategize)
+                    .person(Verb::CompleteStrategize)
+                    .person(Verb::ExecutePlan);
+            }
+            None => break,
+        }
+        world.person(Verb::StartExecute);
+    }
+    assert_eq!(reversions, MAX_AUTOMATIC_REVERSIONS);
+    assert!(world.plan().is_stuck());
 }
 
 #[test]
@@ -203,6 +236,54 @@ fn what_was_set_aside_is_nothing_to_mend() {
     world.person(Verb::Waive);
     assert_eq!(world.plan().unmet().count(), 0);
     assert_eq!(world.plan().remedy(), None);
+    assert!(!world.plan().is_stuck());
+}
+
+/// Evidence is told by rule, and what one rule said of several subjects in one order everywhere.
+#[test]
+fn evidence_has_an_order() {
+    let world = Spot::ExecuteComplete.world();
+    let evidence = |rule: usize, subject: u8| Evidence {
+        plan: world.plan().id,
+        entry: 1,
+        subject: Digest::of(&[subject]),
+        verdict: RuleVerdict {
+            rule: world.facts.rules.rules[rule].reference(),
+            outcome: RuleOutcome::Held,
+        },
+        at: START,
+    };
+    let mut subjects = [1, 2];
+    subjects.sort_by_key(|subject| Digest::of(&[*subject]));
+    let mut rules = [0, 1];
+    rules.sort_by_key(|rule| world.facts.rules.rules[*rule].reference());
+    let sorted: Vec<Evidence> = rules
+        .into_iter()
+        .flat_map(|rule| subjects.map(|subject| evidence(rule, subject)))
+        .collect();
+    let mut told = vec![
+        sorted[2].clone(),
+        sorted[1].clone(),
+        sorted[3].clone(),
+        sorted[0].clone(),
+    ];
+    told.sort_by(Evidence::in_order);
+    assert_eq!(told, sorted);
+}
+
+#[test]
+fn a_plan_lies_in_the_scopes_of_all_it_was_made_of() {
+    let world = Spot::ExecuteComplete.world();
+    let plan = world.plan();
+    assert_eq!(
+        plan.scopes(),
+        [
+            Scope::Global,
+            Scope::Project("shop".parse().unwrap()),
+            Scope::Action("tidy".parse().unwrap()),
+            Scope::Plan(plan.id),
+        ]
+    );
 }
 
 #[test]
@@ -275,6 +356,46 @@ fn a_signature_outlives_a_merge_as_the_profile_says() {
         let survives = profile.approval_survives_merge();
         assert_eq!(prepared.is_ok(), survives, "{profile}: {prepared:?}");
     }
+}
+
+/// Each target is held against what was seen of itself.
+#[test]
+fn a_target_has_moved_if_it_is_not_where_it_was_seen_itself() {
+    let mut world = at_work(Profile::Manual);
+    world.person(Verb::CompleteExecute);
+    let names: Vec<String> = world
+        .plan()
+        .resources
+        .iter()
+        .map(|resource| resource.name.clone())
+        .collect();
+    let seen_at = |commit: usize| format!("tip of {}", names[commit]);
+    let tips = (0..names.len()).map(|number| plan::Base {
+        resource: names[number].clone(),
+        commit: seen_at(number),
+    });
+    let approve = Command::Approve {
+        how: plan::How::default(),
+        targets: Targets {
+            tips: tips.collect(),
+            rules: Vec::new(),
+        },
+    };
+    world.submit(&ada(), approve).unwrap();
+    world.person(Verb::ApplyPlan).person(Verb::StartApply);
+    let prepare = |at: &dyn Fn(usize) -> String| {
+        let mut command = world.command(Verb::PrepareApply);
+        if let Command::PrepareApply { moves, .. } = &mut command {
+            for (number, step) in moves.iter_mut().enumerate() {
+                step.old = at(number);
+            }
+        }
+        world.decide(&ada(), command)
+    };
+    assert!(names.len() > 1);
+    assert!(prepare(&seen_at).is_ok());
+    let swapped = |number: usize| seen_at((number + 1) % names.len());
+    assert!(matches!(prepare(&swapped), Err(Refusal::ApprovalVoid(_))));
 }
 
 /// Rules of the repository come with the judgement; they bind like any other, and what nobody judged is
@@ -352,4 +473,96 @@ fn a_rule_that_nobody_judged_blocks_and_is_not_mended() {
         panic!("{:?}", decision.receipt.outcome);
     };
     assert_eq!(blocked.failed[0].waits, Some(Waits::Person));
+}
+
+/// An answer takes the place of an earlier one to the same question about the same thing, and of no other.
+#[test]
+fn what_a_person_said_stays_until_they_say_otherwise() {
+    let mut world = Spot::ExecuteComplete.world();
+    for rule in &mut world.facts.rules.rules {
+        rule.draft.check = Check::Ask("Is it good?".into());
+    }
+    let mut say = |rule: &str, subject: &[u8], outcome: RuleOutcome| {
+        let command = Command::RuleOn {
+            rule: rule.parse().unwrap(),
+            subject: Digest::of(subject),
+            outcome,
+            targets: Targets::default(),
+        };
+        world.submit(&ada(), command).unwrap();
+        let rulings = world.plan().rulings.iter();
+        let said = rulings.map(|ruling| {
+            (
+                ruling.rule.name.to_string(),
+                ruling.subject,
+                ruling.outcome.clone(),
+            )
+        });
+        said.collect::<Vec<_>>()
+    };
+    let (held, failed) = (RuleOutcome::Held, RuleOutcome::Failed("no".into()));
+    let of = |rule: &str, subject: &[u8], outcome: &RuleOutcome| {
+        (rule.to_owned(), Digest::of(subject), outcome.clone())
+    };
+    let (clean, looked_at) = (
+        of("clean", b"result", &held),
+        of("looked-at", b"result", &held),
+    );
+    assert_eq!(say("clean", b"result", held.clone()), vec![clean.clone()]);
+    assert_eq!(
+        say("looked-at", b"result", held.clone()),
+        [clean.clone(), looked_at.clone()]
+    );
+    let merged = of("looked-at", b"merge", &held);
+    assert_eq!(
+        say("looked-at", b"merge", held.clone()),
+        [clean, looked_at.clone(), merged.clone()]
+    );
+    let not_clean = of("clean", b"result", &failed);
+    assert_eq!(
+        say("clean", b"result", failed),
+        [looked_at, merged, not_clean]
+    );
+}
+
+#[test]
+fn what_the_rules_of_a_gate_came_to_is_counted() {
+    let mut world = Spot::StrategizeComplete.world();
+    world.person(Verb::Waive);
+    let clean = world.facts.rules.rules[0].clone();
+    let mut rules = RuleBook::default();
+    let mut verdicts = Vec::new();
+    let names = [
+        "clean", "one", "two", "soft", "hard", "hint", "tip", "nudge",
+    ];
+    for (number, name) in names.into_iter().enumerate() {
+        let mut rule = clean.clone();
+        rule.draft.name = name.parse().unwrap();
+        rule.draft.advisory = number > 4;
+        rule.draft.non_overridable = name == "hard";
+        let outcome = match name {
+            "one" | "two" => RuleOutcome::Held,
+            _ => RuleOutcome::Failed("no".into()),
+        };
+        verdicts.push(RuleVerdict {
+            rule: rule.reference(),
+            outcome,
+        });
+        rules.rules.push(rule);
+    }
+    let judgement = Judgement {
+        verdicts,
+        ..Judgement::default()
+    };
+    let (counts, failed) = blocked_by(world.plan(), &rules, Gate::Execute, &judgement).unwrap();
+    assert_eq!((counts.held, counts.advised, counts.waived), (2, 3, 1));
+    let failed = failed
+        .iter()
+        .map(|failed| (failed.rule.name.as_str(), failed.waivable));
+    assert_eq!(
+        failed.collect::<Vec<_>>(),
+        [("hard", false), ("soft", true)]
+    );
+    let advised = advice(&rules, Gate::Execute, &judgement).unwrap();
+    assert_eq!(advised.len(), 3);
 }

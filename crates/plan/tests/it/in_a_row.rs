@@ -2,10 +2,12 @@
 
 use planwright_plan as plan;
 
+use plan::changeset::{Entry, Operation};
+use plan::command::Into;
 use plan::decide::{Request, decide_in_a_row};
-use plan::invariant::RuleBook;
-use plan::{Command, Profile, Refusal, Verb};
+use plan::{ChangesetId, Command, Profile, Refusal, Verb};
 
+use crate::commands::path;
 use crate::world::{Lands, World, ada};
 
 const LIFE: [Verb; 12] = [
@@ -23,9 +25,11 @@ const LIFE: [Verb; 12] = [
     Verb::StartApply,
 ];
 
+/// There were rules, and all of them were removed.
 fn world_without_rules() -> World {
     let mut world = World::new(Profile::Review, Lands::Projectless);
-    world.facts.rules = RuleBook::default();
+    world.facts.rules.rules.clear();
+    assert!(!world.facts.rules.revisions.is_empty());
     world
 }
 
@@ -65,6 +69,56 @@ fn every_stretch_of_a_life_comes_to_the_same() {
         }
         start.person(first);
     }
+}
+
+/// Changes that are recorded in a row fold into each other, within their changeset and at their path.
+#[test]
+fn changes_in_a_row_fold_as_they_do_one_by_one() {
+    let mut start = world_without_rules();
+    for verb in &LIFE[..4] {
+        start.person(*verb);
+    }
+    let epoch = start.plan().epoch;
+    let id = |number: u64| ChangesetId::from_parts(number, u128::from(number));
+    let open = |number, node: &str| Command::OpenChangeset {
+        epoch,
+        id: id(number),
+        node: node.parse().unwrap(),
+    };
+    let record = |number, name: &str, operation, after: Option<&str>| {
+        let mut entry = Entry::new(path(name), operation);
+        entry.after = after.map(str::to_owned);
+        Command::RecordChange {
+            epoch,
+            into: Into::Changeset(id(number)),
+            entry,
+        }
+    };
+    let seal = |number| Command::SealChangeset {
+        epoch,
+        changeset: id(number),
+    };
+    let commands = [
+        open(1, "one"),
+        open(2, "other"),
+        record(1, "a", Operation::Create, Some("1")),
+        record(1, "b", Operation::Create, Some("1")),
+        record(1, "c", Operation::Create, Some("1")),
+        record(2, "a", Operation::Create, Some("2")),
+        record(2, "c", Operation::Create, Some("2")),
+        record(1, "a", Operation::Modify, Some("3")),
+        record(1, "c", Operation::Delete, None),
+        seal(1),
+        seal(2),
+    ];
+    let mut one_by_one = start.clone();
+    for command in commands.clone() {
+        one_by_one.submit(&ada(), command).unwrap();
+    }
+    let requests = commands.map(|command| request(&start, command));
+    let mut in_a_row = start.clone();
+    in_a_row.commit(&decide_in_a_row(&start.facts, &requests, start.now).unwrap());
+    assert_same(&in_a_row, &one_by_one, "changes");
 }
 
 #[test]

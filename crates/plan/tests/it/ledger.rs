@@ -2,12 +2,14 @@
 
 use planwright_plan as plan;
 
+use plan::decide::{Request, decide_in_a_row};
 use plan::judgement::Judgement;
 use plan::ledger::{Account, AccountName, Amount, Budget, Means, Metering, Over};
 use plan::plan::Limits;
 use plan::stage::Category;
 use plan::{Command, Epoch, Money, Outcome, Profile, Refusal, Span, Verb};
 
+use crate::spot::Spot;
 use crate::world::{Lands, World, ada, worker};
 
 const DOLLAR: u64 = 1_000_000;
@@ -226,6 +228,79 @@ fn whoever_is_fenced_is_charged_in_full_until_it_tells() {
 }
 
 #[test]
+fn whoever_is_at_work_keeps_what_was_set_aside() {
+    let mut world = at_work(dollars(5));
+    reserved(&mut world, Metering::Cost, Budget::default());
+    let before = world.facts.ledger.clone();
+    world.person(Verb::Renew);
+    assert_eq!(world.facts.ledger, before);
+}
+
+/// Landing takes nothing of what is limited; limits that are given anew are looked at all the same.
+#[test]
+fn what_was_worked_out_lands_although_its_limit_is_reached() {
+    let mut world = Spot::ApplyConstrained.world();
+    world.facts.plan.as_mut().unwrap().limits = dollars(2);
+    world.facts.ledger.plan.settled.cost = 2 * DOLLAR;
+    let retry = |limits| {
+        let fresh = false;
+        world.decide(&ada(), Command::Retry { fresh, limits })
+    };
+    for limits in [None, Some(dollars(2)), Some(dollars(3))] {
+        assert!(retry(limits).is_ok(), "{limits:?}");
+    }
+    let refusal = retry(Some(dollars(1))).unwrap_err();
+    assert!(matches!(refusal, Refusal::LimitTooLow { .. }), "{refusal}");
+}
+
+/// What is told in a row of several holders is settled for each.
+#[test]
+fn in_a_row_each_holder_has_its_own_ticket() {
+    let mut world = at_work(Limits::default());
+    let budget = Budget::default();
+    reserved(&mut world, Metering::Cost, budget);
+    let fenced = world.plan().epoch;
+    world.submit(&worker(), settle(fenced, DOLLAR)).unwrap();
+    world.person(Verb::Reclaim).person(Verb::StartStrategize);
+    reserved(&mut world, Metering::Cost, budget);
+    let second = world.plan().epoch;
+    world.person(Verb::Reclaim).person(Verb::StartStrategize);
+    let third = world.plan().epoch;
+    let commands = [
+        reserve(&world, Metering::Time, budget),
+        settle(second, 2 * DOLLAR),
+        settle(third, 3 * DOLLAR),
+        settle(second, 5 * DOLLAR),
+    ];
+    let mut one_by_one = world.clone();
+    for command in commands.clone() {
+        one_by_one.submit(&worker(), command).unwrap();
+    }
+    assert_eq!(of_plan(&one_by_one).settled.cost, 6 * DOLLAR);
+    let requests = commands.map(|command| Request {
+        command,
+        plan: Some(world.plan().id),
+        caller: worker(),
+        if_version: None,
+    });
+    let decision = decide_in_a_row(&world.facts, &requests, world.now).unwrap();
+    world.commit(&decision);
+    assert_eq!(world.facts.ledger, one_by_one.facts.ledger);
+}
+
+#[test]
+fn whoever_was_charged_is_not_charged_again_whatever_becomes_of_the_plan() {
+    let mut world = at_work(dollars(5));
+    reserved(&mut world, Metering::Cost, Budget::default());
+    world.wait(Span::seconds(10)).person(Verb::Reclaim);
+    let charged = of_plan(&world);
+    assert_eq!(charged.settled.cost, 5 * DOLLAR);
+    world.wait(Span::seconds(10)).person(Verb::StartStrategize);
+    world.wait(Span::seconds(10)).person(Verb::Cancel);
+    assert_eq!(of_plan(&world), charged);
+}
+
+#[test]
 fn a_holder_that_went_silent_is_charged_the_time_of_its_lease() {
     let mut world = at_work(Limits::default());
     reserved(&mut world, Metering::Time, Budget::default());
@@ -284,4 +359,48 @@ fn four_fifths_are_nearly_all() {
     assert!(allowance.is_nearly_used_up_by(used(4 * DOLLAR)));
     assert_eq!(grant.used_up_by(used(5 * DOLLAR - 1)), None);
     assert_eq!(grant.used_up_by(used(5 * DOLLAR)), Some(&allowance));
+    assert_eq!(
+        allowance.shown(used(DOLLAR)),
+        "$1.00 of $5.00 for this plan"
+    );
+}
+
+#[test]
+fn means_are_shown_as_people_count_them() {
+    let shown = |means: Means| means.shown(90_000_000);
+    assert_eq!(Means::ALL.map(shown), ["$90.00", "90000000 tokens", "90s"]);
+    let plan = World::new(Profile::Review, Lands::OnTargets).plan().id;
+    let accounts = [AccountName::Global, AccountName::Plan(plan)];
+    assert_eq!(
+        accounts.map(|name| name.to_string()),
+        ["global".to_owned(), format!("plan:{plan}")]
+    );
+    let over = |account, spent| Over {
+        means: Means::Tokens,
+        account,
+        limit: 10,
+        spent,
+        reserved: 4,
+    };
+    assert_eq!(
+        over(accounts[0], 10).to_string(),
+        "10 tokens of 10 tokens for all plans are spent"
+    );
+    assert_eq!(
+        over(accounts[1], 7).to_string(),
+        "7 tokens of 10 tokens for this plan are spent, and 4 tokens are set aside for plans at work"
+    );
+}
+
+#[test]
+fn of_an_amount_only_what_there_is_is_written() {
+    let amount = Amount {
+        tokens: 7,
+        ..Amount::default()
+    };
+    assert_eq!(
+        serde_json::json!(amount),
+        serde_json::json!({ "tokens": 7 })
+    );
+    assert_eq!(serde_json::json!(Amount::default()), serde_json::json!({}));
 }

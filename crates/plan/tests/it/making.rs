@@ -237,16 +237,25 @@ fn arguments_are_checked_before_a_plan_is_made_of_them() {
 #[test]
 fn an_action_is_created_once_with_its_rules() {
     let mut definition = facts().action.unwrap().definition;
-    definition.invariants = vec![rule("small"), rule("clean")];
+    definition.invariants = vec![draft("small"), draft("clean")];
     let empty = Facts::default();
     let decision = ask(&empty, Command::CreateAction(definition.clone())).unwrap();
     assert!(matches!(
         decision.rows.as_slice(),
         [Row::PutAction(_), Row::PutRule(_), Row::PutRule(_)]
     ));
+    // Rules that were removed with an action of this name count: a wording is never taken for an earlier one.
+    let mut after = Facts::default();
+    let scope = Scope::Action(definition.name.clone());
+    after.rules.revisions.insert(scope, 4);
+    let decision = ask(&after, Command::CreateAction(definition.clone())).unwrap();
+    let Some(Row::PutRule(rule_of_it)) = decision.rows.last() else {
+        panic!("{:?}", decision.rows);
+    };
+    assert_eq!(rule_of_it.revision, 5);
     let refusal = ask(&facts(), Command::CreateAction(definition.clone())).unwrap_err();
     assert!(matches!(refusal, Refusal::ActionExists { .. }));
-    definition.invariants.push(rule("small"));
+    definition.invariants.push(draft("small"));
     let refusal = ask(&empty, Command::CreateAction(definition)).unwrap_err();
     assert!(matches!(refusal, Refusal::RuleExists { .. }));
 }
@@ -272,7 +281,7 @@ fn a_rule_has_a_subject_and_a_name_of_its_own() {
     let add = |facts: &Facts, scope: &Scope, name: &str| {
         let command = Command::AddRule {
             scope: scope.clone(),
-            draft: rule(name),
+            draft: draft(name),
         };
         ask(facts, command)
     };
@@ -296,6 +305,25 @@ fn a_rule_has_a_subject_and_a_name_of_its_own() {
         ),
     ] {
         assert!(add(facts, scope, name).is_err(), "{name} in {scope}");
+    }
+    let action = Scope::Action("tidy".parse().unwrap());
+    assert!(add(&facts, &action, "small").is_ok());
+    let project = Scope::Project("shop".parse().unwrap());
+    assert!(add(&facts, &project, "small").is_ok());
+    let unknown = Scope::Project("house".parse().unwrap());
+    assert!(matches!(
+        add(&facts, &unknown, "small"),
+        Err(Refusal::NoSuchProject(_))
+    ));
+    // What has changed can be asked only where there is a result.
+    let mut early = draft("docs-only");
+    early.check = Check::Allow(vec!["docs/**".into()]);
+    for (gate, is_fine) in [(Gate::Execute, false), (Gate::Result, true)] {
+        early.at = vec![gate];
+        let scope = Scope::Global;
+        let draft = early.clone();
+        let added = ask(&facts, Command::AddRule { scope, draft });
+        assert_eq!(added.is_ok(), is_fine, "{added:?}");
     }
     let mut narrower = facts.clone();
     narrower.rules.rules[1].scope = plan.clone();
@@ -355,7 +383,7 @@ fn a_command_about_a_plan_that_is_not_there_says_so() {
     assert_eq!(refusal, Refusal::NoSuchPlan(id));
 }
 
-fn rule(name: &str) -> RuleDraft {
+fn draft(name: &str) -> RuleDraft {
     RuleDraft {
         name: name.parse().unwrap(),
         check: Check::Expr("true".into()),

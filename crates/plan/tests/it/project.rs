@@ -202,6 +202,15 @@ fn what_is_no_resource_is_refused_before_anything_is_stored() {
         ask(&on(&[shop()]), relink(dir("docs", ""))),
         Err(bad("docs", "its path is empty"))
     );
+    let branch = |length: usize| {
+        let branch = format!("refs/heads/{}", "b".repeat(length - "refs/heads/".len()));
+        ask(&on(&[shop()]), link(git("new", "/new", &branch)))
+    };
+    assert!(branch(255).is_ok());
+    assert_eq!(
+        branch(256),
+        Err(bad("new", "its branch is no name that git takes"))
+    );
 }
 
 #[test]

@@ -9,12 +9,14 @@ use planwright_plan as plan;
 
 use plan::actor::{ActorDefinition, ActorKind, CommandLine};
 use plan::argument::ArgumentValue;
-use plan::changeset::{Node, Operation};
+use plan::changeset::{Entry, Node, Operation, TreePath};
 use plan::decision::{Confidence, DecisionKind};
 use plan::invariant::Scope;
 use plan::plan::ProfileSource;
+use plan::project::{HostId, ResourceName};
 use plan::stage::{Category, ConstraintKind, StateName};
-use plan::{Epoch, Phase, PlanId, Profile, Span, Text, Timestamp, Version};
+use plan::ways::{Clean, Ways};
+use plan::{Caller, Epoch, How, Phase, PlanId, Profile, Span, Text, Timestamp, Version};
 
 #[track_caller]
 fn check<T: FromStr<Err: Display> + PartialEq + Debug>(
@@ -165,6 +167,7 @@ fn moments_and_spans_are_read_as_they_are_shown() {
         assert!(wrong.parse::<Span>().is_err(), "{wrong}");
     }
     assert_eq!(Version(3).next(), Version(4));
+    assert_eq!(format!("{:>3}", Version(4)), "  4");
     assert_eq!(Epoch(3).next().to_string(), "4");
 }
 
@@ -174,6 +177,68 @@ fn a_node_is_printable_and_short() {
     for wrong in ["", "a\nb", &"n".repeat(129)] {
         assert!(wrong.parse::<Node>().is_err(), "{wrong}");
     }
+    let longest = "ä".repeat(128);
+    assert_eq!(longest.parse::<Node>().unwrap().as_str(), longest);
+    // What the engine names a node after is one that can be typed.
+    let named = Node::of_resource(&"ö".repeat(200));
+    assert_eq!(named.as_str().parse::<Node>(), Ok(named));
+}
+
+#[test]
+fn hosts_and_resources_are_kept_as_they_are_written() {
+    let host: HostId = "h-1".parse().unwrap();
+    assert_eq!(
+        (host.as_str(), format!("{host:>5}")),
+        ("h-1", "  h-1".into())
+    );
+    let name: ResourceName = "app".parse().unwrap();
+    assert_eq!(
+        (name.as_str(), format!("{name:>5}")),
+        ("app", "  app".into())
+    );
+    let written = serde_json::json!(["h-1", "app"]);
+    assert_eq!(serde_json::json!((&host, &name)), written);
+    assert_eq!(
+        serde_json::from_value::<(HostId, ResourceName)>(written).unwrap(),
+        (host, name)
+    );
+    assert!(serde_json::from_str::<HostId>(r#""a b""#).is_err());
+    assert!(serde_json::from_str::<ResourceName>(r#"".git""#).is_err());
+}
+
+#[test]
+fn callers_and_paths_are_shown_to_people() {
+    assert_eq!(Caller::Person("ada".into()).to_string(), "ada");
+    assert_eq!(Caller::Worker("w1".into()).to_string(), "worker w1");
+    let path = TreePath::new("src/a\nb").unwrap();
+    assert_eq!(format!("{path} {path:?}"), r"src/a\nb `src/a\nb`");
+}
+
+/// What is usual is not written down, so that events stay as they were before there was anything else.
+#[test]
+fn a_flag_is_written_only_if_it_is_set() {
+    let mut entry = Entry::new(TreePath::new("a").unwrap(), Operation::Create);
+    assert!(
+        !serde_json::json!(entry)
+            .as_object()
+            .unwrap()
+            .contains_key("unseen")
+    );
+    entry.unseen = true;
+    assert_eq!(serde_json::json!(entry)["unseen"], true);
+    let mut how = How::default();
+    assert_eq!(
+        serde_json::json!(how),
+        serde_json::json!({ "shape": "commit" })
+    );
+    (how.merge, how.allow_empty) = (true, true);
+    let ways = Ways {
+        clean: Clean::Manual,
+        ..Ways::default()
+    };
+    assert!(Ways::default().are_usual() && !ways.are_usual());
+    let signed = serde_json::json!({ "shape": "commit", "merge": true, "allow_empty": true });
+    assert_eq!(serde_json::json!(how), signed);
 }
 
 #[test]
