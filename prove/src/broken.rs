@@ -2,8 +2,8 @@
 //! a system of this kind really had. Compiled for tests only.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use plan::stage::{Landing, Work};
 use plan::{Decision, Epoch, Facts, PlanId, Refusal, Row, Stage};
@@ -117,7 +117,7 @@ impl Doors for Broken {
 /// The facts, if whoever has this epoch still held the plan.
 fn held_by(facts: &Facts, epoch: Epoch) -> Facts {
     let mut facts = facts.clone();
-    if let Some(plan) = &mut facts.plan {
+    if let Some(plan) = facts.plan.as_mut().map(Arc::make_mut) {
         plan.epoch = epoch;
         match &mut plan.stage {
             Stage::Strategize(Work::Processing(holder))
@@ -132,7 +132,7 @@ fn held_by(facts: &Facts, epoch: Epoch) -> Facts {
 /// The facts, if nobody held the plan yet.
 fn queued(facts: &Facts, now: plan::Timestamp) -> Facts {
     let mut facts = facts.clone();
-    if let Some(plan) = &mut facts.plan {
+    if let Some(plan) = facts.plan.as_mut().map(Arc::make_mut) {
         plan.stage = Stage::queued(plan.phase(), now);
     }
     facts

@@ -1,6 +1,7 @@
 //! The operations of a plan's life, named as in the reference.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use plan::action::ActionDefinition;
 use plan::changeset::{Entry, Node, TreePath};
@@ -617,7 +618,7 @@ impl Lifecycle {
     pub(crate) fn done(&self, committed: Committed) -> Result<Done, Error> {
         let repeated = committed.remembered || committed.receipt.outcome == Outcome::AlreadyDone;
         let plan = match committed.plan {
-            Some(plan) => plan,
+            Some(plan) => Arc::unwrap_or_clone(plan),
             None => {
                 let id = committed
                     .receipt

@@ -6,7 +6,9 @@ use crate::base::Start;
 use crate::event::{Created, Fate};
 use crate::judgement::Ruling;
 use crate::plan::{Approval, Done, Origin, Waiver};
-use crate::stage::{Category, ConstraintKind, Ending, Failure, Holder, Landing, Queued, Work};
+use crate::stage::{
+    Category, ConstraintKind, Ending, Failure, Holder, Intent, Landing, Queued, Work,
+};
 use crate::{Entrance, Epoch, Event, Phase, Plan, Recorded, Stage, Verb, Version};
 
 /// An event that cannot follow the plan it was recorded for: the log is damaged.
@@ -23,42 +25,30 @@ pub struct Misfit {
 
 /// The plan after one more event.
 pub fn evolve(plan: Option<Plan>, recorded: &Recorded) -> Result<Plan, Misfit> {
-    let misfit = |stage: String| Misfit {
-        version: recorded.version,
-        kind: recorded.event.kind(),
-        stage,
-    };
-    let held = plan
-        .as_ref()
-        .and_then(|plan| plan.stage.holder())
-        .map(|holder| holder.epoch);
-    let mut next = match (plan, &recorded.event) {
-        (None, Event::Created(created)) => created_plan(created, recorded),
-        (None, _) => return Err(misfit("nothing".to_owned())),
-        (Some(plan), _) if plan.version.next() != recorded.version || plan.id != recorded.plan => {
-            return Err(misfit(format!(
-                "version {} of plan {}",
-                plan.version, plan.id
-            )));
+    match (plan, &recorded.event) {
+        (None, Event::Created(created)) => {
+            let mut plan = created_plan(created, recorded);
+            note(&mut plan, recorded, None);
+            Ok(plan)
         }
-        (Some(plan), _) => {
-            let before = plan.stage.to_string();
-            step(plan, recorded).ok_or_else(|| misfit(before))?
+        (None, _) => Err(misfit(recorded, "nothing".to_owned())),
+        (Some(mut plan), _) => {
+            advance(&mut plan, recorded)?;
+            Ok(plan)
         }
-    };
-    next.version = recorded.version;
-    next.updated_at = recorded.at;
-    if let Some((verb, epoch)) = verb_of(&recorded.event, held) {
-        next.done.insert(
-            verb,
-            Done {
-                at: recorded.at,
-                by: recorded.by.clone(),
-                epoch,
-            },
-        );
     }
-    Ok(next)
+}
+
+/// Takes a plan one event further. Whoever is told of a misfit must not go on with it.
+pub(crate) fn advance(plan: &mut Plan, recorded: &Recorded) -> Result<(), Misfit> {
+    if plan.version.next() != recorded.version || plan.id != recorded.plan {
+        let found = format!("version {} of plan {}", plan.version, plan.id);
+        return Err(misfit(recorded, found));
+    }
+    let held = plan.stage.holder().map(|holder| holder.epoch);
+    step(plan, recorded).ok_or_else(|| misfit(recorded, plan.stage.to_string()))?;
+    note(plan, recorded, held);
+    Ok(())
 }
 
 /// The plan all these events add up to.
@@ -66,6 +56,28 @@ pub fn replay<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Result<Opti
     events
         .into_iter()
         .try_fold(None, |plan, recorded| evolve(plan, recorded).map(Some))
+}
+
+fn misfit(recorded: &Recorded, stage: String) -> Misfit {
+    Misfit {
+        version: recorded.version,
+        kind: recorded.event.kind(),
+        stage,
+    }
+}
+
+/// What every event leaves: how far the plan has come, when, and who did what.
+fn note(plan: &mut Plan, recorded: &Recorded, held: Option<Epoch>) {
+    plan.version = recorded.version;
+    plan.updated_at = recorded.at;
+    if let Some((verb, epoch)) = verb_of(&recorded.event, held) {
+        let done = Done {
+            at: recorded.at,
+            by: recorded.by.clone(),
+            epoch,
+        };
+        plan.done.insert(verb, done);
+    }
 }
 
 fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
@@ -116,8 +128,8 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
     }
 }
 
-/// `None` if the event does not fit the plan's stage.
-fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
+/// `None` if the event does not fit the plan's stage, which is then what it was.
+fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
     if plan.stage.is_final() {
         return None;
     }
@@ -148,11 +160,11 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 epoch: *epoch,
                 since: at,
             };
-            plan.stage = match plan.stage {
+            plan.stage = match &mut plan.stage {
                 Stage::Strategize(_) => Stage::Strategize(Work::Processing(holder)),
                 Stage::Execute(_) => Stage::Execute(Work::Processing(holder)),
                 Stage::Apply(landing) => {
-                    Stage::Apply(Landing::Processing(holder, intent_of(landing)))
+                    Stage::Apply(Landing::Processing(holder, take_intent(landing)))
                 }
             };
             plan.epoch = *epoch;
@@ -162,12 +174,12 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             if phase == Phase::Apply {
                 return None;
             }
-            held_by(&plan, *epoch, phase)?;
+            held_by(plan, *epoch, phase)?;
             plan.bases.clone_from(bases);
             plan.entrance = Entrance::default();
         }
         Event::StrategizeCompleted { epoch } => {
-            held_by(&plan, *epoch, Phase::Strategize)?;
+            held_by(plan, *epoch, Phase::Strategize)?;
             plan.stage = Stage::Strategize(Work::Complete);
         }
         Event::ExecuteEntered { asked } => {
@@ -177,14 +189,14 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.asked = *asked;
             // What strategize left behind is no result.
             plan.enter_with(Start::Base);
-            enter(&mut plan, Phase::Execute, queued);
+            enter(plan, Phase::Execute, queued);
         }
         Event::ExecuteCompleted {
             epoch,
             result,
             unmet,
         } => {
-            held_by(&plan, *epoch, Phase::Execute)?;
+            held_by(plan, *epoch, Phase::Execute)?;
             plan.stage = Stage::Execute(Work::Complete);
             plan.result = Some(result.clone());
             plan.unmet.clone_from(unmet);
@@ -212,31 +224,31 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
                 return None;
             };
             plan.asked = *asked;
-            enter(&mut plan, Phase::Apply, queued);
+            enter(plan, Phase::Apply, queued);
         }
         Event::ApplyPrepared { epoch, intent } => {
-            held_by(&plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(holder, None)) = plan.stage else {
+            held_by(plan, *epoch, Phase::Apply)?;
+            let Stage::Apply(Landing::Processing(_, prepared @ None)) = &mut plan.stage else {
                 return None;
             };
-            plan.stage = Stage::Apply(Landing::Processing(holder, Some(intent.clone())));
+            *prepared = Some(intent.clone());
             plan.done.remove(&Verb::WithdrawApply);
         }
         Event::ApplyWithdrawn { epoch } => {
-            held_by(&plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(holder, Some(_))) = plan.stage else {
+            held_by(plan, *epoch, Phase::Apply)?;
+            let Stage::Apply(Landing::Processing(_, prepared @ Some(_))) = &mut plan.stage else {
                 return None;
             };
-            plan.stage = Stage::Apply(Landing::Processing(holder, None));
+            *prepared = None;
             // Taken back, it is no longer done: who repeats it must not be told that it is.
             plan.done.remove(&Verb::PrepareApply);
         }
         Event::Landed { epoch } => {
-            held_by(&plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(_, Some(intent))) = plan.stage else {
+            held_by(plan, *epoch, Phase::Apply)?;
+            let Stage::Apply(Landing::Processing(_, Some(intent))) = &mut plan.stage else {
                 return None;
             };
-            plan.landed = intent.moves;
+            plan.landed = std::mem::take(&mut intent.moves);
             plan.stage = Stage::Apply(Landing::Applied(Ending {
                 at,
                 by: recorded.by.clone(),
@@ -244,7 +256,7 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             }));
         }
         Event::Constrained { constraint } => {
-            held_by(&plan, constraint.epoch, Phase::Apply)?;
+            held_by(plan, constraint.epoch, Phase::Apply)?;
             let Stage::Apply(Landing::Processing(_, None)) = plan.stage else {
                 return None;
             };
@@ -286,12 +298,13 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.stage = Stage::requeued(phase, queued, None);
         }
         Event::Asked { question } => {
-            held_by(&plan, question.epoch, phase)?;
-            plan.stage = match plan.stage {
-                Stage::Strategize(_) => Stage::Strategize(Work::AwaitingInput(question.clone())),
-                Stage::Execute(_) => Stage::Execute(Work::AwaitingInput(question.clone())),
+            held_by(plan, question.epoch, phase)?;
+            let question = question.clone();
+            plan.stage = match &mut plan.stage {
+                Stage::Strategize(_) => Stage::Strategize(Work::AwaitingInput(question)),
+                Stage::Execute(_) => Stage::Execute(Work::AwaitingInput(question)),
                 Stage::Apply(landing) => {
-                    Stage::Apply(Landing::AwaitingInput(question.clone(), intent_of(landing)))
+                    Stage::Apply(Landing::AwaitingInput(question, take_intent(landing)))
                 }
             };
         }
@@ -348,7 +361,7 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             let more: Vec<_> = more.cloned().collect();
             plan.entrance.dropped.extend(more);
             plan.entrance.catch_up |= is_about_the_merge(&plan.stage);
-            enter(&mut plan, *to, queued);
+            enter(plan, *to, queued);
         }
         Event::Reverted {
             epoch, automatic, ..
@@ -365,10 +378,10 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             plan.automatic_reversions += u32::from(*automatic);
             plan.asked = recorded.by.is_person();
             plan.enter_with(Start::Afresh);
-            enter(&mut plan, Phase::Strategize, queued);
+            enter(plan, Phase::Strategize, queued);
         }
         Event::Released { epoch } => {
-            held_by(&plan, *epoch, phase)?;
+            held_by(plan, *epoch, phase)?;
             plan.stage = Stage::requeued(phase, queued, plan.stage.intent().cloned());
         }
         Event::Reclaimed { epoch, .. } => {
@@ -421,7 +434,7 @@ fn step(mut plan: Plan, recorded: &Recorded) -> Option<Plan> {
             };
         }
     }
-    Some(plan)
+    Some(())
 }
 
 fn enter(plan: &mut Plan, phase: Phase, queued: Queued) {
@@ -456,11 +469,11 @@ fn errored(phase: Phase, failure: Failure) -> Stage {
     }
 }
 
-fn intent_of(landing: Landing) -> Option<crate::stage::Intent> {
+fn take_intent(landing: &mut Landing) -> Option<Intent> {
     match landing {
         Landing::Queued(_, intent)
         | Landing::Processing(_, intent)
-        | Landing::AwaitingInput(_, intent) => intent,
+        | Landing::AwaitingInput(_, intent) => intent.take(),
         Landing::Errored(_)
         | Landing::Constrained(_)
         | Landing::Applied(_)

@@ -1,5 +1,7 @@
 //! What a decision is made on, and what it is.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::changeset::{Changeset, Entry, TreePath};
@@ -14,8 +16,8 @@ use crate::{
 /// The rows that were read for a decision, in one snapshot that holds to the commit.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The plan, if there is one.
-    pub plan: Option<Plan>,
+    /// The plan, if there is one. Shared: it is copied by whoever takes it further, and by nobody else.
+    pub plan: Option<Arc<Plan>>,
     /// Its lease, while somebody works.
     pub lease: Option<Lease>,
     /// The action.
@@ -71,7 +73,7 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanChange {
     /// The plan after the events.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// The events, at least one.
     pub events: Vec<Recorded>,
 }

@@ -1,5 +1,7 @@
 //! The one write path.
 
+use std::sync::Arc;
+
 use plan::changeset::TreePath;
 use plan::invariant::Scope;
 use plan::{CommandId, Decision, Digest, Facts, Name, Plan, PlanId, Receipt, Refusal, Timestamp};
@@ -179,7 +181,7 @@ pub struct Committed {
     /// What the decision answered; the remembered one if the key was known.
     pub receipt: Receipt,
     /// The plan as committed; `None` if the answer was remembered or no plan was concerned.
-    pub plan: Option<Plan>,
+    pub plan: Option<Arc<Plan>>,
     /// The answer is one committed earlier under the same key.
     pub remembered: bool,
 }

@@ -1,5 +1,7 @@
 //! Bugs of gates and budgets, planted between the engine and the store. Compiled for tests only.
 
+use std::sync::Arc;
+
 use plan::invariant::Gate;
 use plan::plan::{Approval, Done};
 use plan::{Decision, Event, Facts, How, Outcome, Refusal, Row, Verb};
@@ -77,7 +79,7 @@ impl Bug {
 /// The facts, if the last signature were on what is there now.
 fn signed_anew(facts: &Facts) -> Option<Facts> {
     let mut facts = facts.clone();
-    let plan = facts.plan.as_mut()?;
+    let plan = Arc::make_mut(facts.plan.as_mut()?);
     let Done { at, by, .. } = plan.done.get(&Verb::Approve)?.clone();
     let rules = facts.rules.effective_at(Gate::Apply.judged_with());
     plan.approval = Some(Approval {
@@ -94,8 +96,10 @@ fn signed_anew(facts: &Facts) -> Option<Facts> {
 
 /// The decision, with the signature that there really is.
 fn signed_as_before(mut decision: Decision, facts: &Facts) -> Decision {
+    let before = facts.plan.as_ref();
     for change in &mut decision.plans {
-        change.plan.approval = facts.plan.as_ref().and_then(|plan| plan.approval.clone());
+        let plan = Arc::make_mut(&mut change.plan);
+        plan.approval = before.and_then(|plan| plan.approval.clone());
     }
     decision
 }

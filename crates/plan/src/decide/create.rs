@@ -1,5 +1,7 @@
 //! Making plans: of an action or a goal, and out of other plans.
 
+use std::sync::Arc;
+
 use crate::action::ActionState;
 use crate::argument;
 use crate::command::{LinkedPlan, NewPlan};
@@ -200,7 +202,7 @@ fn first_step(id: PlanId, request: &Request, now: Timestamp, created: Created) -
         recorded_events.push(recorded);
     }
     PlanChange {
-        plan: plan.expect("BUG: a new plan has an event"),
+        plan: Arc::new(plan.expect("BUG: a new plan has an event")),
         events: recorded_events,
     }
 }

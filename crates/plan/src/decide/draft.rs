@@ -1,14 +1,17 @@
 //! A decision in the making about one plan.
 
+use std::sync::Arc;
+
 use crate::decide::Request;
 use crate::decide::ledger;
 use crate::decide::options::options;
+use crate::evolve::advance;
 use crate::facts::{Lease, PlanChange};
 use crate::ledger::Grant;
 use crate::profile::Step;
 use crate::{
     ChangesetId, Decision, Epoch, Event, Facts, Outcome, Plan, Receipt, Recorded, Refusal, Row,
-    Timestamp, evolve,
+    Timestamp,
 };
 
 /// Collects events and rows; the plan in it is always the one its events make.
@@ -17,13 +20,13 @@ pub(super) struct Draft<'a> {
     pub request: &'a Request,
     /// Never before the plan's last event, so that its log is in the order of time.
     pub now: Timestamp,
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     pub rows: Vec<Row>,
     pub epoch: Option<Epoch>,
     pub changeset: Option<ChangesetId>,
     pub grant: Option<Grant>,
     /// The plan that was read.
-    before: &'a Plan,
+    before: &'a Arc<Plan>,
     events: Vec<Recorded>,
     others: Vec<PlanChange>,
 }
@@ -37,7 +40,7 @@ impl<'a> Draft<'a> {
             facts,
             request,
             now: now.max(before.updated_at),
-            plan: before.clone(),
+            plan: Arc::clone(before),
             before,
             rows: Vec::new(),
             epoch: request.command.epoch(),
@@ -57,7 +60,7 @@ impl<'a> Draft<'a> {
             by: self.request.caller.clone(),
             event,
         };
-        self.plan = evolve(Some(self.plan.clone()), &recorded)
+        advance(Arc::make_mut(&mut self.plan), &recorded)
             .expect("BUG: a decision emits only events that fit the plan");
         self.events.push(recorded);
     }

@@ -57,9 +57,10 @@ fn a_failing_rule_blocks_at_its_own_gates_only() {
     for (world, verb, gates) in gated() {
         for gate in Gate::ALL {
             let mut world = with_rule_at(world.clone(), gate);
-            if let Some(approval) = &mut world.facts.plan.as_mut().unwrap().approval {
-                let rules = world.facts.rules.effective_at(Gate::Apply.judged_with());
-                approval.rules = rules.iter().map(|rule| rule.reference()).collect();
+            let rules = world.facts.rules.effective_at(Gate::Apply.judged_with());
+            let rules = rules.iter().map(|rule| rule.reference()).collect();
+            if let Some(approval) = &mut world.plan_mut().approval {
+                approval.rules = rules;
             }
             let outcome = answer(&world, verb, Judged::Failed).unwrap();
             let blocked = matches!(outcome, Outcome::Blocked(_));
@@ -92,7 +93,7 @@ fn a_non_overridable_rule_blocks_even_a_plan_that_holds_a_waiver_of_it() {
             reason: "smuggled in".into(),
             at: world.now,
         };
-        world.facts.plan.as_mut().unwrap().waivers.push(waiver);
+        world.plan_mut().waivers.push(waiver);
         let outcome = answer(&world, verb, Judged::Failed).unwrap();
         let blocked = matches!(outcome, Outcome::Blocked(_));
         assert_eq!(blocked, !gates.is_empty(), "{verb}");
@@ -141,7 +142,7 @@ fn a_rule_added_while_judging_makes_the_judgement_stale_in_every_scope_of_the_pl
 #[test]
 fn nothing_is_prepared_without_a_valid_signature() {
     let mut world = Spot::ApplyProcessing.world();
-    world.facts.plan.as_mut().unwrap().approval = None;
+    world.plan_mut().approval = None;
     let refusal = world.refused(&ada(), world.command(Verb::PrepareApply));
     assert_eq!(refusal, Refusal::NeedsApproval);
 }

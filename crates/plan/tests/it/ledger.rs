@@ -17,7 +17,7 @@ const DOLLAR: u64 = 1_000_000;
 /// A plan with these limits that somebody works on.
 fn at_work(limits: Limits) -> World {
     let mut world = World::new(Profile::Review, Lands::OnTargets);
-    world.facts.plan.as_mut().unwrap().limits = limits;
+    world.plan_mut().limits = limits;
     world.person(Verb::StartStrategize);
     world
 }
@@ -240,7 +240,7 @@ fn whoever_is_at_work_keeps_what_was_set_aside() {
 #[test]
 fn what_was_worked_out_lands_although_its_limit_is_reached() {
     let mut world = Spot::ApplyConstrained.world();
-    world.facts.plan.as_mut().unwrap().limits = dollars(2);
+    world.plan_mut().limits = dollars(2);
     world.facts.ledger.plan.settled.cost = 2 * DOLLAR;
     let retry = |limits| {
         let fresh = false;

@@ -93,7 +93,7 @@ impl State {
         let mut world = spot.world();
         // Rules are not what is explored here.
         world.facts.rules = plan::invariant::RuleBook::default();
-        let plan = world.facts.plan.as_mut().unwrap();
+        let plan = world.plan_mut();
         if let Some(approval) = &mut plan.approval {
             approval.rules.clear();
         }

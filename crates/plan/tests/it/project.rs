@@ -132,7 +132,7 @@ fn new_plan(projects: &[&str]) -> NewPlan {
 
 fn used(facts: &Facts, projects: &[&str]) -> Result<Plan, Refusal> {
     let decision = ask(facts, Command::Use(new_plan(projects)))?;
-    Ok(decision.plans[0].plan.clone())
+    Ok(Plan::clone(&decision.plans[0].plan))
 }
 
 #[test]

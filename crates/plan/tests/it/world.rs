@@ -2,6 +2,7 @@
 //! the store. Time and ids are pinned; nothing here decides anything.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use planwright_plan as plan;
 
@@ -166,6 +167,11 @@ impl World {
 
     pub fn plan(&self) -> &Plan {
         self.facts.plan.as_ref().unwrap()
+    }
+
+    /// The plan, to be made what no command makes of it.
+    pub fn plan_mut(&mut self) -> &mut Plan {
+        Arc::make_mut(self.facts.plan.as_mut().unwrap())
     }
 
     pub fn stage(&self) -> String {

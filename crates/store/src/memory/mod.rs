@@ -8,6 +8,7 @@
 mod tables;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plan::changeset::{Changeset, Entry};
@@ -406,7 +407,7 @@ impl Tables {
             .plan
             .as_ref()
             .and_then(|(id, _)| Some(&self.plans.get(id)?.0));
-        let (projects, live_plans) = self.projects(held, &reads.projects);
+        let (projects, live_plans) = self.projects(held.map(Arc::as_ref), &reads.projects);
         let plan = reads.plan.as_ref().map(|(id, _)| *id);
         let scopes: Vec<Scope> = reads.rules.iter().map(|(scope, _)| scope.clone()).collect();
         let (changesets, entries) = self.open_changesets(plan, &reads.changesets);

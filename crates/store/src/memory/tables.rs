@@ -1,6 +1,7 @@
 //! The tables of the memory store, as the databases have them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use plan::changeset::{Changeset, Entry, TreePath};
 use plan::facts::{Lease, LivePlans, PlanChange};
@@ -20,7 +21,7 @@ use crate::{Access, ChangesetReads, Cursor, PlanRow, ProjectReads, StoredEvent};
 #[derive(Default)]
 pub(super) struct Tables {
     /// Each plan with the hash of its last event.
-    pub plans: BTreeMap<PlanId, (Plan, Digest)>,
+    pub plans: BTreeMap<PlanId, (Arc<Plan>, Digest)>,
     /// The events of each plan, in order.
     pub events: BTreeMap<PlanId, Vec<StoredEvent>>,
     /// Whose event was committed when: the order across plans.
@@ -46,7 +47,7 @@ impl Tables {
     pub fn plan_row(&self, id: PlanId) -> Option<PlanRow> {
         let (plan, head) = self.plans.get(&id)?;
         Some(PlanRow {
-            plan: plan.clone(),
+            plan: Plan::clone(plan),
             head: *head,
             lease: self.leases.get(&id).cloned(),
             verdict: self.verdicts.get(&id).cloned(),

@@ -2,6 +2,7 @@
 //! one order (see `mod.rs`), and what the locks do not cover is read behind them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use plan::{Digest, Facts, Project, Receipt, Timestamp};
 
@@ -98,7 +99,7 @@ pub(super) fn read(
         let mut head = None;
         if let Some(row) = plan.and_then(|answer| columns(answer).next()) {
             head = Some(row.digest(0)?);
-            facts.plan = Some(row.json(1)?);
+            facts.plan = Some(Arc::new(row.json(1)?));
         }
         if let Some(row) = action.and_then(|answer| columns(answer).next()) {
             facts.action = Some(row.json(0)?);

@@ -1,6 +1,7 @@
 //! Rows ↔ domain: what is read for a decision, what a decision writes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use plan::changeset::{Changeset, Entry, TreePath};
 use plan::facts::{Lease, LivePlans, Outcome, PlanChange};
@@ -45,7 +46,7 @@ pub(super) fn facts(
     if let Some((id, _)) = reads.plan
         && let Some(found) = plan_with_lease(connection, id)?
     {
-        facts.plan = Some(found.0);
+        facts.plan = Some(Arc::new(found.0));
         head = Some(found.1);
         facts.lease = found.2;
     }
@@ -136,7 +137,7 @@ fn read_projects(
     let mut names: BTreeSet<&Name> = BTreeSet::new();
     match reads {
         ProjectReads::None => {}
-        ProjectReads::OfPlan => names.extend(facts.plan.iter().flat_map(Plan::projects)),
+        ProjectReads::OfPlan => names.extend(facts.plan.iter().flat_map(|plan| plan.projects())),
         ProjectReads::Named(named) => {
             names.extend(named.iter().map(|(name, _)| name));
             for (name, access) in named {

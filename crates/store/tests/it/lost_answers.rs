@@ -69,7 +69,7 @@ fn a_commit_whose_answer_was_lost_is_settled() {
     let stored = ends.near.plan(plan).unwrap().unwrap().plan;
     assert!(stored.stage.is_final());
     assert_eq!(committed.receipt.version, Some(stored.version));
-    assert_eq!(committed.plan, Some(stored));
+    assert_eq!(committed.plan.as_deref(), Some(&stored));
 }
 
 /// Takes as long as the store tries to learn it, hence both at once.

@@ -148,7 +148,11 @@ pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
 
 /// The next step of the plan that was read.
 pub fn appended(facts: &Facts, plan: PlanId, now: Timestamp) -> Result<PlanChange, Refusal> {
-    let before = facts.plan.clone().ok_or(Refusal::NoSuchPlan(plan))?;
+    let before = facts
+        .plan
+        .as_deref()
+        .cloned()
+        .ok_or(Refusal::NoSuchPlan(plan))?;
     let event = Event::GateHeld {
         gate: Gate::Execute,
         counts: Counts::default(),
@@ -171,7 +175,7 @@ fn step(before: Option<Plan>, plan: PlanId, event: Event, now: Timestamp) -> Pla
         event,
     };
     PlanChange {
-        plan: evolve(before, &recorded).unwrap(),
+        plan: evolve(before, &recorded).unwrap().into(),
         events: vec![recorded],
     }
 }

@@ -7,8 +7,8 @@ use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope, scopes_of};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Verdict};
 use plan::stage::{Category, Failure, Queued, StateName};
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, PlanId, Project,
-    Recorded, Row, Timestamp, Version, evolve,
+    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, Plan, PlanId,
+    Project, Recorded, Row, Timestamp, Version, evolve,
 };
 use store::{
     Access, ChangesetReads, Commit, LedgerReads, MemoryStore, PlanFilter, PostgresStore,
@@ -471,7 +471,7 @@ fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
             && let Event::Created(created) = &mut change.events[0].event
         {
             created.action = Some(tidy.clone());
-            change.plan = evolve(None, &change.events[0]).unwrap();
+            change.plan = evolve(None, &change.events[0]).unwrap().into();
         }
         let epoch = Epoch(1);
         let claimed = Event::Claimed {
@@ -551,7 +551,8 @@ fn advance(change: &mut PlanChange, event: Event, at: Timestamp) {
         by: Caller::Worker("w".to_owned()),
         event,
     };
-    change.plan = evolve(Some(change.plan.clone()), &recorded).unwrap();
+    let before = Some(Plan::clone(&change.plan));
+    change.plan = evolve(before, &recorded).unwrap().into();
     change.events.push(recorded);
 }
 

@@ -158,7 +158,8 @@ pub fn does_nothing() -> DecideFn {
 }
 
 pub fn required(facts: &Facts) -> Result<Plan, Refusal> {
-    facts.plan.clone().ok_or(Refusal::NoSuchPlan(plan_id(0)))
+    let plan = facts.plan.as_deref().cloned();
+    plan.ok_or(Refusal::NoSuchPlan(plan_id(0)))
 }
 
 pub fn one_event(
@@ -180,7 +181,7 @@ pub fn one_event(
     Decision {
         receipt: receipt(&plan, Outcome::Done, now),
         plans: vec![PlanChange {
-            plan,
+            plan: plan.into(),
             events: vec![recorded],
         }],
         rows,

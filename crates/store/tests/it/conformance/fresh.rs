@@ -59,7 +59,7 @@ fn a_read_through_another_handle_sees_every_commit(bench: &Bench) {
 
     let claimed = writer.must(plan, writer.start(plan, Phase::Strategize, LONG));
     let row = reader.plan(plan).unwrap().unwrap();
-    assert_eq!(Some(&row.plan), claimed.plan.as_ref());
+    assert_eq!(Some(&row.plan), claimed.plan.as_deref());
     assert_eq!(row.lease.map(|lease| lease.epoch), claimed.receipt.epoch);
     assert!(due(reader.as_ref(), Phase::Strategize).is_empty());
     let events = reader.plan_events(plan, Version(0), 100).unwrap();

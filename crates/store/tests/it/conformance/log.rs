@@ -2,6 +2,7 @@
 //! repeats nothing, and keeps each plan's order.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,7 +82,7 @@ fn the_events_of_a_plan_are_in_order_and_chained(bench: &Bench) {
 fn replay_yields_the_plan_at_every_version(bench: &Bench) {
     let client = bench.client();
     let plan = client.queued("be replayed");
-    let mut told = vec![client.plan(plan)];
+    let mut told = vec![Arc::new(client.plan(plan))];
     let steps: [fn(&Client, PlanId) -> Command; 4] = [
         |client, plan| client.start(plan, plan::Phase::Strategize, LONG),
         |client, plan| Command::CompleteStrategize {
@@ -105,7 +106,7 @@ fn replay_yields_the_plan_at_every_version(bench: &Bench) {
         .collect();
     for then in told {
         let until = usize::try_from(then.version.0).unwrap();
-        assert_eq!(replay(&recorded[..until]).unwrap(), Some(then));
+        assert_eq!(replay(&recorded[..until]).unwrap().as_ref(), Some(&*then));
     }
     let verified = verify(bench.open().as_ref()).unwrap();
     assert_eq!((verified.plans, verified.problems), (1, Vec::new()));

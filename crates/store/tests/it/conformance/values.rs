@@ -119,7 +119,7 @@ fn extreme_moments_survive(bench: &Bench) {
         );
         let row = bench.open().plan(plan).unwrap().unwrap();
         assert_eq!(row.plan.created_at, Timestamp(moment));
-        assert_eq!(Some(row.plan), claimed.plan);
+        assert_eq!(Some(&row.plan), claimed.plan.as_deref());
         assert_eq!(claimed.receipt.at, Timestamp(moment));
         assert_eq!(
             row.lease.unwrap().expires_at,
@@ -152,7 +152,7 @@ fn long_and_odd_texts_survive(bench: &Bench) {
         let reason = Some(text.to_owned());
         let told = client.must(plan, Command::Cancel { reason }).plan.unwrap();
         let row = bench.open().plan(plan).unwrap().unwrap();
-        assert_eq!(row.plan, told);
+        assert_eq!(row.plan, *told);
         assert_eq!(row.plan.goal.as_str(), text);
         let by = plan::Caller::Person(text.to_owned());
         assert_eq!(row.plan.done[&plan::Verb::StartStrategize].by, by);

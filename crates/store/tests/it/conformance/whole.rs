@@ -143,7 +143,7 @@ fn a_lost_answer_is_settled_and_the_receipt_is_the_real_one(bench: &Bench) {
                 Some(row.plan.version),
                 "{command:?}"
             );
-            assert_eq!(committed.plan.as_ref(), Some(&row.plan), "{command:?}");
+            assert_eq!(committed.plan.as_deref(), Some(&row.plan), "{command:?}");
         }
     }
 }
@@ -166,7 +166,7 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(bench: &Bench) {
         (plan, Gate::Execute, 1)
     );
     assert_eq!(
-        committed.plan.as_ref(),
+        committed.plan.as_deref(),
         Some(&before.plan(plan).unwrap().row.plan)
     );
 
