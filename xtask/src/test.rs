@@ -10,7 +10,7 @@ use crate::step::{Report, Step};
 const TESTS: &[Step] = &[
     Step {
         name: "tests",
-        arguments: &["test", "--workspace", "--no-fail-fast"],
+        arguments: &["test", "--no-fail-fast"],
         environment: &[],
     },
     // Explored by a scheduler that takes the place of the operating system's, hence a build of their own.
@@ -80,17 +80,25 @@ fn run_all(
     let environment = cluster.environment();
     for (index, step) in TESTS.iter().enumerate() {
         let cargo_arguments = if index == 0 {
-            arguments.cargo_arguments.as_slice()
+            of_packages(&arguments.cargo_arguments)
         } else {
-            &[]
+            Vec::new()
         };
         report.run(
             step,
-            &with_filter(cargo_arguments, &arguments.filter),
+            &with_filter(&cargo_arguments, &arguments.filter),
             &environment,
         )?;
     }
     Ok(())
+}
+
+/// Every package is tested, unless some are named.
+fn of_packages(cargo_arguments: &[String]) -> Vec<String> {
+    let names_one = |word: &String| word.starts_with("-p") || word.starts_with("--package");
+    let own = cargo_arguments.iter().take_while(|word| *word != "--");
+    let all = (!own.into_iter().any(names_one)).then(|| "--workspace".to_owned());
+    all.into_iter().chain(cargo_arguments.to_vec()).collect()
 }
 
 /// `cargo test` hands what follows its first `--` to the test binaries; that is where a filter belongs.
@@ -120,6 +128,19 @@ mod tests {
             with_filter(&words(cargo_arguments), &words(filter)),
             words(expected)
         );
+    }
+
+    #[test]
+    fn all_packages_are_tested_unless_some_are_named() {
+        let of = |text: &str| {
+            let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            of_packages(&words).join(" ")
+        };
+        assert_eq!(of(""), "--workspace");
+        assert_eq!(of("--lib -- -p"), "--workspace --lib -- -p");
+        for named in ["--package xtask", "--package=xtask", "-p xtask", "-pxtask"] {
+            assert_eq!(of(named), named);
+        }
     }
 
     #[test]
