@@ -55,7 +55,8 @@ enum Trial {
     Gates,
 }
 
-/// The bugs that can be planted, each with the trial that is to find it.
+/// The bugs that can be planted, each with the trial that is to find it. Their names are those of the `Bug`s in `prove`,
+/// which nothing here depends on: it is built only once the arguments are known to be right.
 const BUGS: [(&str, Trial); 16] = [
     ("stale-read", Trial::Run),
     ("no-fence", Trial::Run),

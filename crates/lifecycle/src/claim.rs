@@ -22,7 +22,7 @@ pub struct Claim {
     phase: Phase,
     epoch: Epoch,
     caller: Caller,
-    /// From when on the lease has to be renewed.
+    /// When it was made, by this machine's clock: its lease is to be renewed from then on.
     pub(crate) since: Instant,
     pub(crate) sandboxes: Vec<EnteredSandbox>,
     /// Nobody else takes the sandboxes over while the claim is there.
@@ -166,7 +166,11 @@ impl Claim {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
+#[allow(
+    clippy::unwrap_used,
+    reason = "a test whose set-up fails has failed, and the panic says where"
+)]
 pub(crate) mod tests {
     use plan::Actors;
     use testkit::samples;

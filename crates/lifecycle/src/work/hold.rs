@@ -37,7 +37,7 @@ pub(super) fn holding<T>(
         let (done, ended) = channel::<()>();
         let lost = &lost;
         scope.spawn(move || {
-            // Not when this began: making a sandbox may have taken most of the lease.
+            // Not when this began: the claim is older, and may have lain idle meanwhile.
             let mut renewed = claim.since;
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK.min(renew_every)) {
                 if worker.is_asked() {
@@ -86,7 +86,11 @@ fn is_lost(claim: &Claim) -> bool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
+#[allow(
+    clippy::unwrap_used,
+    reason = "a test whose set-up fails has failed, and the panic says where"
+)]
 mod tests {
     use store::MemoryStore;
 
@@ -94,7 +98,7 @@ mod tests {
     use crate::Lifecycle;
     use crate::claim::tests::claim_of_new_plan;
 
-    /// Whoever made a sandbox for most of its lease renews it when its actor begins, and not a third later.
+    /// Whoever begins to work half a lease after claiming renews it at once, and not a third of it later.
     #[test]
     fn a_lease_is_renewed_by_how_old_the_claim_is() {
         let lifecycle = Lifecycle::open(MemoryStore::new());
