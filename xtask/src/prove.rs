@@ -98,6 +98,14 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// that fails.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch()?;
+    let mut trials = TRIALS.to_vec();
+    trials.retain(|(trial, store)| arguments.asks_for(*trial, *store));
+    // Found before anything is built: half an hour later nobody wants to hear that it is missing.
+    let on_a_server = |(_, store): &(Trial, Stores)| *store == Stores::Postgres;
+    let programs = match trials.iter().any(on_a_server) {
+        true => Some(ServerPrograms::find_or_install(&signals)?),
+        false => None,
+    };
     let built = arguments.build(&signals)?;
     if !built.success() {
         return Ok(child::exit_code(built));
@@ -118,14 +126,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             return Ok(child::exit_code(status));
         }
     }
-    for (trial, store) in TRIALS {
-        if !arguments.asks_for(trial, store) {
-            continue;
-        }
+    for (trial, store) in trials {
         let mut command = prove();
         arguments.settle(&mut command, trial, &release);
-        if store == Stores::Postgres {
-            let programs = ServerPrograms::find_or_install(&signals)?;
+        if let (Stores::Postgres, Some(programs)) = (store, &programs) {
             command
                 .args(["--store", "postgres"])
                 .env("PLANWRIGHT_TEST_PGBIN", programs.directory());
