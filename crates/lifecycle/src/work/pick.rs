@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use plan::{Name, Phase, Plan, PlanId};
+use plan::{Name, Phase, Plan, PlanId, Timestamp};
 use store::{Cursor, Due};
 
 use crate::{Error, Lifecycle};
@@ -30,6 +30,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// And for this long at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// For so long it is remembered that a plan was tried: long enough to have tried all others meanwhile.
+const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Which plans a worker takes.
 #[derive(Debug, Clone, Default)]
@@ -55,10 +58,20 @@ struct Known {
     wanted: bool,
 }
 
-/// A plan that is left alone for a while.
+/// A plan that was tried and is left alone for a while.
 struct Paused {
     until: Instant,
     pause: Duration,
+    /// It comes behind those that were due by then.
+    behind: Timestamp,
+}
+
+/// A place in a line. Ordered as it is served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    since: Timestamp,
+    was_tried: bool,
+    plan: PlanId,
 }
 
 /// What was chosen.
@@ -86,6 +99,8 @@ pub(super) struct Picker {
     short: BTreeSet<PlanId>,
     served: HashMap<Option<Name>, u64>,
     turns: u64,
+    /// The newest that was seen to be due was so since then.
+    seen_until: Timestamp,
     /// Behind whom the next look at the rest of a phase goes on, until it came to the end.
     seen_to: HashMap<Phase, Due>,
 }
@@ -100,6 +115,7 @@ impl Picker {
             short: BTreeSet::new(),
             served: HashMap::new(),
             turns: 0,
+            seen_until: Timestamp(0),
             seen_to: HashMap::new(),
         }
     }
@@ -113,8 +129,13 @@ impl Picker {
     ) -> Result<Picked, Error> {
         let now = Instant::now();
         if self.again == Again::Later {
+            // Of more than that, all are as good as never tried.
+            let remembered = match self.paused.len() > MOST_KNOWN {
+                true => Duration::ZERO,
+                false => REMEMBERED,
+            };
             self.paused
-                .retain(|_, paused| paused.until + paused.pause > now);
+                .retain(|_, paused| paused.until + remembered > now);
         }
         // Others may have left something without telling.
         let paused = &mut self.paused;
@@ -148,6 +169,8 @@ impl Picker {
                 Some(_) | None => Vec::new(),
             };
             let of_the_rest = self.takeable(&look, &rest)?;
+            let newest = first.last().max(rest.last()).map(|due| due.due_at);
+            self.seen_until = self.seen_until.max(newest.unwrap_or(self.seen_until));
             waiting.extend(&of_the_rest);
             self.take_turns(waiting, most, &mut picked);
             // Where something was taken there may be more to take.
@@ -173,15 +196,22 @@ impl Picker {
     pub fn pause(&mut self, plan: PlanId) {
         let before = self.paused.get(&plan).map(|paused| paused.pause * 2);
         let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
-        let until = Instant::now() + pause;
-        self.paused.insert(plan, Paused { until, pause });
+        self.rest(plan, pause);
     }
 
     /// A plan has nothing to work with until others leave something. It is looked at again soon.
     pub fn wait_for_means(&mut self, plan: PlanId) {
-        let (until, pause) = (Instant::now() + FIRST_PAUSE, FIRST_PAUSE);
-        self.paused.insert(plan, Paused { until, pause });
+        self.rest(plan, FIRST_PAUSE);
         self.short.insert(plan);
+    }
+
+    fn rest(&mut self, plan: PlanId, pause: Duration) {
+        let paused = Paused {
+            until: Instant::now() + pause,
+            pause,
+            behind: self.seen_until,
+        };
+        self.paused.insert(plan, paused);
     }
 
     /// Somebody is done, and may have left something.
@@ -235,26 +265,39 @@ impl Picker {
     /// One plan of each project in turn, whoever was served longest ago first; within a project, and among
     /// projects that nobody was served of yet, the one that waited longest.
     fn take_turns(&mut self, waiting: Vec<Due>, most: usize, picked: &mut Vec<PlanId>) {
-        let mut queues: HashMap<Option<Name>, VecDeque<Due>> = HashMap::new();
-        for due in waiting {
-            let known = self.known.get(&due.plan);
+        let mut waiting: Vec<Place> = waiting.into_iter().map(|due| self.place(due)).collect();
+        waiting.sort_unstable();
+        let mut queues: HashMap<Option<Name>, VecDeque<Place>> = HashMap::new();
+        for place in waiting {
+            let known = self.known.get(&place.plan);
             let project = known.and_then(|known| known.project.clone());
-            queues.entry(project).or_default().push_back(due);
+            queues.entry(project).or_default().push_back(place);
         }
         while picked.len() < most {
             let last = |project: &Option<Name>| self.served.get(project).copied().unwrap_or(0);
             let next = queues
                 .iter()
                 .filter_map(|(project, queue)| Some((last(project), *queue.front()?, project)))
-                .min_by_key(|(last, due, _)| (*last, *due));
-            let Some((_, due, project)) = next else {
+                .min_by_key(|(last, place, _)| (*last, *place));
+            let Some((_, place, project)) = next else {
                 return;
             };
             let project = project.clone();
             self.turns += 1;
             self.served.insert(project.clone(), self.turns);
             queues.entry(project).or_default().pop_front();
-            picked.push(due.plan);
+            picked.push(place.plan);
+        }
+    }
+
+    /// Where a plan stands. One that was tried in vain goes to the end of the line: those that are tried over and over
+    /// would otherwise keep the rest waiting, where it takes longer to try them all than they are left alone.
+    fn place(&self, due: Due) -> Place {
+        let paused = self.paused.get(&due.plan);
+        Place {
+            since: paused.map_or(due.due_at, |paused| paused.behind.max(due.due_at)),
+            was_tried: paused.is_some(),
+            plan: due.plan,
         }
     }
 
@@ -305,7 +348,7 @@ fn ahead(lifecycle: &Lifecycle, phase: Phase, first: Vec<Due>) -> Result<Vec<Due
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 mod tests {
-    use plan::{Actors, Caller, Timestamp};
+    use plan::{Actors, Caller};
     use store::MemoryStore;
     use testkit::samples;
 
@@ -351,12 +394,9 @@ mod tests {
         panic!("the plan of the small project was never picked");
     }
 
-    /// Ids that are made in the same millisecond say nothing about who was first.
-    #[test]
-    fn who_waited_longest_comes_first_whatever_its_id() {
-        let mut picker = Picker::new(Only::default(), Again::Later);
-        let waiting = [(1, 9, "large"), (2, 5, "large"), (3, 1, "small")];
-        let due = waiting.map(|(due_at, number, project)| {
+    /// Three plans that are due one after the other, the first two of them of the same project.
+    fn three(picker: &mut Picker) -> [Due; 3] {
+        [(1, 9, "large"), (2, 5, "large"), (3, 1, "small")].map(|(due_at, number, project)| {
             let plan = PlanId::from_parts(1, number);
             let known = Known {
                 project: Some(samples::name(project)),
@@ -365,10 +405,36 @@ mod tests {
             picker.known.insert(plan, known);
             let due_at = Timestamp(due_at);
             Due { due_at, plan }
-        });
+        })
+    }
+
+    /// Ids that are made in the same millisecond say nothing about who was first.
+    #[test]
+    fn who_waited_longest_comes_first_whatever_its_id() {
+        let mut picker = Picker::new(Only::default(), Again::Later);
+        let due = three(&mut picker);
         let mut picked = Vec::new();
         picker.take_turns(due.to_vec(), 3, &mut picked);
         assert_eq!(picked, [due[0].plan, due[2].plan, due[1].plan]);
+    }
+
+    #[test]
+    fn who_was_tried_in_vain_comes_behind_who_was_not() {
+        let mut picker = Picker::new(Only::default(), Again::Later);
+        let [first, second, _] = three(&mut picker);
+        let next = |picker: &mut Picker| {
+            let mut picked = Vec::new();
+            picker.take_turns(vec![first, second], 1, &mut picked);
+            picked
+        };
+        // Of all that were due by then, and not of those that came afterwards.
+        for (seen_until, expected) in [(1, first), (2, second), (3, second)] {
+            picker.seen_until = Timestamp(seen_until);
+            picker.pause(first.plan);
+            assert_eq!(next(&mut picker), [expected.plan], "{seen_until}");
+        }
+        picker.unpause(first.plan);
+        assert_eq!(next(&mut picker), [first.plan]);
     }
 
     #[test]
