@@ -62,12 +62,24 @@ struct Deed {
 }
 
 impl Deeds {
-    /// Was the worker of this process that began at this moment kept from renewing what it held by another?
-    /// Numbers of processes come again; whoever was hired last before it began is meant.
-    pub fn disturbed(&self, process: u32, began: i64, by: i64) -> bool {
+    /// Was the worker of this name kept from renewing what it held by this moment?
+    pub fn disturbed(&self, worker: &str, by: i64) -> bool {
+        self.to(worker).is_some_and(|deed| deed.was_disturbed(by))
+    }
+
+    /// Was the worker of this name stopped at any moment between these?
+    pub fn slept(&self, worker: &str, from: i64, to: i64) -> bool {
+        self.to(worker).is_some_and(|deed| deed.slept(from, to))
+    }
+
+    /// What was done to the worker of this name. They are called `worker PROCESS-MOMENT`, the moment they began in
+    /// hexadecimal. Numbers of processes come again; whoever was hired last before it began is meant.
+    fn to(&self, worker: &str) -> Option<&Deed> {
+        let (process, began) = worker.strip_prefix("worker ")?.split_once('-')?;
+        let process: u32 = process.parse().ok()?;
+        let began = i64::from_str_radix(began, 16).ok()?;
         let mut hired = self.of.iter().rev();
-        let meant = hired.find(|deed| deed.process == process && deed.hired <= began);
-        meant.is_some_and(|deed| deed.was_disturbed(by))
+        hired.find(|deed| deed.process == process && deed.hired <= began)
     }
 }
 
@@ -77,9 +89,15 @@ impl Deed {
         // What happened before that is forgotten when the lease has run out once more.
         let since = by - i64::try_from(2 * LEASE.as_micros()).unwrap_or(0);
         let killed = self.killed.is_some_and(|at| at <= by);
-        let stopped =
-            |(from, to): &(i64, Option<i64>)| *from <= by && to.is_none_or(|to| to >= since);
-        killed || self.stopped.iter().any(stopped)
+        killed || self.slept(since, by)
+    }
+
+    /// Was it stopped at any moment between these?
+    fn slept(&self, from: i64, to: i64) -> bool {
+        let overlaps = |(stopped, woken): &(i64, Option<i64>)| {
+            *stopped <= to && woken.is_none_or(|woken| woken >= from)
+        };
+        self.stopped.iter().any(overlaps)
     }
 }
 
@@ -210,6 +228,37 @@ impl Drop for Crowd {
         for member in &mut self.members {
             let _gone_already = member.child.kill();
             let _reaped = member.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_slept_is_known_by_name_and_moment() {
+        let deed = |hired, stopped| Deed {
+            process: 7,
+            hired,
+            killed: None,
+            stopped: vec![stopped],
+        };
+        let deeds = Deeds {
+            of: vec![deed(0, (10, Some(20))), deed(100, (150, None))],
+            ..Deeds::default()
+        };
+        for (worker, from, to, expected) in [
+            ("worker 7-5", 0, 9, false),
+            ("worker 7-5", 0, 10, true),
+            ("worker 7-5", 20, 30, true),
+            ("worker 7-5", 21, 999, false),
+            ("worker 7-80", 0, 149, false),
+            ("worker 7-80", 500, 999, true),
+            ("worker 8-80", 0, 999, false),
+            ("ada", 0, 999, false),
+        ] {
+            assert_eq!(deeds.slept(worker, from, to), expected, "{worker} {from}");
         }
     }
 }

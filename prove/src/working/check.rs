@@ -164,7 +164,7 @@ impl Life<'_> {
     /// Was the worker with this authority kept from its work by this moment?
     fn was_disturbed(&self, epoch: u64, by: i64, deeds: &Deeds) -> bool {
         let owner = self.claims.get(&epoch).map(|claim| claim.owner.as_str());
-        owner.is_some_and(|owner| is_disturbed(owner, by, deeds))
+        owner.is_some_and(|owner| deeds.disturbed(owner, by))
     }
 
     /// Nothing was taken from a living holder.
@@ -174,7 +174,7 @@ impl Life<'_> {
                 continue;
             };
             outcome.taken_over += 1;
-            if !is_disturbed(owner, recorded.at.0, deeds) {
+            if !deeds.disturbed(owner, recorded.at.0) {
                 outcome.violations.push(format!(
                     "{} was taken from {owner}, which nobody had disturbed",
                     self.plan.id
@@ -214,17 +214,6 @@ impl Life<'_> {
         }
         taken
     }
-}
-
-/// Owners are called `worker PROCESS-MOMENT`, the moment in hexadecimal.
-fn is_disturbed(owner: &str, by: i64, deeds: &Deeds) -> bool {
-    let parts = owner
-        .strip_prefix("worker ")
-        .and_then(|rest| rest.split_once('-'));
-    let parts = parts.and_then(|(process, began)| {
-        Some((process.parse().ok()?, i64::from_str_radix(began, 16).ok()?))
-    });
-    parts.is_some_and(|(process, began)| deeds.disturbed(process, began, by))
 }
 
 /// The branch holds what landed, once each and from whoever had the authority, and nothing else.

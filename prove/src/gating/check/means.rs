@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::Event;
 use plan::ledger::{Account, Amount, Ledger, Means, Reservation};
 use plan::plan::Limits;
+use plan::{Epoch, Event};
 
 use super::{Life, Outcome};
+use crate::crowd::LEASE;
 use crate::gating::spender::{CALL, PRICE};
 
 /// The accounts of all plans, added up.
@@ -107,28 +108,34 @@ fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
     None
 }
 
-/// What the actors of workers used who slept past their leases: whoever is stopped stops nobody. They told it when they
-/// woke. Those who were killed told nothing, and are charged what was set aside for them.
+/// What the actors of workers used who slept: whoever is stopped stops nobody. They told it when they woke, whatever
+/// had become of the plan. Those who were killed told nothing, and are charged what was set aside for them.
 fn unwatched(life: &Life<'_>, ledger: &Ledger) -> u64 {
     let told = |epoch: u64| {
         let mut forfeited = ledger.reservations.iter();
         !forfeited.any(|one| one.epoch.0 == epoch && one.forfeited.is_some())
     };
-    // Taking a plan over moves on from the epoch of whoever held it.
-    let slept: BTreeSet<u64> = life
-        .history
-        .iter()
-        .filter_map(|one| match &one.event {
-            Event::Reclaimed { epoch, .. } => Some(epoch.0.saturating_sub(1)),
-            _ => None,
-        })
-        .filter(|epoch| told(*epoch))
-        .collect();
     let notes = life.notes.iter();
     notes
-        .filter(|note| slept.contains(&note.epoch))
+        .filter(|note| told(note.epoch) && slept(life, note.epoch))
         .map(|note| note.tokens)
         .sum()
+}
+
+/// Was the worker with this authority asleep while it had it, or when it was over?
+fn slept(life: &Life<'_>, epoch: u64) -> bool {
+    let mut events = life.history.iter().zip(&life.plans);
+    let claimed = events.find_map(|(one, _)| match &one.event {
+        Event::Claimed {
+            epoch: own, owner, ..
+        } if own.0 == epoch => Some((owner, one.at.0)),
+        _ => None,
+    });
+    let over = events.find(|(_, plan)| !plan.is_held_by(Epoch(epoch)));
+    let over = over.map_or(i64::MAX, |(one, _)| one.at.0);
+    // It takes a moment until a worker that is awake has noticed that, and its actor is gone.
+    let gone = over.saturating_add(i64::try_from(LEASE.as_micros()).unwrap_or(0));
+    claimed.is_some_and(|(owner, at)| life.deeds.slept(owner, at, gone))
 }
 
 /// A plan used no more than a call beyond the most that it was ever given, but for what nobody watched.

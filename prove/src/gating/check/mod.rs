@@ -20,6 +20,7 @@ use store::PlanRow;
 
 use super::notes::{Note, Notes};
 use super::statutes::Statutes;
+use crate::crowd::Deeds;
 use crate::ground::Ground;
 
 /// What came of a trial.
@@ -60,6 +61,7 @@ struct Life<'a> {
     notes: Vec<&'a Note>,
     ground: &'a Ground,
     statutes: &'a Statutes,
+    deeds: &'a Deeds,
 }
 
 /// Everything that is wrong, and how much happened.
@@ -68,11 +70,11 @@ pub fn check(
     statutes: &Statutes,
     notes: &Notes,
     most: u64,
-    killed_workers: u32,
+    deeds: &Deeds,
 ) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
     let runs = notes.runs()?;
-    let kills = killed_workers + notes.kills.load(Ordering::Relaxed);
+    let kills = deeds.kills + notes.kills.load(Ordering::Relaxed);
     outcome.tally.kills = usize::try_from(kills)?;
     outcome.tally.shut += usize::try_from(notes.shut.load(Ordering::Relaxed))?;
     let mut log = File::create(ground.ledger.join("events"))?;
@@ -96,6 +98,7 @@ pub fn check(
             notes: runs.iter().filter(|note| note.plan == id).collect(),
             ground,
             statutes,
+            deeds,
         };
         life.check(&mut outcome);
         let ledger = ground.store.ledger(plan.id)?;
