@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(left(), 0.0);
         assert_eq!(lifecycle.left_of_lease(plan, claim.epoch().next()), None);
     }
+
     #[test]
     fn a_lease_that_is_over_is_kept_with_time_to_spare() {
         let clock = TestClock::at(Timestamp(1_750_000_000_000_000));
