@@ -6,17 +6,25 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
 /// A cluster under a temporary directory. Stopped at the end.
 pub struct Cluster {
     programs: PathBuf,
-    directory: TempDir,
+    directory: PathBuf,
     port: u16,
-    running: bool,
+    /// A shell that waits for a pipe of ours to close, which it does however we end, and then stops the server and
+    /// removes its directory.
+    guard: Child,
 }
+
+/// What the guard does: `$1` is where PostgreSQL's programs are, `$2` the directory.
+const GUARD: &str = "trap '' HUP INT TERM
+cat > /dev/null
+\"$1/pg_ctl\" -D \"$2/data\" -m immediate -w stop
+rm -rf \"$2\"";
 
 impl Cluster {
     /// Makes a cluster that trusts everybody, and starts it.
@@ -35,16 +43,18 @@ impl Cluster {
         if let Some((uid, gid)) = account() {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
         }
+        let programs = programs();
+        let guard = guard(&programs, &directory);
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap()
             .port();
         let cluster = Self {
-            programs: programs(),
-            directory,
+            programs,
+            directory: directory.keep(),
             port,
-            running: false,
+            guard,
         };
         let data = cluster.data();
         cluster.succeed(
@@ -61,7 +71,7 @@ impl Cluster {
         );
         cluster.configure(&format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\nfsync = off\n",
-            cluster.directory.path().display()
+            cluster.directory.display()
         ));
         cluster
     }
@@ -86,15 +96,13 @@ impl Cluster {
 
     /// Starts it.
     pub fn up(&mut self) {
-        let log = self.directory.path().join("log").display().to_string();
+        let log = self.directory.join("log").display().to_string();
         self.succeed("pg_ctl", &["-D", &self.data(), "-l", &log, "-w", "start"]);
-        self.running = true;
     }
 
     /// Stops it, after word to those connected.
     pub fn down(&mut self) {
         self.succeed("pg_ctl", &["-D", &self.data(), "-m", "fast", "-w", "stop"]);
-        self.running = false;
     }
 
     /// Ends it as a crash would, and starts it again.
@@ -103,13 +111,12 @@ impl Cluster {
             "pg_ctl",
             &["-D", &self.data(), "-m", "immediate", "-w", "stop"],
         );
-        self.running = false;
         self.up();
     }
 
     /// Stops it, after word to those connected, and starts it again.
     pub fn restart(&mut self) {
-        let log = self.directory.path().join("log").display().to_string();
+        let log = self.directory.join("log").display().to_string();
         self.succeed(
             "pg_ctl",
             &[
@@ -136,7 +143,7 @@ impl Cluster {
     }
 
     fn data(&self) -> String {
-        self.directory.path().join("data").display().to_string()
+        self.directory.join("data").display().to_string()
     }
 
     fn succeed(&self, program: &str, arguments: &[&str]) {
@@ -148,23 +155,16 @@ impl Cluster {
         );
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a server for a test is no business of the product"
-    )]
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
-        let mut command = Command::new(self.programs.join(program));
+        let mut command = as_the_server(&self.programs.join(program));
         command
             .args(arguments)
-            .current_dir(self.directory.path())
+            .current_dir(&self.directory)
             .env("LC_ALL", "C");
-        if let Some((uid, gid)) = account() {
-            command.uid(uid).gid(gid);
-        }
         // The server inherits what it writes to; a pipe would stay open as long as it runs.
-        let errors = self.directory.path().join("errors");
+        let errors = self.directory.join("errors");
         command
-            .stdout(std::process::Stdio::null())
+            .stdout(Stdio::null())
             .stderr(fs::File::create(&errors).unwrap());
         let status = command.status().unwrap();
         Output {
@@ -177,13 +177,37 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if self.running {
-            self.run(
-                "pg_ctl",
-                &["-D", &self.data(), "-m", "immediate", "-w", "stop"],
-            );
-        }
+        // Closes the pipe first.
+        let _stopped = self.guard.wait();
     }
+}
+
+/// Starts the guard of a cluster.
+fn guard(programs: &Path, directory: &TempDir) -> Child {
+    as_the_server(Path::new("sh"))
+        .args(["-c", GUARD, "guard"])
+        .args([programs, directory.path()])
+        .current_dir("/")
+        // Ctrl-C is not for it.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// A program that runs under the account of the server.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server for a test is no business of the product"
+)]
+fn as_the_server(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some((uid, gid)) = account() {
+        command.uid(uid).gid(gid);
+    }
+    command
 }
 
 /// Where PostgreSQL's programs are.
