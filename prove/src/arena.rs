@@ -1,10 +1,9 @@
 //! A proof by trial: many processes on one real database, chaos among them, and the checker at the end.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fastrand::Rng;
@@ -15,32 +14,19 @@ use testkit::{Cluster, CuttingProxy, samples};
 
 use crate::chaos::{Deeds, Troupe};
 use crate::check::{self, Least, REFEREE, Stored, Tally, Violation};
+use crate::chronicle::Log;
 use crate::client::{history_directory, open_store};
 use crate::drain::drain;
 use crate::history::History;
 use crate::library::ACTION;
+use crate::trial::{Progress, Trial};
 
 /// What is to be tried.
-#[derive(Debug, Clone)]
 pub struct Settings {
-    /// On which database.
-    pub database: Database,
-    /// How many players.
-    pub processes: u32,
-    /// For how long.
-    pub duration: Duration,
-    /// What the choices follow from.
-    pub seed: u64,
+    /// As every trial.
+    pub trial: Trial,
     /// Players think so long between two calls, at most.
     pub pace_ms: u64,
-    /// Where everything is kept: the database and what was written down.
-    pub directory: PathBuf,
-    /// The `planwright` program.
-    pub program: PathBuf,
-    /// Says how it goes.
-    pub progress: bool,
-    /// Becomes true when somebody asks to stop; everything is then cleaned up.
-    pub interrupted: Arc<AtomicBool>,
     /// With this bug.
     #[cfg(feature = "broken")]
     pub bug: Option<crate::broken::Bug>,
@@ -86,10 +72,10 @@ struct Ground {
 }
 
 impl Ground {
-    fn prepare(settings: &Settings) -> anyhow::Result<Self> {
-        match settings.database {
+    fn prepare(trial: &Trial) -> anyhow::Result<Self> {
+        match trial.database {
             Database::Sqlite => {
-                let path = settings.directory.join("plans.db");
+                let path = trial.directory.join("plans.db");
                 let address = format!("sqlite:{}", path.display());
                 Ok(Self {
                     direct: address.clone(),
@@ -113,58 +99,56 @@ impl Ground {
     }
 
     /// Strikes at the database, if it can be struck at.
-    fn strike(&mut self, random: &mut Rng, deeds: &mut Deeds) {
+    fn strike(&mut self, random: &mut Rng, troupe: &mut Troupe<'_>) -> anyhow::Result<()> {
         let Some((cluster, proxy)) = &mut self.server else {
-            return;
+            return Ok(());
         };
         match random.u32(..40) {
             0 => {
                 // Half of the time without a word to those connected, as when it crashes.
-                match random.bool() {
-                    true => cluster.restart(),
-                    false => cluster.crash(),
+                let crashes = random.bool();
+                let how = if crashes { "crashes" } else { "is restarted" };
+                troupe.chronicle.write(format_args!("the server {how}"))?;
+                match crashes {
+                    true => cluster.crash(),
+                    false => cluster.restart(),
                 }
-                deeds.restarts += 1;
+                troupe.chronicle.write("the server was started again")?;
+                troupe.deeds.restarts += 1;
             }
             1..=6 => {
+                troupe.chronicle.write("all connections are cut")?;
                 proxy.cut_all();
-                deeds.cuts += 1;
+                troupe.deeds.cuts += 1;
             }
             _ => {}
         }
+        Ok(())
     }
 }
 
 /// Tries.
 pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
-    fs::create_dir_all(history_directory(&settings.directory))?;
-    let mut ground = Ground::prepare(settings)?;
+    let trial = &settings.trial;
+    fs::create_dir_all(history_directory(&trial.directory))?;
+    let mut ground = Ground::prepare(trial)?;
     let store: Arc<dyn Store> = open_store(&ground.direct)?;
     let lifecycle = Lifecycle::on(Arc::clone(&store));
     let referee = Call::by(Caller::Person(REFEREE.to_owned()));
     lifecycle.create_action(samples::action(ACTION), &referee)?;
 
     let mut troupe = Troupe::start(settings, &ground.address, READERS)?;
-    let mut random = Rng::with_seed(settings.seed);
-    let start = Instant::now();
-    let mut told = start;
-    while start.elapsed() < settings.duration {
+    let mut random = Rng::with_seed(trial.seed);
+    let mut progress = Progress::of(trial);
+    while progress.has_time() {
         std::thread::sleep(Duration::from_millis(random.u64(20..250)));
-        if settings.interrupted.load(Ordering::Relaxed) {
-            bail!("interrupted; nothing was proven");
-        }
+        trial.require_uninterrupted()?;
         troupe.strike(&mut random)?;
-        ground.strike(&mut random, &mut troupe.deeds);
-        if settings.progress && told.elapsed() > Duration::from_secs(10) {
-            told = Instant::now();
-            let left = settings.duration.saturating_sub(start.elapsed());
-            eprintln!("{} s to go, {}", left.as_secs(), troupe.deeds.told());
-        }
+        ground.strike(&mut random, &mut troupe)?;
+        progress.tell(|| troupe.deeds.told());
     }
     troupe.dismiss(false, PATIENCE)?;
-    if settings.progress {
-        eprintln!("the players are gone; bringing every plan to its end");
-    }
+    eprintln!("the players are gone; bringing every plan to its end");
     let stuck = drain(&lifecycle, &mut || {
         std::thread::sleep(Duration::from_millis(200));
     })
@@ -173,16 +157,18 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let deeds = troupe.deeds;
     drop(troupe);
 
-    if settings.progress {
-        eprintln!("comparing what they were told with what is stored");
-    }
-    let history = History::read(&history_directory(&settings.directory))?;
+    eprintln!("comparing what they were told with what is stored");
+    let history = History::read(&history_directory(&trial.directory))?;
     let stored = Stored::read(store.as_ref())?;
+    let mut log = Log::create(&trial.directory)?;
+    for plan in stored.plans.values() {
+        log.write(&plan.events)?;
+    }
     let mut violations = check::check(&history, &stored);
     violations.extend(stuck);
     let tally = Tally::of(&history);
-    let mut missing = least(settings).missing(&tally);
-    missing.extend(deeds.missing(settings));
+    let mut missing = least(trial).missing(&tally);
+    missing.extend(deeds.missing(trial));
     Ok(Outcome {
         history,
         stored,
@@ -194,13 +180,13 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
 }
 
 /// More is asked of longer trials.
-fn least(settings: &Settings) -> Least {
-    let minutes = usize::try_from(settings.duration.as_secs() / 60).unwrap_or(0);
+fn least(trial: &Trial) -> Least {
+    let minutes = usize::try_from(trial.duration.as_secs() / 60).unwrap_or(0);
     Least {
         done: 100 + 2000 * minutes,
         of_each: 5 * minutes,
         fenced: 5 * minutes,
-        through_program: usize::from(settings.processes >= 8) * (1 + 20 * minutes),
+        through_program: usize::from(trial.processes >= 8) * (1 + 20 * minutes),
     }
 }
 
@@ -213,9 +199,9 @@ impl Deeds {
         )
     }
 
-    fn missing(self, settings: &Settings) -> Vec<String> {
-        let minutes = u32::try_from(settings.duration.as_secs() / 60).unwrap_or(0);
-        let on_server = settings.database == Database::Postgres && minutes > 0;
+    fn missing(self, trial: &Trial) -> Vec<String> {
+        let minutes = u32::try_from(trial.duration.as_secs() / 60).unwrap_or(0);
+        let on_server = trial.database == Database::Postgres && minutes > 0;
         [
             ("a kill", self.kills, 1 + 20 * minutes),
             ("a pause", self.pauses, 1 + 20 * minutes),

@@ -1,6 +1,7 @@
 //! What happens to processes in the real world, at random: killed, paused past their leases, cut off from
 //! their database, their database restarted.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::arena::Settings;
 use crate::binary::command;
+use crate::chronicle::Chronicle;
 
 /// The processes of a proof.
 pub struct Troupe<'a> {
@@ -18,6 +20,8 @@ pub struct Troupe<'a> {
     members: Vec<Member>,
     /// What was done to them.
     pub deeds: Deeds,
+    /// The same in the order it was done, for whoever looks into a violation.
+    pub chronicle: Chronicle,
 }
 
 /// How often it struck.
@@ -42,6 +46,14 @@ struct Member {
     paused: Option<Instant>,
 }
 
+impl Member {
+    /// As it is called in what is told and kept.
+    fn named(&self) -> String {
+        let role = if self.reads { "reader" } else { "player" };
+        format!("{role} {} in life {}", self.number, self.life)
+    }
+}
+
 impl<'a> Troupe<'a> {
     /// Starts everybody.
     pub fn start(settings: &'a Settings, store: &str, readers: u32) -> anyhow::Result<Self> {
@@ -50,8 +62,9 @@ impl<'a> Troupe<'a> {
             store: store.to_owned(),
             members: Vec::new(),
             deeds: Deeds::default(),
+            chronicle: Chronicle::create(&settings.trial.directory)?,
         };
-        for number in 0..settings.processes {
+        for number in 0..settings.trial.processes {
             let child = troupe.spawn(number, 0, false)?;
             troupe.members.push(Member {
                 number,
@@ -75,23 +88,25 @@ impl<'a> Troupe<'a> {
     }
 
     fn spawn(&self, number: u32, life: u32, reads: bool) -> anyhow::Result<Child> {
-        let settings = self.settings;
+        let (settings, trial) = (self.settings, &self.settings.trial);
         let own = std::env::current_exe().context("this program has no path")?;
         let mut player = command(&own);
         player
             .arg("client")
             .args(["--number", &number.to_string()])
             .args(["--life", &life.to_string()])
-            .args(["--seed", &settings.seed.to_string()])
+            .args(["--seed", &trial.seed.to_string()])
             .args(["--store", &self.store])
             .args(["--pace-ms", &settings.pace_ms.to_string()])
             .arg("--directory")
-            .arg(&settings.directory)
+            .arg(&trial.directory)
+            // For the reason that workers have one (`crowd.rs`).
+            .process_group(0)
             .stdin(Stdio::piped());
         if reads {
             player.arg("--reads");
         } else if number % 8 == 7 {
-            player.arg("--program").arg(&settings.program);
+            player.arg("--program").arg(&trial.program);
         }
         #[cfg(feature = "broken")]
         if let Some(bug) = settings.bug {
@@ -108,6 +123,8 @@ impl<'a> Troupe<'a> {
         let at = random.usize(..self.members.len());
         if random.bool() {
             let member = &mut self.members[at];
+            let killed = format_args!("{} is killed", member.named());
+            self.chronicle.write(killed)?;
             member.child.kill().context("could not kill a player")?;
             member.child.wait()?;
             self.deeds.kills += 1;
@@ -122,6 +139,8 @@ impl<'a> Troupe<'a> {
             };
         } else if self.members[at].paused.is_none() {
             let pause = Duration::from_millis(random.u64(100..2500));
+            let paused = format!("{} is stopped", self.members[at].named());
+            self.chronicle.write(paused)?;
             signal(&self.members[at].child, Signal::STOP)?;
             self.members[at].paused = Some(Instant::now() + pause);
             self.deeds.pauses += 1;
@@ -135,10 +154,11 @@ impl<'a> Troupe<'a> {
             if member.paused.is_some_and(|until| until <= now) {
                 signal(&member.child, Signal::CONT)?;
                 member.paused = None;
+                let woken = format_args!("{} was woken", member.named());
+                self.chronicle.write(woken)?;
             }
             if let Some(status) = member.child.try_wait()? {
-                let role = if member.reads { "reader" } else { "player" };
-                anyhow::bail!("{role} {} ended by itself: {status}", member.number);
+                anyhow::bail!("{} ended by itself: {status}", member.named());
             }
         }
         Ok(())

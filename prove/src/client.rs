@@ -139,6 +139,8 @@ fn read(arguments: &Arguments, store: &dyn Store, over: &AtomicBool) -> anyhow::
         let page = match store.events(&cursor, 50) {
             Ok(page) => page,
             Err(_) => {
+                // A store that is gone when all is over does not come back.
+                quiet += u32::from(over.load(Ordering::Relaxed));
                 thread::sleep(AFTER_FAILURE);
                 continue;
             }

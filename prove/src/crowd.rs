@@ -1,5 +1,6 @@
 //! The workers of a trial, and what is done to them.
 
+use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use crate::chaos::signal;
+use crate::chronicle::Chronicle;
 use crate::ground::Ground;
-use crate::trial::moment;
 
 /// For how long a claim holds without a renewal.
 pub const LEASE: Duration = Duration::from_secs(3);
@@ -32,6 +33,7 @@ pub struct Crowd {
     struck: Instant,
     manners: Manners,
     deeds: Deeds,
+    chronicle: Chronicle,
 }
 
 struct Member {
@@ -109,6 +111,7 @@ impl Crowd {
             struck: Instant::now(),
             manners,
             deeds: Deeds::default(),
+            chronicle: Chronicle::create(&ground.ledger)?,
         };
         for number in 0..workers {
             crowd.hire(ground, 1 + number % 3)?;
@@ -117,9 +120,12 @@ impl Crowd {
     }
 
     fn hire(&mut self, ground: &Ground, concurrency: u32) -> anyhow::Result<()> {
-        let hired = moment();
-        let child = ground.worker(concurrency).spawn();
+        let hired = self.chronicle.write("a worker is hired")?;
+        // In a group of its own. A group with somebody stopped in it is hung up on when whoever started it ends; that
+        // must not be this process's.
+        let child = ground.worker(concurrency).process_group(0).spawn();
         let child = child.context("could not start a worker")?;
+        self.chronicle.write(format_args!("it is {}", child.id()))?;
         self.deeds.of.push(Deed {
             process: child.id(),
             hired,
@@ -152,7 +158,8 @@ impl Crowd {
         let may_stop = stopped.count() * 2 < self.members.len();
         if !self.manners.stops || random.bool() {
             let mut member = self.members.swap_remove(at);
-            self.deeds.of[member.deed].killed = Some(moment());
+            let killed = format!("{} is killed", member.child.id());
+            self.deeds.of[member.deed].killed = Some(self.chronicle.write(killed)?);
             member.child.kill().context("could not kill a worker")?;
             member.child.wait()?;
             self.deeds.kills += 1;
@@ -160,9 +167,10 @@ impl Crowd {
         } else if may_stop && self.members[at].stopped_until.is_none() {
             let pause = LEASE.mul_f64(1.1 + random.f64());
             self.members[at].stopped_until = Some(Instant::now() + pause);
-            // Before it happens, so that nothing that follows from it comes earlier.
+            let stopped = format!("{} is stopped", self.members[at].child.id());
+            let stopped = self.chronicle.write(stopped)?;
             let deed = &mut self.deeds.of[self.members[at].deed];
-            deed.stopped.push((moment(), None));
+            deed.stopped.push((stopped, None));
             signal(&self.members[at].child, Signal::STOP)?;
             if ground.is_open() {
                 self.deeds.stops += 1;
@@ -172,6 +180,12 @@ impl Crowd {
             }
         }
         Ok(())
+    }
+
+    /// What was done to them so far, in words.
+    pub fn told(&self) -> String {
+        let Deeds { kills, stops, .. } = self.deeds;
+        format!("{kills} workers killed, {stops} stopped past their lease")
     }
 
     /// Lets everybody go on.
@@ -186,7 +200,8 @@ impl Crowd {
                 member.stopped_until = None;
                 let deed = &mut self.deeds.of[member.deed];
                 if let Some((_, to)) = deed.stopped.last_mut() {
-                    *to = Some(moment());
+                    let woken = format!("{} was woken", member.child.id());
+                    *to = Some(self.chronicle.write(woken)?);
                 }
             }
         }

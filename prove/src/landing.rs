@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::trial::Trial;
+use crate::trial::{Progress, Trial};
 
 /// What a trial is played with.
 pub struct Settings {
@@ -58,17 +58,28 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let trial = &settings.trial;
     let yard = Yard::new(trial)?;
     let until = Instant::now() + trial.duration;
-    let over = || Instant::now() >= until || trial.is_interrupted();
+    let failed = AtomicBool::new(false);
+    let over =
+        || Instant::now() >= until || trial.is_interrupted() || failed.load(Ordering::Relaxed);
+    let fail = |_: &anyhow::Error| failed.store(true, Ordering::Relaxed);
     let person = AtomicU64::new(0);
     std::thread::scope(|scope| -> anyhow::Result<()> {
         let mut threads = Vec::new();
         for number in 0..trial.processes {
-            let (yard, over) = (&yard, &over);
+            let (yard, over, fail) = (&yard, &over, &fail);
             let random = trial.choices_of(number);
-            threads.push(scope.spawn(move || play(yard, settings, random, over)));
+            let player = move || play(yard, settings, random, over).inspect_err(fail);
+            threads.push(scope.spawn(player));
         }
-        let (yard, over, person) = (&yard, &over, &person);
-        threads.push(scope.spawn(move || work_as_a_person(yard, person, over)));
+        let (yard, over, fail, person) = (&yard, &over, &fail, &person);
+        let person_works = move || work_as_a_person(yard, person, over).inspect_err(fail);
+        threads.push(scope.spawn(person_works));
+        let mut progress = Progress::of(trial);
+        while !threads.iter().all(ScopedJoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_millis(50));
+            let [kills, commits] = [&yard.kills, person].map(|count| count.load(Ordering::Relaxed));
+            progress.tell(|| format!("{kills} processes killed, {commits} commits by a person"));
+        }
         for thread in threads {
             thread
                 .join()
@@ -76,6 +87,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         }
         Ok(())
     })?;
+    trial.require_uninterrupted()?;
     yard.finish()?;
     yard.check(person.load(Ordering::Relaxed))
 }
@@ -86,7 +98,6 @@ struct Yard {
     home: PathBuf,
     shop: PathBuf,
     kills: AtomicU64,
-    plans: Mutex<Vec<String>>,
 }
 
 impl Yard {
@@ -96,7 +107,6 @@ impl Yard {
             home: trial.directory.join("home"),
             shop: trial.directory.join("shop"),
             kills: AtomicU64::new(0),
-            plans: Mutex::new(Vec::new()),
         };
         std::fs::create_dir_all(&yard.shop)?;
         yard.git(&["init", "-q", "-b", "main", "."])?;
@@ -171,11 +181,6 @@ impl Yard {
             );
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    }
-
-    fn remember(&self, plan: &str) {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.push(plan.to_owned());
     }
 
     /// Finishes what was killed: whoever comes next can.
@@ -316,7 +321,6 @@ fn play(
             .as_str()
             .context("a plan has an id")?
             .to_owned();
-        yard.remember(&plan);
         if !work(yard, &plan)? {
             continue;
         }

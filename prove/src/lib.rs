@@ -25,6 +25,7 @@ pub mod wrapped;
 
 mod binary;
 mod chaos;
+mod chronicle;
 mod crowd;
 mod drain;
 mod ground;

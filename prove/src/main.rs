@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
-use planwright_prove::arena::{self, Database, Outcome, Settings};
+use planwright_prove::arena::{self, Database, Outcome};
 use planwright_prove::simulation::{self, Stage};
 use planwright_prove::trial::Trial;
 use planwright_prove::{check, client, gating, landing, working};
@@ -49,32 +49,22 @@ struct Run {
     /// The database.
     #[arg(long, value_enum, default_value = "sqlite")]
     store: Database,
-    /// How many players.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=200))]
-    processes: u32,
-    /// For how long.
-    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
-    minutes: f64,
-    /// What all choices follow from; a new one if not said.
-    #[arg(long)]
-    seed: Option<u64>,
+    #[command(flatten)]
+    common: Common,
     /// Players think so many milliseconds between two calls, at most.
     #[arg(long, default_value_t = 40)]
     pace_ms: u64,
-    /// The planwright program.
-    #[arg(long)]
-    program: PathBuf,
     /// Plant a bug.
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
     bug: Option<planwright_prove::broken::Bug>,
 }
 
-/// What trials with the real program are told.
+/// What every trial is told.
 #[derive(clap::Args)]
 struct Common {
     /// How many players, or workers.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=50))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=200))]
     processes: u32,
     /// For how long.
     #[arg(long, default_value_t = 1.0, value_parser = minutes)]
@@ -88,10 +78,17 @@ struct Common {
 }
 
 impl Common {
-    /// The trial, and the directory in which it takes place.
-    fn trial(&self, database: Database) -> anyhow::Result<(Trial, tempfile::TempDir)> {
+    /// Has a trial played in a directory of its own, which is kept unless nothing is wrong.
+    fn play(
+        &self,
+        database: Database,
+        play: impl FnOnce(Trial) -> anyhow::Result<Verdict>,
+    ) -> anyhow::Result<ExitCode> {
         arena::require_program(&self.program)?;
-        let (directory, interrupted) = ground()?;
+        let directory = tempfile::Builder::new()
+            .prefix("planwright-prove-")
+            .tempdir_in(".")
+            .context("could not make a directory for the trial")?;
         let trial = Trial {
             database,
             processes: self.processes,
@@ -99,10 +96,32 @@ impl Common {
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
             directory: directory.path().canonicalize()?,
             program: self.program.canonicalize()?,
-            interrupted,
+            interrupted: interruption()?,
         };
-        Ok((trial, directory))
+        let (seed, interrupted) = (trial.seed, Arc::clone(&trial.interrupted));
+        println!(
+            "seed {seed}: {} processes on {:?} for {:?}",
+            trial.processes, trial.database, trial.duration
+        );
+        let verdict = play(trial);
+        if let Ok(Verdict::Clean) = verdict {
+            println!("no violation");
+        } else if !interrupted.load(Ordering::Relaxed) {
+            println!("everything is kept in {}", directory.keep().display());
+        }
+        match verdict? {
+            Verdict::Clean => Ok(ExitCode::SUCCESS),
+            Verdict::Wrong => Ok(ExitCode::from(1)),
+        }
     }
+}
+
+/// What a trial comes to.
+enum Verdict {
+    /// Nothing is wrong, and enough happened.
+    Clean,
+    /// Something is, or too little happened; it was told.
+    Wrong,
 }
 
 #[derive(clap::Args)]
@@ -184,134 +203,103 @@ fn main() -> ExitCode {
     })
 }
 
-/// A directory for a trial, and the flag that ends it early.
-fn ground() -> anyhow::Result<(tempfile::TempDir, Arc<AtomicBool>)> {
-    let directory = tempfile::Builder::new()
-        .prefix("planwright-prove-")
-        .tempdir_in(".")
-        .context("could not make a directory for the trial")?;
+/// The flag that ends a trial early: somebody asks to stop, or hangs up and did not say `nohup` before.
+fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal != SIGHUP || !is_ignored(signal) {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+        }
     }
-    Ok((directory, interrupted))
+    Ok(interrupted)
+}
+
+/// Was this process started with the signal ignored? Where the system does not tell, it was not.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
-    arena::require_program(&arguments.program)?;
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let (directory, interrupted) = ground()?;
-    let settings = Settings {
-        database: arguments.store,
-        processes: arguments.processes,
-        duration: Duration::from_secs_f64(arguments.minutes * 60.0),
-        seed,
-        pace_ms: arguments.pace_ms,
-        directory: directory.path().canonicalize()?,
-        program: arguments.program.canonicalize()?,
-        progress: true,
-        interrupted,
-        #[cfg(feature = "broken")]
-        bug: arguments.bug,
-    };
-    println!(
-        "seed {seed}: {} processes on {:?} for {:?}",
-        settings.processes, settings.database, settings.duration
-    );
-    let outcome = arena::run(&settings)?;
-    report(&outcome, seed);
-    if outcome.violations.is_empty() && outcome.missing.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let kept = directory.keep();
-    println!("everything is kept in {}", kept.display());
-    Ok(ExitCode::from(1))
+    arguments.common.play(arguments.store, |trial| {
+        let seed = trial.seed;
+        let outcome = arena::run(&arena::Settings {
+            trial,
+            pace_ms: arguments.pace_ms,
+            #[cfg(feature = "broken")]
+            bug: arguments.bug,
+        })?;
+        Ok(report(&outcome, seed))
+    })
 }
 
 fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
-    let (trial, directory) = arguments.common.trial(Database::Sqlite)?;
-    println!(
-        "seed {}: {} players land on one repository for {:?}",
-        trial.seed, trial.processes, trial.duration
-    );
-    let settings = landing::Settings {
-        trial,
-        #[cfg(feature = "broken")]
-        bug: arguments.bug,
-    };
-    let outcome = match landing::run(&settings) {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            println!("everything is kept in {}", directory.keep().display());
-            return Err(error);
-        }
-    };
-    println!(
-        "{} plans landed, {} of them taken back, {} processes killed, {} commits by a person",
-        outcome.landed, outcome.undone, outcome.kills, outcome.commits
-    );
-    Ok(judged(&outcome.violations, &outcome.missing, directory))
+    arguments.common.play(Database::Sqlite, |trial| {
+        let outcome = landing::run(&landing::Settings {
+            trial,
+            #[cfg(feature = "broken")]
+            bug: arguments.bug,
+        })?;
+        println!(
+            "{} plans landed, {} of them taken back, {} processes killed, {} commits by a person",
+            outcome.landed, outcome.undone, outcome.kills, outcome.commits
+        );
+        Ok(judged(&outcome.violations, &outcome.missing))
+    })
 }
 
 fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
-    let (trial, directory) = arguments.common.trial(arguments.store)?;
-    println!(
-        "seed {}: {} workers on {:?} for {:?}",
-        trial.seed, trial.processes, trial.database, trial.duration
-    );
-    let settings = working::Settings {
-        trial,
-        #[cfg(feature = "broken")]
-        bug: arguments.bug,
-    };
-    let outcome = working::run(&settings)?;
-    println!(
-        "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
-         stopped past their lease, {} times a plan taken over",
-        outcome.plans,
-        outcome.applied,
-        outcome.to_review,
-        outcome.failed,
-        outcome.starts,
-        outcome.kills,
-        outcome.stops,
-        outcome.taken_over
-    );
-    Ok(judged(&outcome.violations, &outcome.missing, directory))
+    arguments.common.play(arguments.store, |trial| {
+        let outcome = working::run(&working::Settings {
+            trial,
+            #[cfg(feature = "broken")]
+            bug: arguments.bug,
+        })?;
+        println!(
+            "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
+             stopped past their lease, {} times a plan taken over",
+            outcome.plans,
+            outcome.applied,
+            outcome.to_review,
+            outcome.failed,
+            outcome.starts,
+            outcome.kills,
+            outcome.stops,
+            outcome.taken_over
+        );
+        Ok(judged(&outcome.violations, &outcome.missing))
+    })
 }
 
 fn gates(arguments: &Gates) -> anyhow::Result<ExitCode> {
-    let (trial, directory) = arguments.common.trial(arguments.store)?;
-    println!(
-        "seed {}: {} players at the gates on {:?} for {:?}",
-        trial.seed, trial.processes, trial.database, trial.duration
-    );
-    let settings = gating::Settings {
-        trial,
-        by_library: arguments.by_library,
-        #[cfg(feature = "broken")]
-        bug: arguments.bug,
-    };
-    let outcome = gating::run(&settings)?;
-    println!("{}", outcome.tally);
-    Ok(judged(&outcome.violations, &outcome.missing, directory))
+    arguments.common.play(arguments.store, |trial| {
+        let outcome = gating::run(&gating::Settings {
+            trial,
+            by_library: arguments.by_library,
+            #[cfg(feature = "broken")]
+            bug: arguments.bug,
+        })?;
+        println!("{}", outcome.tally);
+        Ok(judged(&outcome.violations, &outcome.missing))
+    })
 }
 
-/// Tells what is wrong with a trial, and keeps it if anything is.
-fn judged(violations: &[String], missing: &[String], directory: tempfile::TempDir) -> ExitCode {
+/// Tells what is wrong with a trial.
+fn judged(violations: &[String], missing: &[String]) -> Verdict {
     for violation in violations.iter().take(20) {
         println!("violation: {violation}");
     }
     for missing in missing {
         println!("too little happened: {missing}");
     }
-    if violations.is_empty() && missing.is_empty() {
-        println!("no violation");
-        return ExitCode::SUCCESS;
+    match violations.is_empty() && missing.is_empty() {
+        true => Verdict::Clean,
+        false => Verdict::Wrong,
     }
-    let kept = directory.keep();
-    println!("everything is kept in {}", kept.display());
-    ExitCode::from(1)
 }
 
 /// Plays schedule after schedule on every core, until the time is over or one goes wrong.
@@ -382,7 +370,7 @@ fn schedule(seed: u64, steps: usize, tell_all: bool) -> Option<String> {
 /// How many violations are told; the first explains most.
 const TOLD: usize = 3;
 
-fn report(outcome: &Outcome, seed: u64) {
+fn report(outcome: &Outcome, seed: u64) -> Verdict {
     println!("{}", outcome.tally);
     println!("  {}", outcome.deeds.told());
     println!(
@@ -402,11 +390,12 @@ fn report(outcome: &Outcome, seed: u64) {
         );
     }
     match (outcome.violations.len(), outcome.missing.as_slice()) {
-        (0, []) => println!("no violation"),
+        (0, []) => return Verdict::Clean,
         (0, missing) => println!(
             "no proof, because too little happened: {}",
             missing.join("; ")
         ),
         (count, _) => println!("\n{count} violations with seed {seed}"),
     }
+    Verdict::Wrong
 }

@@ -1,10 +1,11 @@
-//! What trials with the real program have in common.
+//! What all trials with processes have in common.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::arena::Database;
@@ -23,7 +24,7 @@ pub struct Trial {
     pub directory: PathBuf,
     /// The planwright program.
     pub program: PathBuf,
-    /// Ends it early.
+    /// Becomes true when somebody asks to stop; everything is then cleaned up.
     pub interrupted: Arc<AtomicBool>,
 }
 
@@ -33,9 +34,48 @@ impl Trial {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// One that was asked to end early proves nothing, whatever happened before.
+    pub fn require_uninterrupted(&self) -> anyhow::Result<()> {
+        if self.is_interrupted() {
+            bail!("interrupted; nothing was proven");
+        }
+        Ok(())
+    }
+
     /// The choices of one of its players.
     pub fn choices_of(&self, player: u32) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed ^ u64::from(player) << 32)
+    }
+}
+
+/// Says how a trial goes, every ten seconds.
+pub struct Progress {
+    until: Instant,
+    told: Instant,
+}
+
+impl Progress {
+    const PAUSE: Duration = Duration::from_secs(10);
+
+    /// Of one that begins now.
+    pub fn of(trial: &Trial) -> Self {
+        let told = Instant::now();
+        let until = told + trial.duration;
+        Self { until, told }
+    }
+
+    /// Is there time left?
+    pub fn has_time(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// Says what was done so far, if it is time to.
+    pub fn tell(&mut self, done: impl FnOnce() -> String) {
+        if self.told.elapsed() > Self::PAUSE {
+            self.told = Instant::now();
+            let left = self.until.saturating_duration_since(self.told);
+            eprintln!("{} s to go, {}", left.as_secs(), done());
+        }
     }
 }
 

@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use lifecycle::{Call, Error, Lifecycle};
 use plan::Caller;
 
 use crate::arena::Database;
 use crate::crowd::{Crowd, Manners};
 use crate::ground::{Cast, Ground};
-use crate::trial::Trial;
+use crate::trial::{Progress, Trial};
 pub use check::Outcome;
 use notes::Notes;
 use player::{Player, Purse};
@@ -76,7 +76,6 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         since: Instant::now(),
         pace: PACE,
     };
-    let until = purse.since + trial.duration;
     let play = |number| -> anyhow::Result<()> {
         let mut player = Player {
             ground: &ground,
@@ -102,13 +101,13 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         let players = (0..trial.processes).map(|number| scope.spawn(move || play(number)));
         let players: Vec<_> = players.collect();
         let mut random = trial.choices_of(trial.processes);
+        let mut progress = Progress::of(trial);
         let mut disturb = || {
-            while Instant::now() < until && !over.load(Ordering::Relaxed) {
-                if trial.is_interrupted() {
-                    bail!("interrupted; nothing was proven");
-                }
+            while progress.has_time() && !over.load(Ordering::Relaxed) {
+                trial.require_uninterrupted()?;
                 std::thread::sleep(Duration::from_millis(50));
                 crowd.strike(&ground, &mut random)?;
+                progress.tell(|| crowd.told());
             }
             Ok(())
         };

@@ -1,8 +1,6 @@
 //! Compares what the actors wrote down, what was done to the workers, and what is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +9,7 @@ use plan::{Event, Phase, Plan, Recorded};
 
 use super::Outcome;
 use super::actor::{MARK, ON_PURPOSE, Start, starts};
+use crate::chronicle::Log;
 use crate::crowd::Deeds;
 use crate::ground::Ground;
 
@@ -44,14 +43,11 @@ pub fn check(ground: &Ground, deeds: &Deeds) -> anyhow::Result<Outcome> {
     let plans = ground.plans()?;
     outcome.plans = plans.len();
     let mut landed = BTreeMap::new();
-    let mut log = File::create(ground.ledger.join("events"))?;
+    let mut log = Log::create(&ground.ledger)?;
     for plan in &plans {
         let id = plan.id.to_string();
         let history = ground.lifecycle.history(plan.id)?;
-        for recorded in &history {
-            serde_json::to_writer(&mut log, &(&recorded.plan, recorded.at, &recorded.event))?;
-            writeln!(log)?;
-        }
+        log.write(&history)?;
         let life = Life {
             plan,
             claims: claims(&history),

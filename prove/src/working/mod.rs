@@ -17,7 +17,7 @@ use fastrand::Rng;
 
 use crate::crowd::{Crowd, Manners};
 use crate::ground::{Cast, Ground};
-use crate::trial::Trial;
+use crate::trial::{Progress, Trial};
 
 /// What a trial is played with.
 pub struct Settings {
@@ -82,17 +82,16 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let mut crowd = Crowd::start(&ground, trial.processes, MANNERS)?;
     let mut makers = Vec::new();
     let ahead = AHEAD * usize::try_from(trial.processes)?;
-    let until = Instant::now() + trial.duration;
-    while Instant::now() < until {
-        if trial.is_interrupted() {
-            bail!("interrupted; nothing was proven");
-        }
+    let mut progress = Progress::of(trial);
+    while progress.has_time() {
+        trial.require_uninterrupted()?;
         finished(&mut makers)?;
         if makers.len() < MAKERS && ground.unfinished()?.len() < ahead {
             makers.push(ground.make_plan(&mut random)?);
         }
         std::thread::sleep(Duration::from_millis(random.u64(20..100)));
         crowd.strike(&ground, &mut random)?;
+        progress.tell(|| crowd.told());
         #[cfg(feature = "broken")]
         if let Some(bug) = settings.bug {
             bug::plant(bug, &ground, &mut random)?;
@@ -102,9 +101,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let patience = Instant::now() + PATIENCE;
     while !(makers.is_empty() && ground.unfinished()?.is_empty()) && Instant::now() < patience {
         finished(&mut makers)?;
-        if trial.is_interrupted() {
-            bail!("interrupted; nothing was proven");
-        }
+        trial.require_uninterrupted()?;
         crowd.require_all()?;
         std::thread::sleep(Duration::from_millis(100));
     }

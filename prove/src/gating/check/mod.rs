@@ -7,8 +7,6 @@ mod signatures;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +18,7 @@ use store::PlanRow;
 
 use super::notes::{Note, Notes};
 use super::statutes::Statutes;
+use crate::chronicle::Log;
 use crate::crowd::Deeds;
 use crate::ground::Ground;
 
@@ -77,15 +76,14 @@ pub fn check(
     let kills = deeds.kills + notes.kills.load(Ordering::Relaxed);
     outcome.tally.kills = usize::try_from(kills)?;
     outcome.tally.shut += usize::try_from(notes.shut.load(Ordering::Relaxed))?;
-    let mut log = File::create(ground.ledger.join("events"))?;
+    let mut log = Log::create(&ground.ledger)?;
     let mut callers: BTreeMap<String, String> = BTreeMap::new();
     let mut books = means::Books::default();
     for plan in ground.plans()? {
         let (row, id) = (ground.lifecycle.get_plan(plan.id)?, plan.id.to_string());
         let history = ground.lifecycle.history(plan.id)?;
+        log.write(&history)?;
         for recorded in &history {
-            serde_json::to_writer(&mut log, recorded)?;
-            writeln!(log)?;
             callers.insert(
                 recorded.by.to_string(),
                 format!("{id} {:?}", recorded.event.kind()),
