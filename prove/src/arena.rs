@@ -169,6 +169,10 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let tally = Tally::of(&history);
     let mut missing = least(trial).missing(&tally);
     missing.extend(deeds.missing(trial));
+    let reading = history.readers.len();
+    if reading < usize::try_from(READERS)? {
+        missing.push(format!("{reading} of {READERS} readers saw anything"));
+    }
     Ok(Outcome {
         history,
         stored,
@@ -181,12 +185,11 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
 
 /// More is asked of longer trials.
 fn least(trial: &Trial) -> Least {
-    let minutes = usize::try_from(trial.duration.as_secs() / 60).unwrap_or(0);
     Least {
-        done: 100 + 2000 * minutes,
-        of_each: 5 * minutes,
-        fenced: 5 * minutes,
-        through_program: usize::from(trial.processes >= 8) * (1 + 20 * minutes),
+        done: 100 + trial.at(2000),
+        of_each: trial.at(5),
+        fenced: trial.at(5),
+        through_program: usize::from(trial.processes >= 8) * (1 + trial.at(20)),
     }
 }
 
@@ -200,20 +203,15 @@ impl Deeds {
     }
 
     fn missing(self, trial: &Trial) -> Vec<String> {
-        let minutes = u32::try_from(trial.duration.as_secs() / 60).unwrap_or(0);
-        let on_server = trial.database == Database::Postgres && minutes > 0;
+        let on_server = usize::from(trial.database == Database::Postgres);
         [
-            ("a kill", self.kills, 1 + 20 * minutes),
-            ("a pause", self.pauses, 1 + 20 * minutes),
-            (
-                "a cut connection",
-                self.cuts,
-                u32::from(on_server) * 5 * minutes,
-            ),
-            ("a restart", self.restarts, u32::from(on_server) * minutes),
+            ("a kill", self.kills, 1 + trial.at(20)),
+            ("a pause", self.pauses, 1 + trial.at(20)),
+            ("a cut connection", self.cuts, on_server * trial.at(5)),
+            ("a restart", self.restarts, on_server * trial.at(1)),
         ]
         .into_iter()
-        .filter(|(_, is, least)| is < least)
+        .filter(|(_, is, least)| usize::try_from(*is).is_ok_and(|is| is < *least))
         .map(|(what, is, least)| format!("{what} happened {is} times of at least {least}"))
         .collect()
     }

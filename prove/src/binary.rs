@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use anyhow::Context;
 use plan::{ChangesetId, PlanId};
 use serde_json::Value;
 
@@ -20,29 +21,28 @@ pub struct Program {
 }
 
 impl Program {
-    /// Makes the call and tells what was answered.
-    pub fn perform(&self, call: &Call) -> Answer {
+    /// Makes the call and tells what was answered. Nobody kills the program here: one that says nothing, nothing that
+    /// can be understood, or that it was called in a way it does not know, is not to go on with.
+    pub fn perform(&self, call: &Call) -> anyhow::Result<Answer> {
         let output = command(&self.path)
             .args(arguments(call))
             .env_clear()
             .env("PLANWRIGHT_STORE", &self.store)
             .env("PLANWRIGHT_HOME", &self.home)
             .stdin(Stdio::null())
-            .output();
-        let output = match output {
-            Ok(output) => output,
-            Err(error) => return Answer::Failed(format!("could not be started: {error}")),
-        };
-        let text = String::from_utf8_lossy(&output.stdout);
-        match serde_json::from_str::<Value>(&text) {
-            Ok(envelope) => answer(call, &envelope),
-            // It was killed, or it broke its promise; either way nobody knows.
-            Err(_) => Answer::Unknown(format!(
-                "{}: {text}{}",
+            .output()
+            .context("the program could not be started")?;
+        let envelope: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        let answer = envelope.and_then(|envelope| answer(call, &envelope));
+        answer.with_context(|| {
+            format!(
+                "the program was asked to {} and ended with {}: {}{}",
+                call.operation,
                 output.status,
+                String::from_utf8_lossy(&output.stdout),
                 String::from_utf8_lossy(&output.stderr)
-            )),
-        }
+            )
+        })
     }
 }
 
@@ -140,8 +140,8 @@ fn arguments(call: &Call) -> Vec<String> {
     words
 }
 
-/// What the envelope says.
-fn answer(call: &Call, envelope: &Value) -> Answer {
+/// What the envelope says, if it says anything that it may.
+fn answer(call: &Call, envelope: &Value) -> Option<Answer> {
     let said = || {
         let texts = envelope["messages"].as_array().into_iter().flatten();
         let texts: Vec<&str> = texts
@@ -150,25 +150,26 @@ fn answer(call: &Call, envelope: &Value) -> Answer {
         texts.join("; ")
     };
     let data = &envelope["data"];
-    match envelope["exit_code"].as_u64() {
+    Some(match envelope["exit_code"].as_u64() {
         Some(0) => match call.operation {
             Operation::Look { .. } | Operation::ExpireQuestion { .. } => {
-                Answer::Saw(seen(data).into_iter().collect())
+                Answer::Saw(vec![seen(data)?])
             }
             Operation::List => {
-                let plans = data["plans"].as_array().into_iter().flatten();
-                Answer::Saw(plans.filter_map(seen).collect())
+                let plans = data["plans"].as_array()?.iter();
+                Answer::Saw(plans.map(seen).collect::<Option<_>>()?)
             }
             _ => Answer::Done(receipt(data)),
         },
         Some(5) => Answer::Blocked,
         Some(9) => Answer::Unknown(said()),
         Some(1) => Answer::Failed(said()),
-        _ => Answer::Refused(Refused {
+        Some(3 | 4 | 6) => Answer::Refused(Refused {
             why: said(),
             ..Refused::default()
         }),
-    }
+        _ => return None,
+    })
 }
 
 fn receipt(data: &Value) -> Receipt {

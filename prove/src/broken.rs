@@ -28,18 +28,6 @@ pub enum Bug {
     LostEvent,
 }
 
-impl Bug {
-    /// Every bug.
-    pub const ALL: [Self; 6] = [
-        Self::StaleRead,
-        Self::NoFence,
-        Self::WrongChangeset,
-        Self::DoubleTransition,
-        Self::HalfCommit,
-        Self::LostEvent,
-    ];
-}
-
 /// A store with a bug.
 pub struct Broken {
     bug: Bug,

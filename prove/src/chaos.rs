@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -158,7 +158,7 @@ impl<'a> Troupe<'a> {
                 self.chronicle.write(woken)?;
             }
             if let Some(status) = member.child.try_wait()? {
-                anyhow::bail!("{} ended by itself: {status}", member.named());
+                bail!("{} ended by itself: {status}", member.named());
             }
         }
         Ok(())
@@ -183,16 +183,22 @@ impl<'a> Troupe<'a> {
             drop(member.child.stdin.take());
         }
         for member in &mut leaving {
-            while member.child.try_wait()?.is_none() {
+            let status = loop {
+                if let Some(status) = member.child.try_wait()? {
+                    break status;
+                }
                 if Instant::now() > deadline {
                     member.child.kill()?;
                     member.child.wait()?;
-                    anyhow::bail!(
-                        "process {} did not end within {patience:?} of being told to",
-                        member.child.id()
+                    bail!(
+                        "{} did not end within {patience:?} of being told to",
+                        member.named()
                     );
                 }
                 std::thread::sleep(Duration::from_millis(10));
+            };
+            if !status.success() {
+                bail!("{} was told to end, and did with {status}", member.named());
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::bail;
 use lifecycle::Lifecycle;
 use store::{Cursor, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store};
 
@@ -108,7 +109,7 @@ fn play(arguments: &Arguments, lifecycle: &Lifecycle, over: &AtomicBool) -> anyh
             call: call.clone(),
         })?;
         let answer = match &program {
-            Some(program) => program.perform(&call),
+            Some(program) => program.perform(&call)?,
             None => library::perform(lifecycle, &call),
         };
         pen.write(&Line::Answered {
@@ -170,7 +171,7 @@ fn read(arguments: &Arguments, store: &dyn Store, over: &AtomicBool) -> anyhow::
         // A hint that fails is no hint; the next look decides.
         let _ = store.wait(LOOK);
     }
-    Ok(())
+    bail!("the log could not be read to its end")
 }
 
 fn file(arguments: &Arguments, role: &str, life: u32) -> PathBuf {

@@ -225,11 +225,18 @@ impl Crowd {
         }
         let until = Instant::now() + ENDING;
         for member in &mut self.members {
-            while member.child.try_wait()?.is_none() {
+            let status = loop {
+                if let Some(status) = member.child.try_wait()? {
+                    break status;
+                }
                 if Instant::now() > until {
                     bail!("worker {} did not end when asked to", member.child.id());
                 }
                 std::thread::sleep(Duration::from_millis(10));
+            };
+            if !status.success() {
+                let worker = member.child.id();
+                bail!("worker {worker} was asked to end, and did with {status}");
             }
         }
         self.members.clear();

@@ -72,8 +72,7 @@ impl Ground {
         let (address, server) = match trial.database {
             Database::Sqlite => (format!("sqlite:{}", home.join("plans.db").display()), None),
             Database::Postgres => {
-                let cluster = Cluster::make();
-                let mut cluster = cluster;
+                let mut cluster = Cluster::make();
                 cluster.configure("max_connections = 300\n");
                 cluster.up();
                 (cluster.url(), Some(cluster))
@@ -155,6 +154,26 @@ impl Ground {
         let line = said.lines().last().unwrap_or_default();
         let envelope = serde_json::from_str(line).unwrap_or_default();
         Ok((output.status.code(), envelope))
+    }
+
+    /// Runs the program and kills it at some moment, if it takes that long. Was it killed? One that was not must have
+    /// ended by itself, whatever it answered.
+    pub fn ask_and_kill(&self, words: &[&str], random: &mut Rng) -> anyhow::Result<bool> {
+        const PANICKED: i32 = 101;
+        let mut child = self.command(words).spawn()?;
+        std::thread::sleep(Duration::from_micros(random.u64(1_000..250_000)));
+        let killed = child.try_wait()?.is_none();
+        if killed {
+            child.kill()?;
+        }
+        let output = child.wait_with_output()?;
+        match output.status.code() {
+            None | Some(PANICKED) if !killed => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                bail!("{words:?} ended with {}: {said}", output.status)
+            }
+            _ => Ok(killed),
+        }
     }
 
     /// Runs the program; it must work.
@@ -248,7 +267,8 @@ impl Ground {
     }
 }
 
-fn text(path: &Path) -> anyhow::Result<&str> {
+/// A path, as an argument.
+pub fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str()
         .context("the directory of a trial is not UTF-8")
 }

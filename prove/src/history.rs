@@ -87,6 +87,15 @@ impl Made {
         self.answered.as_ref().map(|(_, answer)| answer)
     }
 
+    /// The plan it was about, or that came of it.
+    pub fn about(&self) -> Option<PlanId> {
+        let made = || match self.answer() {
+            Some(Answer::Done(receipt)) => receipt.plan,
+            _ => None,
+        };
+        self.call.operation.plan().or_else(made)
+    }
+
     /// Whether it happened is not known to whoever called.
     pub fn is_open(&self) -> bool {
         matches!(self.answer(), None | Some(Answer::Unknown(_)))

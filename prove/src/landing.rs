@@ -6,8 +6,7 @@
 //! Each plan writes one file of its own, so that what the branch should hold needs no merging to know.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use crate::ground::{Cast, Ground, text};
 use crate::trial::{Progress, Trial};
 
 /// What a trial is played with.
@@ -53,6 +53,12 @@ pub struct Outcome {
     pub missing: Vec<String>,
 }
 
+/// The file that a person works on.
+const PERSONS: &str = "person.txt";
+
+/// How long others may be in a person's way.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Plays a trial.
 pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let trial = &settings.trial;
@@ -89,107 +95,51 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     })?;
     trial.require_uninterrupted()?;
     yard.finish()?;
-    yard.check(person.load(Ordering::Relaxed))
+    yard.check(trial, person.load(Ordering::Relaxed))
 }
 
-/// The home, the repository and the plans of a trial.
+/// The ground of a trial, and what is done on it.
 struct Yard {
-    program: PathBuf,
-    home: PathBuf,
-    shop: PathBuf,
+    ground: Ground,
     kills: AtomicU64,
 }
 
 impl Yard {
     fn new(trial: &Trial) -> anyhow::Result<Self> {
-        let yard = Self {
-            program: trial.program.clone(),
-            home: trial.directory.join("home"),
-            shop: trial.directory.join("shop"),
-            kills: AtomicU64::new(0),
+        let cast = Cast {
+            word: "actor",
+            output: "text",
+            strategizes: false,
+            environment: Vec::new(),
         };
-        std::fs::create_dir_all(&yard.shop)?;
-        yard.git(&["init", "-q", "-b", "main", "."])?;
-        yard.git(&["config", "user.name", "Ada"])?;
-        yard.git(&["config", "user.email", "ada@example.org"])?;
-        std::fs::write(yard.shop.join("person.txt"), "")?;
-        yard.git(&["add", "-A"])?;
-        yard.git(&["commit", "-q", "-m", "start"])?;
+        let ground = Ground::prepare(trial, cast)?;
+        std::fs::write(ground.shop.join(PERSONS), "")?;
+        ground.git(&["add", "-A"])?;
+        ground.git(&["commit", "-q", "-m", "begin"])?;
         let action = trial.directory.join("make.yaml");
         std::fs::write(
             &action,
             "name: make\ndescription: Make a file\nactor: bot\n",
         )?;
-        yard.must(&["action", "create", "--config", text(&action)?])?;
-        yard.must(&["project", "create", "shop", "--git", text(&yard.shop)?])?;
-        Ok(yard)
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a trial starts the program it is about"
-    )]
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(["--format", "json"])
-            .args(words)
-            .env("PLANWRIGHT_HOME", &self.home)
-            .env_remove("PLANWRIGHT_STORE")
-            .current_dir(&self.shop)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    /// Runs the program to its end; what it answered.
-    fn ask(&self, words: &[&str]) -> anyhow::Result<(Option<i32>, Value)> {
-        answered(&self.command(words).output()?)
-    }
-
-    fn must(&self, words: &[&str]) -> anyhow::Result<Value> {
-        match self.ask(words)? {
-            (Some(0), envelope) => Ok(envelope["data"].clone()),
-            (code, envelope) => bail!("{words:?} ended with {code:?}: {envelope}"),
-        }
+        ground.must(&["action", "create", "--config", text(&action)?])?;
+        let kills = AtomicU64::new(0);
+        Ok(Self { ground, kills })
     }
 
     /// Runs the program and kills it at some moment, if it takes that long.
     fn ask_and_kill(&self, words: &[&str], random: &mut fastrand::Rng) -> anyhow::Result<()> {
-        let mut child = self.command(words).spawn()?;
-        std::thread::sleep(Duration::from_micros(random.u64(1_000..250_000)));
-        if child.try_wait()?.is_none() {
-            child.kill()?;
-            self.kills.fetch_add(1, Ordering::Relaxed);
-        }
-        child.wait_with_output()?;
+        let killed = self.ground.ask_and_kill(words, random)?;
+        self.kills.fetch_add(u64::from(killed), Ordering::Relaxed);
         Ok(())
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "a person uses git by themselves")]
-    fn git(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new("git")
-            .args(arguments)
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .current_dir(&self.shop)
-            .output()?;
-        if !output.status.success() {
-            bail!(
-                "git {arguments:?}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     /// Finishes what was killed: whoever comes next can.
     fn finish(&self) -> anyhow::Result<()> {
-        self.must(&["doctor", "--fix"])?;
+        self.ground.must(&["doctor", "--fix"])?;
         Ok(())
     }
 
-    fn check(&self, person: u64) -> anyhow::Result<Outcome> {
+    fn check(&self, trial: &Trial, person: u64) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome {
             kills: self.kills.load(Ordering::Relaxed),
             commits: person,
@@ -207,10 +157,10 @@ impl Yard {
                     .iter()
                     .flatten(),
             );
-            let page = self.must(&words)?;
+            let page = self.ground.must(&words)?;
             for plan in page["plans"].as_array().into_iter().flatten() {
                 let id = plan["plan_id"].as_str().unwrap_or_default();
-                let view = self.must(&["plumbing", "show", id])?;
+                let view = self.ground.must(&["plumbing", "show", id])?;
                 if view["prepared"] == true {
                     wrong(format!("{id} is still past the point of no return"));
                 }
@@ -223,30 +173,7 @@ impl Yard {
                 break;
             }
         }
-        let trailers = self.git(&[
-            "log",
-            "--format=%(trailers:key=Planwright-Plan,valueonly,separator=%x2C)",
-            "main",
-        ])?;
-        let mut in_branch: BTreeMap<&str, usize> = BTreeMap::new();
-        for plan in trailers.lines().filter(|line| !line.is_empty()) {
-            *in_branch.entry(plan).or_default() += 1;
-        }
-        for (plan, times) in &in_branch {
-            if *times > 1 {
-                wrong(format!("{plan} landed {times} times"));
-            }
-            if !landed.contains_key(*plan) {
-                wrong(format!("{plan} is in the branch and did not land"));
-            }
-        }
-        for plan in landed
-            .keys()
-            .filter(|plan| !in_branch.contains_key(plan.as_str()))
-        {
-            wrong(format!("{plan} landed and is not in the branch"));
-        }
-        let mut expected: BTreeSet<String> = BTreeSet::from(["person.txt".to_owned()]);
+        let mut expected: BTreeSet<String> = ["README.md", PERSONS].map(str::to_owned).into();
         let undone: BTreeSet<&str> = landed
             .values()
             .filter(|view| view["origin"]["kind"] == "undo_of")
@@ -257,7 +184,7 @@ impl Yard {
                 expected.insert(format!("made/{id}.txt"));
             }
         }
-        let there = self.git(&["ls-tree", "-r", "--name-only", "main"])?;
+        let there = self.ground.git(&["ls-tree", "-r", "--name-only", "main"])?;
         let there: BTreeSet<String> = there.lines().map(str::to_owned).collect();
         for path in expected.symmetric_difference(&there) {
             let what = if there.contains(path) {
@@ -267,7 +194,7 @@ impl Yard {
             };
             wrong(format!("{path} {what} in the branch"));
         }
-        let lines = std::fs::read_to_string(self.shop.join("person.txt"))?
+        let lines = std::fs::read_to_string(self.ground.shop.join(PERSONS))?
             .lines()
             .count() as u64;
         if lines != person {
@@ -275,33 +202,21 @@ impl Yard {
                 "the person committed {person} lines, {lines} are there"
             ));
         }
-        let status = self.git(&["status", "--porcelain"])?;
-        if !status.is_empty() {
-            wrong(format!("the working tree is not the branch's: {status}"));
-        }
-        for left in [
-            ".git/index.lock",
-            ".git/planwright",
-            ".git/refs/heads/main.lock",
-        ] {
-            if self.shop.join(left).exists() {
-                wrong(format!("{left} was left behind"));
-            }
-        }
-        self.git(&["fsck", "--no-dangling"])?;
-        self.must(&["store", "verify"])?;
+        let plans = landed.keys().map(String::as_str).collect();
+        outcome.violations.extend(self.ground.problems(&plans)?);
         outcome.landed = landed.len();
         outcome.undone = undone.len();
-        for (count, what) in [
-            (outcome.landed, "landings"),
-            (outcome.undone, "undos"),
-            (
-                usize::try_from(outcome.kills).unwrap_or(usize::MAX),
-                "kills",
-            ),
+        let kills = usize::try_from(outcome.kills)?;
+        let commits = usize::try_from(outcome.commits)?;
+        for (count, least, what) in [
+            (outcome.landed, 3 + trial.at(10), "landings"),
+            (outcome.undone, 3 + trial.at(3), "undos"),
+            (kills, 3 + trial.at(10), "kills"),
+            (commits, 1 + trial.at(3), "commits by a person"),
         ] {
-            if count < 3 {
-                outcome.missing.push(format!("{count} {what}"));
+            if count < least {
+                let missing = format!("{count} {what} of at least {least}");
+                outcome.missing.push(missing);
             }
         }
         Ok(outcome)
@@ -316,7 +231,7 @@ fn play(
     over: &(impl Fn() -> bool + Sync),
 ) -> anyhow::Result<()> {
     while !over() {
-        let made = yard.must(&["use", "make", "shop"])?;
+        let made = yard.ground.must(&["use", "make", "shop"])?;
         let plan = made["plan_id"]
             .as_str()
             .context("a plan has an id")?
@@ -339,17 +254,22 @@ fn play(
 
 /// `false` if somebody else, such as a killed try, is in the way for now.
 fn work(yard: &Yard, plan: &str) -> anyhow::Result<bool> {
-    yard.must(&["plumbing", "start-strategize", plan, "--owner", "bot"])?;
-    yard.must(&["plumbing", "complete-strategize", plan, "--epoch", "1"])?;
-    yard.must(&["plumbing", "execute-plan", plan])?;
-    let claimed = yard.must(&["plumbing", "start-execute", plan, "--owner", "bot"])?;
+    yard.ground
+        .must(&["plumbing", "start-strategize", plan, "--owner", "bot"])?;
+    yard.ground
+        .must(&["plumbing", "complete-strategize", plan, "--epoch", "1"])?;
+    yard.ground.must(&["plumbing", "execute-plan", plan])?;
+    let claimed = yard
+        .ground
+        .must(&["plumbing", "start-execute", plan, "--owner", "bot"])?;
     let Some(sandbox) = claimed["sandboxes"][0]["path"].as_str() else {
         return Ok(false);
     };
     let made = Path::new(sandbox).join("made");
     std::fs::create_dir_all(&made)?;
     std::fs::write(made.join(format!("{plan}.txt")), format!("by {plan}\n"))?;
-    yard.must(&["plumbing", "complete-execute", plan, "--epoch", "2"])?;
+    yard.ground
+        .must(&["plumbing", "complete-execute", plan, "--epoch", "2"])?;
     Ok(true)
 }
 
@@ -357,7 +277,7 @@ fn work(yard: &Yard, plan: &str) -> anyhow::Result<bool> {
 fn land(yard: &Yard, words: &[&str], over: &(impl Fn() -> bool + Sync)) -> anyhow::Result<()> {
     let mut last = Value::Null;
     for _ in 0..200 {
-        match yard.ask(words)? {
+        match yard.ground.ask(words)? {
             (Some(0), _) => return Ok(()),
             // A killed try had landed it.
             (Some(4), envelope) if envelope["data"]["kind"] == "final" => return Ok(()),
@@ -395,19 +315,22 @@ fn work_as_a_person(
     commits: &AtomicU64,
     over: &(impl Fn() -> bool + Sync),
 ) -> anyhow::Result<()> {
-    let file = yard.shop.join("person.txt");
+    let file = yard.ground.shop.join(PERSONS);
     while !over() {
         let number = commits.load(Ordering::Relaxed) + 1;
         let text: String = (1..=number).map(|line| format!("{line}\n")).collect();
         std::fs::write(&file, text)?;
-        while let Err(error) = yard.git(&["commit", "-q", "-m", "person", "--only", "person.txt"]) {
-            let busy = error.to_string();
-            if !busy.contains("lock") && !busy.contains("cannot lock ref") {
+        let patience = Instant::now() + PATIENCE;
+        while let Err(error) = yard
+            .ground
+            .git(&["commit", "-q", "-m", "person", "--only", PERSONS])
+        {
+            if !error.to_string().contains("lock") || Instant::now() > patience {
                 return Err(error);
             }
             if over() {
                 // Whoever was killed last left a lock; others may still be landing.
-                yard.ask(&["doctor", "--fix"])?;
+                yard.ground.ask(&["doctor", "--fix"])?;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -424,22 +347,42 @@ fn plant(yard: &Yard, settings: &Settings, random: &mut fastrand::Rng) -> anyhow
         return Ok(());
     };
     // The person's git may be faster; then the bug strikes another time.
-    let tip = yard.git(&["rev-parse", "main"])?;
+    let tip = yard.ground.git(&["rev-parse", "main"])?;
     let _ = match bug {
-        Bug::DoubleApply => yard.git(&["rev-parse", "main^{tree}"]).and_then(|tree| {
-            let message =
-                yard.git(&["log", "-1", "--grep=Planwright-Plan", "--format=%B", "main"])?;
-            let again = yard.git(&["commit-tree", &tree, "-p", &tip, "-m", &message])?;
-            yard.git(&["update-ref", "refs/heads/main", &again, &tip])
-        }),
-        Bug::LostWork => yard.git(&["rev-parse", "main^{tree}"]).and_then(|_| {
-            let landed =
-                yard.git(&["log", "-1", "--grep=Planwright-Plan", "--format=%H", "main"])?;
-            if landed != tip {
-                return Ok(String::new());
-            }
-            yard.git(&["update-ref", "refs/heads/main", "main~1", &tip])
-        }),
+        Bug::DoubleApply => yard
+            .ground
+            .git(&["rev-parse", "main^{tree}"])
+            .and_then(|tree| {
+                let message = yard.ground.git(&[
+                    "log",
+                    "-1",
+                    "--grep=Planwright-Plan",
+                    "--format=%B",
+                    "main",
+                ])?;
+                let again = yard
+                    .ground
+                    .git(&["commit-tree", &tree, "-p", &tip, "-m", &message])?;
+                yard.ground
+                    .git(&["update-ref", "refs/heads/main", &again, &tip])
+            }),
+        Bug::LostWork => yard
+            .ground
+            .git(&["rev-parse", "main^{tree}"])
+            .and_then(|_| {
+                let landed = yard.ground.git(&[
+                    "log",
+                    "-1",
+                    "--grep=Planwright-Plan",
+                    "--format=%H",
+                    "main",
+                ])?;
+                if landed != tip {
+                    return Ok(String::new());
+                }
+                yard.ground
+                    .git(&["update-ref", "refs/heads/main", "main~1", &tip])
+            }),
     };
     Ok(())
 }
@@ -447,16 +390,4 @@ fn plant(yard: &Yard, settings: &Settings, random: &mut fastrand::Rng) -> anyhow
 #[cfg(not(feature = "broken"))]
 fn plant(_yard: &Yard, _settings: &Settings, _random: &mut fastrand::Rng) -> anyhow::Result<()> {
     Ok(())
-}
-
-fn answered(output: &Output) -> anyhow::Result<(Option<i32>, Value)> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().last().unwrap_or_default();
-    let envelope = serde_json::from_str(line).unwrap_or(Value::Null);
-    Ok((output.status.code(), envelope))
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str()
-        .context("the directory of a trial is not UTF-8")
 }

@@ -24,6 +24,7 @@ pub mod working;
 pub mod wrapped;
 
 mod binary;
+mod branch;
 mod chaos;
 mod chronicle;
 mod crowd;
@@ -33,4 +34,4 @@ mod library;
 mod operation;
 mod player;
 
-pub use operation::{Answer, Call, CallId, Operation, Seen};
+pub use operation::{Answer, Call, CallId, Operation, Refused, Seen};

@@ -215,6 +215,10 @@ fn failed(error: Error) -> Answer {
             let mut told = refused(refusal.to_string());
             match refusal {
                 Refusal::WrongState { stage, .. } => told.stage = Some(plain(&stage)),
+                Refusal::Final {
+                    state: "applied", ..
+                } => told.stage = Some("apply/applied".to_owned()),
+                Refusal::NoSuchPlan(_) => told.absent = true,
                 Refusal::Fenced { current, .. } => {
                     told.fenced = true;
                     told.epoch = Some(current.0);

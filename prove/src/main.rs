@@ -78,9 +78,10 @@ struct Common {
 }
 
 impl Common {
-    /// Has a trial played in a directory of its own, which is kept unless nothing is wrong.
+    /// Has a trial of this name played in a directory of its own, which is kept unless nothing is wrong.
     fn play(
         &self,
+        name: &str,
         database: Database,
         play: impl FnOnce(Trial) -> anyhow::Result<Verdict>,
     ) -> anyhow::Result<ExitCode> {
@@ -100,19 +101,26 @@ impl Common {
         };
         let (seed, interrupted) = (trial.seed, Arc::clone(&trial.interrupted));
         println!(
-            "seed {seed}: {} processes on {:?} for {:?}",
+            "{name}, seed {seed}: {} processes on {:?} for {:?}",
             trial.processes, trial.database, trial.duration
         );
         let verdict = play(trial);
-        if let Ok(Verdict::Clean) = verdict {
-            println!("no violation");
-        } else if !interrupted.load(Ordering::Relaxed) {
-            println!("everything is kept in {}", directory.keep().display());
+        if let Err(error) = &verdict {
+            // Before anything is cleaned up: that takes a while, and whoever asked to stop may not wait for it.
+            tell(error);
         }
-        match verdict? {
-            Verdict::Clean => Ok(ExitCode::SUCCESS),
-            Verdict::Wrong => Ok(ExitCode::from(1)),
+        match &verdict {
+            Ok(Verdict::Clean) => println!("no violation"),
+            Err(_) if interrupted.load(Ordering::Relaxed) => {}
+            Ok(Verdict::Wrong) | Err(_) => {
+                println!("everything is kept in {}", directory.keep().display());
+            }
         }
+        Ok(match verdict {
+            Ok(Verdict::Clean) => ExitCode::SUCCESS,
+            Ok(Verdict::Wrong) => ExitCode::from(1),
+            Err(_) => ExitCode::from(2),
+        })
     }
 }
 
@@ -198,9 +206,13 @@ fn main() -> ExitCode {
         Arguments::Simulate(arguments) => simulate(&arguments),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        tell(&error);
         ExitCode::from(2)
     })
+}
+
+fn tell(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
 }
 
 /// The flag that ends a trial early: somebody asks to stop, or hangs up and did not say `nohup` before.
@@ -225,7 +237,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
-    arguments.common.play(arguments.store, |trial| {
+    arguments.common.play("calls", arguments.store, |trial| {
         let seed = trial.seed;
         let outcome = arena::run(&arena::Settings {
             trial,
@@ -238,7 +250,7 @@ fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
 }
 
 fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
-    arguments.common.play(Database::Sqlite, |trial| {
+    arguments.common.play("landing", Database::Sqlite, |trial| {
         let outcome = landing::run(&landing::Settings {
             trial,
             #[cfg(feature = "broken")]
@@ -253,7 +265,7 @@ fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
 }
 
 fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
-    arguments.common.play(arguments.store, |trial| {
+    arguments.common.play("work", arguments.store, |trial| {
         let outcome = working::run(&working::Settings {
             trial,
             #[cfg(feature = "broken")]
@@ -276,7 +288,7 @@ fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
 }
 
 fn gates(arguments: &Gates) -> anyhow::Result<ExitCode> {
-    arguments.common.play(arguments.store, |trial| {
+    arguments.common.play("gates", arguments.store, |trial| {
         let outcome = gating::run(&gating::Settings {
             trial,
             by_library: arguments.by_library,

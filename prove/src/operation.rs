@@ -369,6 +369,8 @@ pub struct Refused {
     pub why: String,
     /// Its authority was over.
     pub fenced: bool,
+    /// There was no such plan.
+    pub absent: bool,
     /// The plan's stage, if that was why.
     pub stage: Option<String>,
     /// The plan's epoch, if that was why.

@@ -42,6 +42,11 @@ impl Trial {
         Ok(())
     }
 
+    /// What comes to so many in a minute, over all of it.
+    pub fn at(&self, in_a_minute: u64) -> usize {
+        usize::try_from(in_a_minute * self.duration.as_secs() / 60).unwrap_or(usize::MAX)
+    }
+
     /// The choices of one of its players.
     pub fn choices_of(&self, player: u32) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed ^ u64::from(player) << 32)

@@ -6,11 +6,11 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
-use plan::ChangesetId;
+use plan::{ChangesetId, PlanId};
 use planwright_prove::check::{Kind, check};
 use planwright_prove::history::{History, Made};
 use planwright_prove::simulation::{Played, Stage, play};
-use planwright_prove::{Answer, Operation};
+use planwright_prove::{Answer, Operation, Refused};
 
 fn played() -> Played {
     let played = play(&Stage::in_memory(), 1, 2_000).unwrap();
@@ -21,8 +21,14 @@ fn played() -> Played {
 /// What is said first once the history is changed.
 #[track_caller]
 fn check_changed(expected: Kind, change: impl FnOnce(&mut History)) {
+    check_tampered(expected, |played| change(&mut played.history));
+}
+
+/// The same once anything is.
+#[track_caller]
+fn check_tampered(expected: Kind, tamper: impl FnOnce(&mut Played)) {
     let mut played = played();
-    change(&mut played.history);
+    tamper(&mut played);
     let found = check(&played.history, &played.stored);
     let first = found.first().expect("the change was not noticed");
     assert_eq!(first.kind, expected, "{}", first.what);
@@ -164,6 +170,84 @@ fn a_reader_that_saw_an_event_twice() {
     check_changed(Kind::Reader, |history| {
         let events = history.readers.get_mut(&0).unwrap();
         events.insert(5, events[5]);
+    });
+}
+
+#[test]
+fn a_changeset_that_was_opened_and_is_not_there() {
+    check_changed(Kind::Entry, |history| {
+        let opened = find(history, |made| {
+            matches!(made.call.operation, Operation::OpenChangeset { .. })
+                && matches!(made.answer(), Some(Answer::Done(_)))
+        });
+        if let Answer::Done(receipt) = answer(opened) {
+            receipt.changeset = Some(ChangesetId::from_parts(1, 1));
+        }
+    });
+}
+
+/// Nothing speaks of it but the answer to whoever made it.
+#[test]
+fn a_plan_that_was_made_and_is_gone() {
+    check_tampered(Kind::Told, |played| {
+        let made = find(&mut played.history, |made| {
+            matches!(made.call.operation, Operation::Use) && was_done(made)
+        });
+        let (plan, call) = (made.about().unwrap(), made.call.id);
+        played.stored.plans.remove(&plan);
+        let speaks = |made: &Made| match made.answer() {
+            Some(Answer::Saw(seen)) => seen.iter().any(|seen| seen.plan == plan),
+            _ => made.about() == Some(plan),
+        };
+        let history = &mut played.history;
+        history
+            .calls
+            .retain(|id, made| *id == call || !speaks(made));
+        history.readers.clear();
+    });
+}
+
+#[test]
+fn a_look_that_finds_no_plan_where_there_is_one() {
+    check_changed(Kind::Order, |history| {
+        let is_look = |made: &Made| matches!(made.call.operation, Operation::Look { .. });
+        let looks = history.calls.values_mut().rev();
+        let look = looks.into_iter().find(|made| is_look(made)).unwrap();
+        *answer(look) = Answer::Refused(Refused {
+            absent: true,
+            ..Refused::default()
+        });
+    });
+}
+
+#[test]
+fn a_key_that_was_forgotten() {
+    check_changed(Kind::Told, |history| {
+        let is_repeated = |made: &Made| {
+            let first = made.call.key.as_deref() == Some(&made.call.id.to_string());
+            let repeated = matches!(made.answer(), Some(Answer::Done(receipt)) if receipt.repeated);
+            made.call.key.is_some() && !first && repeated
+        };
+        let repeats = history.calls.values_mut();
+        let repeat = repeats.into_iter().find(|made| is_repeated(made)).unwrap();
+        *answer(repeat) = Answer::Refused(Refused::default());
+    });
+}
+
+#[test]
+fn a_reader_that_saw_an_event_of_no_plan() {
+    check_changed(Kind::Reader, |history| {
+        let events = history.readers.get_mut(&0).unwrap();
+        events.push((PlanId::from_parts(1, 1), 1));
+    });
+}
+
+#[test]
+fn a_reader_that_saw_an_event_that_is_not_there() {
+    check_changed(Kind::Reader, |history| {
+        let events = history.readers.get_mut(&0).unwrap();
+        let (plan, version) = *events.last().unwrap();
+        events.push((plan, version + 1));
     });
 }
 

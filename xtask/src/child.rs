@@ -86,7 +86,8 @@ fn send(child: &Child, group: Group, signal: Signal) {
 }
 
 const POLL: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A trial that is asked to end has thousands of files to remove.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

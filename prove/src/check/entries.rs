@@ -26,6 +26,9 @@ pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
         }
         found.extend(check_seals(plan));
     }
+    for made in history.calls.values() {
+        found.extend(check_opened(made, stored));
+    }
     let mut groups: BTreeMap<String, Vec<&Made>> = BTreeMap::new();
     for made in history.calls.values() {
         if matches!(made.call.operation, Operation::RecordChange { .. }) {
@@ -44,6 +47,31 @@ pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
         found.extend(check_group(group, there));
     }
     found
+}
+
+/// A changeset that was told as opened is there, and of whoever opened it.
+fn check_opened(made: &Made, stored: &Stored) -> Option<Violation> {
+    let Operation::OpenChangeset { plan, epoch, node } = &made.call.operation else {
+        return None;
+    };
+    let Some(Answer::Done(receipt)) = made.answer() else {
+        return None;
+    };
+    let changesets = stored.plans.get(plan).map(|plan| plan.changesets.iter());
+    let is_it = |changeset: &Changeset| {
+        let of = (changeset.node.as_str(), changeset.epoch.0);
+        Some(changeset.id) == receipt.changeset && of == (node.as_str(), *epoch)
+    };
+    if changesets.into_iter().flatten().any(|(one, _)| is_it(one)) {
+        return None;
+    }
+    Some(Violation {
+        kind: Kind::Entry,
+        what: "its caller was told that a changeset is open, and it is not there".to_owned(),
+        plan: Some(*plan),
+        calls: vec![made.call.id],
+        versions: None,
+    })
 }
 
 fn check_group(group: &[&Made], there: &[&Changeset]) -> Option<Violation> {

@@ -97,8 +97,9 @@ fn author(by: &Caller) -> Option<CallId> {
 /// Everything that is wrong; nothing if all is well.
 pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
     let mut found = Vec::new();
-    let about = calls_by_plan(history, stored);
+    let about = calls_by_plan(history);
     let nobody = Vec::new();
+    found.extend(lost(&about, stored));
     for plan in stored.plans.values() {
         found.extend(legal::check(plan));
         let calls = about.get(&plan.id()).unwrap_or(&nobody);
@@ -120,26 +121,43 @@ pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
 }
 
 /// The calls that say something about a plan.
-fn calls_by_plan<'a>(history: &'a History, stored: &Stored) -> BTreeMap<PlanId, Vec<&'a Made>> {
+fn calls_by_plan(history: &History) -> BTreeMap<PlanId, Vec<&Made>> {
     let mut about: BTreeMap<PlanId, Vec<&Made>> = BTreeMap::new();
     for made in history.calls.values() {
-        match (made.call.operation.plan(), made.answer()) {
+        match (made.about(), made.answer()) {
             (Some(plan), _) => about.entry(plan).or_default().push(made),
             (None, Some(Answer::Saw(plans))) => {
                 for seen in plans {
                     about.entry(seen.plan).or_default().push(made);
                 }
             }
-            (None, Some(Answer::Done(receipt))) => {
-                if let Some(plan) = receipt.plan {
-                    about.entry(plan).or_default().push(made);
-                }
-            }
             (None, _) => {}
         }
     }
-    about.retain(|plan, _| stored.plans.contains_key(plan));
     about
+}
+
+/// Plans that somebody was told of, and that are gone.
+fn lost(about: &BTreeMap<PlanId, Vec<&Made>>, stored: &Stored) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (plan, calls) in about {
+        let told = |made: &&&Made| {
+            let answer = made.answer();
+            matches!(answer, Some(Answer::Done(_) | Answer::Saw(_)))
+        };
+        if let Some(first) = calls.iter().find(told)
+            && !stored.plans.contains_key(plan)
+        {
+            found.push(Violation {
+                kind: Kind::Told,
+                what: "somebody was told of a plan, and it is not there".to_owned(),
+                plan: Some(*plan),
+                calls: vec![first.call.id],
+                versions: None,
+            });
+        }
+    }
+    found
 }
 
 /// A violation as a person reads it: what happened, the calls in the order of time, the events.

@@ -41,7 +41,7 @@ pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
             *last = (*version).max(*last);
         }
         for plan in stored.plans.values() {
-            let last = seen.get(&plan.id()).copied().unwrap_or(0);
+            let last = seen.remove(&plan.id()).unwrap_or(0);
             let there = plan.events.len() as u64;
             if last < there {
                 let missed = last + 1;
@@ -50,7 +50,20 @@ pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
                     missed,
                     format!("never saw event {missed} of {there}"),
                 );
+            } else if last > there {
+                wrong(
+                    plan.id(),
+                    last,
+                    format!("saw event {last}, and there are {there}"),
+                );
             }
+        }
+        for (plan, last) in seen {
+            wrong(
+                plan,
+                last,
+                "saw events of a plan that is not there".to_owned(),
+            );
         }
     }
     found

@@ -192,6 +192,10 @@ impl Timeline {
         let Some((answered_at, Answer::Refused(refused))) = &made.answered else {
             return None;
         };
+        if refused.absent && self.latest[1].0 < made.called_at {
+            let what = format!("{} found no plan where there was one", made.call.operation);
+            return Some(violation(plan, Kind::Order, what, &[made.call.id], 1));
+        }
         if refused.stage.is_none() && refused.epoch.is_none() {
             return None;
         }

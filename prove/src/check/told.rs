@@ -26,7 +26,7 @@ pub fn check(history: &History, stored: &Stored) -> Vec<Violation> {
                 Some(id) => found.push(wrong(
                     format!("there are events of call {id}, which nobody made"),
                     Vec::new(),
-                    run,
+                    Some(run),
                 )),
                 None if *by == Caller::Person(REFEREE.to_owned()) => {}
                 None => {
@@ -80,7 +80,7 @@ fn check_group(group: &[&Made], runs: &BTreeMap<CallId, Vec<Run>>) -> Option<Vio
         return Some(wrong(
             format!("it took effect {} times", all.len()),
             ids(),
-            all[1],
+            Some(all[1]),
         ));
     }
     for made in group {
@@ -105,16 +105,25 @@ fn check_group(group: &[&Made], runs: &BTreeMap<CallId, Vec<Run>>) -> Option<Vio
                 "it was told that nothing happened, and there is an event of it"
             }
             (Some(Answer::Saw(_)), Some(_)) => "it only read, and there is an event of it",
+            (Some(Answer::Refused(_) | Answer::Blocked), None) if was_done(group, made) => {
+                "it was refused, and had been told `done` under its key before"
+            }
             (Some(Answer::Unknown(_)) | None, _) | (Some(_), None) => continue,
         };
-        let run = effect.or(all.first()).copied().or(made
-            .call
-            .operation
-            .plan()
-            .map(|plan| (plan, 0, 0)))?;
+        let about = made.about().map(|plan| (plan, 0, 0));
+        let run = effect.or(all.first()).copied().or(about);
         return Some(wrong(what.to_owned(), ids(), run));
     }
     None
+}
+
+/// Had a call under the same key been told that it was done, when this one was made?
+fn was_done(group: &[&Made], made: &Made) -> bool {
+    let before = |other: &&Made| match &other.answered {
+        Some((at, Answer::Done(_))) => *at < made.called_at,
+        _ => false,
+    };
+    group.iter().any(before)
 }
 
 /// The program calls in its user's name, so its events are found by the versions it answered. What is left
@@ -133,6 +142,11 @@ fn check_programs(history: &History, mut commits: BTreeSet<Run>) -> Vec<Violatio
                     continue;
                 }
                 let (Some(plan), Some(version)) = (receipt.plan, receipt.version) else {
+                    found.push(wrong(
+                        "the program answered `done`, and not of which plan and version".to_owned(),
+                        vec![made.call.id],
+                        None,
+                    ));
                     continue;
                 };
                 let commit = commits
@@ -149,7 +163,7 @@ fn check_programs(history: &History, mut commits: BTreeSet<Run>) -> Vec<Violatio
                          another call's"
                             .to_owned(),
                         vec![made.call.id],
-                        (plan, version, version),
+                        Some((plan, version, version)),
                     )),
                 }
             }
@@ -167,19 +181,19 @@ fn check_programs(history: &History, mut commits: BTreeSet<Run>) -> Vec<Violatio
             _ => found.push(wrong(
                 "there are events of a call of the program that nobody made".to_owned(),
                 Vec::new(),
-                commit,
+                Some(commit),
             )),
         }
     }
     found
 }
 
-fn wrong(what: String, calls: Vec<CallId>, run: Run) -> Violation {
+fn wrong(what: String, calls: Vec<CallId>, run: Option<Run>) -> Violation {
     Violation {
         kind: Kind::Told,
         what,
-        plan: Some(run.0),
+        plan: run.map(|run| run.0),
         calls,
-        versions: Some(run.1.saturating_sub(1)..=run.2),
+        versions: run.map(|run| run.1.saturating_sub(1)..=run.2),
     }
 }

@@ -125,7 +125,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     end(&ground)?;
     // Each that is at work may go a call beyond its share; a worker has three plans at work at most.
     let most = budget + u64::from(trial.processes + 3 * workers) * spender::CALL;
-    check::check(&ground, &statutes, &notes, most, &deeds)
+    check::check(settings, &ground, &statutes, &notes, most, &deeds)
 }
 
 /// The engine of a player.

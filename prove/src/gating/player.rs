@@ -214,13 +214,10 @@ impl Player<'_> {
     pub fn program<W: AsRef<str>>(&mut self, words: &[W]) -> anyhow::Result<()> {
         let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
         if self.chance(20) {
-            let mut child = self.ground.command(&words).spawn()?;
-            std::thread::sleep(Duration::from_micros(self.random.u64(1_000..250_000)));
-            if child.try_wait()?.is_none() {
-                child.kill()?;
-                self.notes.kills.fetch_add(1, Ordering::Relaxed);
-            }
-            child.wait_with_output()?;
+            let killed = self.ground.ask_and_kill(&words, &mut self.random)?;
+            self.notes
+                .kills
+                .fetch_add(u32::from(killed), Ordering::Relaxed);
             return Ok(());
         }
         let (code, envelope): (_, Value) = self.ground.ask(&words)?;

@@ -18,7 +18,7 @@ pub const CALL: u64 = 100;
 pub const PRICE: u64 = 1000;
 
 /// Between two calls there is time enough to be stopped.
-const BREATH: Duration = Duration::from_millis(250);
+const BREATH: Duration = Duration::from_millis(500);
 
 /// Works.
 #[expect(

@@ -65,7 +65,7 @@ const AHEAD: usize = 3;
 /// Plans that are made at once.
 const MAKERS: usize = 2;
 
-/// How long the workers may take to bring every plan to its end, once nobody disturbs them.
+/// How long the workers may take to move any plan towards its end, once nobody disturbs them.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Plays a trial.
@@ -98,15 +98,29 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         }
     }
     crowd.wake_everybody()?;
-    let patience = Instant::now() + PATIENCE;
-    while !(makers.is_empty() && ground.unfinished()?.is_empty()) && Instant::now() < patience {
+    let mut patience = Instant::now() + PATIENCE;
+    let mut left = Vec::new();
+    while Instant::now() < patience {
         finished(&mut makers)?;
+        let unfinished = ground.unfinished()?;
+        if makers.is_empty() && unfinished.is_empty() {
+            break;
+        }
+        // However many there are: as long as something moves, nothing is stuck.
+        let now: Vec<_> = unfinished
+            .iter()
+            .map(|plan| (plan.id, plan.version))
+            .collect();
+        if now != left {
+            patience = Instant::now() + PATIENCE;
+            left = now;
+        }
         trial.require_uninterrupted()?;
         crowd.require_all()?;
         std::thread::sleep(Duration::from_millis(100));
     }
     let deeds = crowd.dismiss()?;
-    check::check(&ground, &deeds)
+    check::check(trial, &ground, &deeds)
 }
 
 /// Forgets those that have made their plan.

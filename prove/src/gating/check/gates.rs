@@ -83,8 +83,11 @@ impl Life<'_> {
                         true => &mut outcome.tally.passed,
                         false => &mut outcome.tally.blocked,
                     };
-                    *way.entry(Gate::Result).or_default() += 1;
-                    outcome.violations.extend(self.handed_in(at, result, &told));
+                    let way = way.entry(Gate::Result).or_default();
+                    match self.handed_in(at, result, &told) {
+                        Ok(asked) => *way += usize::from(asked > 0),
+                        Err(wrong) => outcome.violations.push(wrong),
+                    }
                 }
                 Event::Waived { rule, .. } => {
                     outcome.tally.waived += 1;
@@ -153,7 +156,13 @@ impl Life<'_> {
         why.map(|why| self.wrong(at, &why))
     }
 
-    fn handed_in(&self, at: usize, result: &ResultContent, told: &[&RuleRef]) -> Option<String> {
+    /// What a result was handed in as not meeting is what it does not meet. How many rules had a say in it.
+    fn handed_in(
+        &self,
+        at: usize,
+        result: &ResultContent,
+        told: &[&RuleRef],
+    ) -> Result<usize, String> {
         // It was judged before its changesets were sealed in the same commit.
         let sealed = self.history[..at].iter().rev();
         let sealed = sealed
@@ -164,16 +173,17 @@ impl Life<'_> {
         let case = self.case(at - sealed, Gate::Result, Some((at, result)));
         let mut why = None;
         for rules in self.statutes.possible(case.plan, self.history[at].at) {
-            let expected = case.judge(&rules).failed;
-            if expected.iter().collect::<Vec<_>>() == told {
-                return None;
+            let Expected { failed, counts, .. } = case.judge(&rules);
+            if failed.iter().collect::<Vec<_>>() == told {
+                return Ok(failed.len() + usize::try_from(counts.held).unwrap_or(usize::MAX));
             }
-            let (told, expected) = (rules::told(told.iter().copied()), rules::told(&expected));
+            let (told, expected) = (rules::told(told.iter().copied()), rules::told(&failed));
             why.get_or_insert(format!(
                 "it was handed in as not meeting {told} at the result gate, and not {expected}"
             ));
         }
-        why.map(|why| self.wrong(at, &why))
+        let why = why.unwrap_or("it is not known which rules were in force".to_owned());
+        Err(self.wrong(at, &why))
     }
 
     /// What is said of a rule is said by a person, of one that was in force and of which it can be said.
