@@ -19,7 +19,7 @@ use crate::client::{history_directory, open_store};
 use crate::drain::drain;
 use crate::history::History;
 use crate::library::ACTION;
-use crate::trial::{Progress, Trial};
+use crate::trial::{Progress, Trial, say};
 
 /// What is to be tried.
 pub struct Settings {
@@ -148,7 +148,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         progress.tell(|| troupe.deeds.told());
     }
     troupe.dismiss(false, PATIENCE)?;
-    eprintln!("the players are gone; bringing every plan to its end");
+    say("the players are gone; bringing every plan to its end");
     let stuck = drain(&lifecycle, &mut || {
         std::thread::sleep(Duration::from_millis(200));
     })
@@ -157,7 +157,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let deeds = troupe.deeds;
     drop(troupe);
 
-    eprintln!("comparing what they were told with what is stored");
+    say("comparing what they were told with what is stored");
     let history = History::read(&history_directory(&trial.directory))?;
     let stored = Stored::read(store.as_ref())?;
     let mut log = Log::create(&trial.directory)?;

@@ -166,6 +166,7 @@ fn answer(call: &Call, envelope: &Value) -> Option<Answer> {
         Some(1) => Answer::Failed(said()),
         Some(3 | 4 | 6) => Answer::Refused(Refused {
             why: said(),
+            absent: data["kind"] == "no_such_plan",
             ..Refused::default()
         }),
         _ => return None,

@@ -100,7 +100,7 @@ impl<'a> Troupe<'a> {
             .args(["--pace-ms", &settings.pace_ms.to_string()])
             .arg("--directory")
             .arg(&trial.directory)
-            // For the reason that workers have one (`crowd.rs`).
+            // For the reason that workers are in another, too (`crowd.rs`).
             .process_group(0)
             .stdin(Stdio::piped());
         if reads {

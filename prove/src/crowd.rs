@@ -1,16 +1,21 @@
 //! The workers of a trial, and what is done to them.
 
-use std::os::unix::process::CommandExt;
-use std::process::Child;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fastrand::Rng;
 use rustix::process::Signal;
 
+use crate::binary::command;
 use crate::chaos::signal;
 use crate::chronicle::Chronicle;
 use crate::ground::Ground;
+
+/// What the guard does.
+const GUARD: &str = "trap '' HUP INT TERM; cat > /dev/null; kill -s KILL 0";
 
 /// For how long a claim holds without a renewal.
 pub const LEASE: Duration = Duration::from_secs(3);
@@ -29,6 +34,9 @@ pub struct Manners {
 
 /// The workers.
 pub struct Crowd {
+    /// A shell that leads the group of the workers and waits for a pipe of ours to close, which it does however we end.
+    /// It then ends the whole group.
+    guard: Child,
     members: Vec<Member>,
     struck: Instant,
     manners: Manners,
@@ -106,7 +114,13 @@ impl Deed {
 impl Crowd {
     /// Starts so many.
     pub fn start(ground: &Ground, workers: u32, manners: Manners) -> anyhow::Result<Self> {
+        let mut guard = command(Path::new("sh"));
+        guard
+            .args(["-c", GUARD])
+            .process_group(0)
+            .stdin(Stdio::piped());
         let mut crowd = Self {
+            guard: guard.spawn().context("could not start a guard")?,
             members: Vec::new(),
             struck: Instant::now(),
             manners,
@@ -121,9 +135,9 @@ impl Crowd {
 
     fn hire(&mut self, ground: &Ground, concurrency: u32) -> anyhow::Result<()> {
         let hired = self.chronicle.write("a worker is hired")?;
-        // In a group of its own. A group with somebody stopped in it is hung up on when whoever started it ends; that
-        // must not be this process's.
-        let child = ground.worker(concurrency).process_group(0).spawn();
+        // Not in this process's group. One with somebody stopped in it is hung up on when whoever started it ends.
+        let group = i32::try_from(self.guard.id())?;
+        let child = ground.worker(concurrency).process_group(group).spawn();
         let child = child.context("could not start a worker")?;
         self.chronicle.write(format_args!("it is {}", child.id()))?;
         self.deeds.of.push(Deed {
@@ -234,7 +248,9 @@ impl Crowd {
                 }
                 std::thread::sleep(Duration::from_millis(10));
             };
-            if !status.success() {
+            // One that had only just begun was not listening yet.
+            let was_new = status.signal() == Some(Signal::TERM.as_raw());
+            if !status.success() && !was_new {
                 let worker = member.child.id();
                 bail!("worker {worker} was asked to end, and did with {status}");
             }
@@ -251,6 +267,8 @@ impl Drop for Crowd {
             let _gone_already = member.child.kill();
             let _reaped = member.child.wait();
         }
+        // Closes the pipe first.
+        let _ended = self.guard.wait();
     }
 }
 

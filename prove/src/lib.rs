@@ -5,11 +5,6 @@
 //! holds. Played by processes on a real database ([`arena`]) it is a proof by trial; played in one thread
 //! on virtual time ([`simulation`]) it tries thousands of schedules a second, each repeatable by its seed.
 
-#![expect(
-    clippy::print_stderr,
-    reason = "a program of the workshop tells how it goes"
-)]
-
 pub mod arena;
 #[cfg(feature = "broken")]
 pub mod broken;
@@ -27,6 +22,7 @@ mod binary;
 mod branch;
 mod chaos;
 mod chronicle;
+mod clearing;
 mod crowd;
 mod drain;
 mod ground;

@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "a program of the workshop: what it prints is what it is for"
 )]
 
@@ -16,7 +15,7 @@ use anyhow::Context;
 use clap::Parser;
 use planwright_prove::arena::{self, Database, Outcome};
 use planwright_prove::simulation::{self, Stage};
-use planwright_prove::trial::Trial;
+use planwright_prove::trial::{Trial, say};
 use planwright_prove::{check, client, gating, landing, working};
 
 /// Look for a history that Planwright must never produce.
@@ -105,22 +104,26 @@ impl Common {
             trial.processes, trial.database, trial.duration
         );
         let verdict = play(trial);
-        if let Err(error) = &verdict {
-            // Before anything is cleaned up: that takes a while, and whoever asked to stop may not wait for it.
-            tell(error);
-        }
-        match &verdict {
-            Ok(Verdict::Clean) => println!("no violation"),
-            Err(_) if interrupted.load(Ordering::Relaxed) => {}
-            Ok(Verdict::Wrong) | Err(_) => {
-                println!("everything is kept in {}", directory.keep().display());
+        let interrupted = interrupted.load(Ordering::Relaxed);
+        let code = match verdict {
+            Ok(Verdict::Wrong) => 1,
+            // Whatever else it seems to be: what it started was interrupted, too. Said before anything is cleaned up,
+            // which takes a while that whoever asked to stop may not wait.
+            Ok(Verdict::Clean) | Err(_) if interrupted => {
+                say("error: interrupted; nothing was proven");
+                return Ok(ExitCode::from(2));
             }
-        }
-        Ok(match verdict {
-            Ok(Verdict::Clean) => ExitCode::SUCCESS,
-            Ok(Verdict::Wrong) => ExitCode::from(1),
-            Err(_) => ExitCode::from(2),
-        })
+            Ok(Verdict::Clean) => {
+                println!("no violation");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(error) => {
+                say(format_args!("error: {error:#}"));
+                2
+            }
+        };
+        println!("everything is kept in {}", directory.keep().display());
+        Ok(ExitCode::from(code))
     }
 }
 
@@ -206,13 +209,9 @@ fn main() -> ExitCode {
         Arguments::Simulate(arguments) => simulate(&arguments),
     };
     done.unwrap_or_else(|error| {
-        tell(&error);
+        say(format_args!("error: {error:#}"));
         ExitCode::from(2)
     })
-}
-
-fn tell(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
 }
 
 /// The flag that ends a trial early: somebody asks to stop, or hangs up and did not say `nohup` before.

@@ -64,7 +64,12 @@ impl Player {
         if let Some(call) = self.repeat.take() {
             return Call { id, ..call };
         }
-        let operation = self.choose();
+        let operation = match self.choose() {
+            // The program has no word for these.
+            Operation::ExpireQuestion { plan } if self.through_program => Operation::Look { plan },
+            Operation::UseAndStart { .. } if self.through_program => Operation::Use,
+            operation => operation,
+        };
         let keyed = !self.through_program && self.one_in(8) && is_repeatable(&operation);
         Call {
             id,

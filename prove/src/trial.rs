@@ -1,5 +1,7 @@
 //! What all trials with processes have in common.
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,9 +81,14 @@ impl Progress {
         if self.told.elapsed() > Self::PAUSE {
             self.told = Instant::now();
             let left = self.until.saturating_duration_since(self.told);
-            eprintln!("{} s to go, {}", left.as_secs(), done());
+            say(format_args!("{} s to go, {}", left.as_secs(), done()));
         }
     }
+}
+
+/// Says how it goes, to whoever still listens: a terminal may be gone by now.
+pub fn say(words: impl Display) {
+    let _nobody_listens = writeln!(io::stderr(), "{words}");
 }
 
 /// Microseconds since 1970, by the clock that the stores have.

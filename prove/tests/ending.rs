@@ -11,12 +11,14 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 #[test]
 fn a_trial_goes_on_when_whoever_started_it_ends_while_a_worker_is_stopped() {
+    let _turn = turn();
     let directory = tempfile::tempdir().unwrap();
     let mut shell = command("sh");
     shell
@@ -32,13 +34,15 @@ fn a_trial_goes_on_when_whoever_started_it_ends_while_a_worker_is_stopped() {
     output.read_line(&mut line).unwrap();
     let trial: u32 = line.trim().parse().unwrap();
 
-    let worker = eventually("a worker", || {
-        let words = |child: &u32| words(*child).contains(&"work".to_owned());
-        children(trial).into_iter().find(words)
-    });
-    signal(worker, Signal::STOP);
-    eventually("a worker that is stopped", || {
-        state(worker).filter(|state| *state == 'T')
+    let worker = eventually("a worker that is stopped", || {
+        let worker = children(trial).into_iter().find(is_worker)?;
+        signal(worker, Signal::STOP);
+        std::thread::sleep(Duration::from_millis(5));
+        if state(worker) == Some('T') {
+            return Some(worker);
+        }
+        signal(worker, Signal::CONT);
+        None
     });
     drop(shell.stdin.take());
     shell.wait().unwrap();
@@ -49,16 +53,31 @@ fn a_trial_goes_on_when_whoever_started_it_ends_while_a_worker_is_stopped() {
     eventually("a verdict", || {
         let said = fs::read_to_string(&said).unwrap();
         assert!(!said.contains("interrupted"), "{said}");
-        let verdicts = ["no violation", "too little happened"];
-        verdicts
-            .iter()
-            .any(|verdict| said.contains(verdict))
-            .then_some(())
+        let verdicts = ["no violation", "everything is kept"];
+        let is_told = verdicts.iter().any(|verdict| said.contains(verdict));
+        is_told.then_some(())
+    });
+}
+
+#[test]
+fn a_trial_that_is_killed_leaves_no_worker() {
+    let _turn = turn();
+    let directory = tempfile::tempdir().unwrap();
+    let mut trial = start(&directory, "work", &[]);
+    let worker = eventually("a worker", || {
+        children(trial.id()).into_iter().find(is_worker)
+    });
+    trial.kill().unwrap();
+    trial.wait().unwrap();
+    eventually("the end of a worker", || {
+        // One that ended stays a zombie until somebody asks after it.
+        matches!(state(worker), None | Some('Z')).then_some(())
     });
 }
 
 #[test]
 fn a_trial_that_is_killed_leaves_no_server_and_no_player() {
+    let _turn = turn();
     let directory = tempfile::tempdir().unwrap();
     let mut trial = start(&directory, "run", &["--store", "postgres"]);
     let cluster = eventually("a server", || {
@@ -86,6 +105,7 @@ fn a_trial_that_is_killed_leaves_no_server_and_no_player() {
 /// Whether it is asked to stop, or whoever started it hangs up.
 #[test]
 fn a_trial_that_is_interrupted_proves_nothing_and_says_so() {
+    let _turn = turn();
     for (how, mode) in [
         (Signal::TERM, "run"),
         (Signal::HUP, "land"),
@@ -97,7 +117,9 @@ fn a_trial_that_is_interrupted_proves_nothing_and_says_so() {
         eventually("something that happens", || {
             (children(trial.id()).len() > 1).then_some(())
         });
-        signal(trial.id(), how);
+        // As a terminal does it, everything it started in its group included.
+        let group = Pid::from_child(&trial);
+        kill_process_group(group, how).unwrap();
         let output = trial.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -107,6 +129,16 @@ fn a_trial_that_is_interrupted_proves_nothing_and_says_so() {
         let left = fs::read_dir(directory.path()).unwrap().count();
         assert_eq!(left, 0, "{mode} left something behind");
     }
+}
+
+/// One after the other: each is a crowd by itself.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_worker(process: &u32) -> bool {
+    words(*process).contains(&"--concurrency".to_owned())
 }
 
 /// The words with which a trial is started.
@@ -124,6 +156,7 @@ fn start(directory: &tempfile::TempDir, mode: &str, arguments: &[&str]) -> Child
     command(&words[0])
         .args(&words[1..])
         .current_dir(directory.path())
+        .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::postgres::ServerPrograms;
 use crate::signals::Signals;
-use crate::{cargo, child};
+use crate::{cargo, child, signals};
 
 /// Let many processes loose on shared plans, disturb them, and check every answer they were given.
 #[derive(clap::Args)]
@@ -137,6 +137,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let status = play(command)?;
         if !status.success() {
             return Ok(child::exit_code(status));
+        }
+        if let Some(signal) = signals.received() {
+            return Ok(signals::exit_code(signal));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -188,8 +188,6 @@ fn guard(programs: &Path, directory: &TempDir) -> Child {
         .args(["-c", GUARD, "guard"])
         .args([programs, directory.path()])
         .current_dir("/")
-        // Ctrl-C is not for it.
-        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -197,13 +195,14 @@ fn guard(programs: &Path, directory: &TempDir) -> Child {
         .unwrap()
 }
 
-/// A program that runs under the account of the server.
+/// A program that runs under the account of the server. Ctrl-C is not for it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a server for a test is no business of the product"
 )]
 fn as_the_server(program: &Path) -> Command {
     let mut command = Command::new(program);
+    command.process_group(0);
     if let Some((uid, gid)) = account() {
         command.uid(uid).gid(gid);
     }

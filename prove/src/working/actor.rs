@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::binary::command;
 use crate::crowd::LEASE;
-use crate::trial::moment;
+use crate::trial::{moment, say};
 
 /// Names the directory in which starts are written down.
 pub const LEDGER: &str = "PROVE_LEDGER";
@@ -99,7 +99,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
     }
     pause();
     if fastrand::u8(..100) < 5 {
-        eprintln!("{ON_PURPOSE}");
+        say(ON_PURPOSE);
         return Ok(ExitCode::FAILURE);
     }
     let says = json!({ "outcome": "done", "summary": format!("epoch {}", start.epoch) });

@@ -8,7 +8,7 @@ use plan::stage::Category;
 use plan::{Event, Phase, Plan, Recorded};
 
 use super::Outcome;
-use super::actor::{MARK, ON_PURPOSE, Start, starts};
+use super::actor::{ON_PURPOSE, Start, starts};
 use crate::chronicle::Log;
 use crate::crowd::Deeds;
 use crate::ground::Ground;
@@ -229,7 +229,6 @@ fn repository(
 ) -> anyhow::Result<Vec<String>> {
     let mut problems = ground.problems(&landed.keys().map(String::as_str).collect())?;
     for (plan, epoch) in landed {
-        // What is not there is told already.
         let text = ground.git(&["show", &format!("main:made/{plan}.txt")]).ok();
         let expected = epoch.map(|epoch| format!("epoch {epoch}"));
         if text != expected {
@@ -239,46 +238,16 @@ fn repository(
     Ok(problems)
 }
 
-/// Processes of the trial that are still there. They are ended.
+/// Processes of the trial that are still there.
 fn left_behind(ground: &Ground) -> Vec<String> {
     let until = Instant::now() + GOING;
     loop {
         let found = ground.processes();
         if found.is_empty() || Instant::now() >= until {
-            let told = found.iter().map(|(number, name)| {
-                if let Some(process) = rustix::process::Pid::from_raw(*number) {
-                    let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
-                }
-                format!("a process was left behind: {number} {name}")
-            });
+            let told = found.iter();
+            let told = told.map(|(id, words)| format!("a process was left behind: {id} {words}"));
             return told.collect();
         }
         std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-impl Ground {
-    /// All processes of the trial but this one: marked, or the program itself.
-    pub fn processes(&self) -> Vec<(i32, String)> {
-        let mark = format!("{MARK}={}", self.mark);
-        let mut found = Vec::new();
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        for entry in entries {
-            let number = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            let Some(number) = number else { continue };
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            let mut variables = environment.split(|byte| *byte == 0);
-            let is_marked = variables.any(|variable| variable == mark.as_bytes());
-            let program = std::fs::read_link(entry.path().join("exe"));
-            if is_marked || program.is_ok_and(|program| program == self.program) {
-                let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                let words = String::from_utf8_lossy(&words).replace('\0', " ");
-                found.push((number, words.trim().to_owned()));
-            }
-        }
-        found
     }
 }

@@ -99,8 +99,10 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     }
     crowd.wake_everybody()?;
     let mut patience = Instant::now() + PATIENCE;
+    let longest = patience + trial.duration;
     let mut left = Vec::new();
-    while Instant::now() < patience {
+    while Instant::now() < patience.min(longest) {
+        progress.tell(|| format!("{} plans to be brought to their end", left.len()));
         finished(&mut makers)?;
         let unfinished = ground.unfinished()?;
         if makers.is_empty() && unfinished.is_empty() {
