@@ -164,7 +164,8 @@ fn answer(call: &Call, envelope: &Value) -> Option<Answer> {
         Some(5) => Answer::Blocked,
         Some(9) => Answer::Unknown(said()),
         Some(1) => Answer::Failed(said()),
-        Some(3 | 4 | 6) => Answer::Refused(Refused {
+        // Understood and refused has a kind; not understood has none.
+        Some(2..=4 | 6) if data["kind"].is_string() => Answer::Refused(Refused {
             why: said(),
             absent: data["kind"] == "no_such_plan",
             ..Refused::default()

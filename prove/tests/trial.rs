@@ -215,7 +215,7 @@ fn an_apply_gate_that_is_not_wired_is_found() {
 #[test]
 fn a_signature_on_something_else_is_found() {
     // Only what lands is signed, and that takes the program.
-    let short = ["--minutes", "0.15", "--break", "stale-approval"];
+    let short = ["--minutes", "0.3", "--break", "stale-approval"];
     check("gates", &short, Comes::Found("in force"));
 }
 

@@ -29,7 +29,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
     let report = PathBuf::from(variable("PLANWRIGHT_REPORT")?);
     let plan = variable("PLANWRIGHT_PLAN")?;
     let files = change(&std::env::current_dir()?, &plan)?;
-    let calls: Vec<u64> = (0..fastrand::usize(1..=4))
+    let calls: Vec<u64> = (0..fastrand::usize(1..=2))
         .map(|_| fastrand::u64(10..=CALL))
         .collect();
     let note = Note {
