@@ -231,11 +231,22 @@ impl Lifecycle {
 
     /// Signs the result as it shall arrive; lands nothing by itself.
     pub fn approve(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
+        self.approve_for(plan, how, false, call)
+    }
+
+    /// The same; `once` if it is for the landing that the caller is about to begin, and no other.
+    pub(crate) fn approve_for(
+        &self,
+        plan: PlanId,
+        how: &How,
+        once: bool,
+        call: &Call,
+    ) -> Result<Done, Error> {
         self.check_arrival(plan, how)?;
         let row = self.get_plan(plan)?;
         let targets = self.targets_of(&row.plan, Gate::Apply)?;
         let how = how.clone();
-        let approve = Command::Approve { how, targets };
+        let approve = Command::Approve { how, targets, once };
         let committed = self.submit(approve, &Subject::of(&row.plan), call)?;
         self.done(committed)
     }

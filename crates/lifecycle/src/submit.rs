@@ -298,7 +298,11 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         } => json!([phase, owner, lease]),
         Command::RecordBases { epoch, bases } => json!([epoch, bases]),
         Command::CompleteStrategize { epoch, decisions } => json!([epoch, decisions]),
-        Command::Approve { how, targets: _ } => json!(how),
+        Command::Approve {
+            how,
+            targets: _,
+            once: _,
+        } => json!(how),
         Command::OpenChangeset { epoch, id: _, node } => json!([epoch, node]),
         Command::RecordChange { epoch, into, entry } => json!([epoch, format!("{into:?}"), entry]),
         Command::SealChangeset { epoch, changeset } => json!([epoch, changeset]),

@@ -157,6 +157,8 @@ pub enum Command {
         how: How,
         /// The plan's targets as whoever signs sees them.
         targets: Targets,
+        /// For the landing that the caller is about to begin, and no other.
+        once: bool,
     },
     /// Move a finished result into apply.
     ApplyPlan {

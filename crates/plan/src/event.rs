@@ -116,6 +116,9 @@ pub enum Event {
         tips: Vec<Base>,
         /// Given by this profile instead of a person.
         by_profile: Option<Profile>,
+        /// Given by `apply` for the landing it began.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        once: bool,
     },
     /// The plan was moved into apply.
     ApplyEntered {

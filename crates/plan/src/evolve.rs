@@ -208,6 +208,7 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             rules,
             tips,
             by_profile,
+            once,
         } => {
             plan.approval = Some(Approval {
                 content: *content,
@@ -215,6 +216,7 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
                 rules: rules.clone(),
                 tips: tips.clone(),
                 by_profile: *by_profile,
+                once: *once,
                 by: recorded.by.clone(),
                 at,
             });

@@ -221,6 +221,9 @@ pub struct Approval {
     pub by: Caller,
     /// Given by this profile instead of a person.
     pub by_profile: Option<Profile>,
+    /// Given by `apply` for the landing it began: how that was to arrive says nothing about the next one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
     /// When.
     pub at: Timestamp,
 }

@@ -215,6 +215,17 @@ pub struct RefMove {
     pub old: String,
     /// What it shall point to.
     pub new: String,
+    /// The commit the result was merged with, where that is not `old`: a new branch points to nothing yet,
+    /// and a working tree has no ref.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onto: Option<String>,
+}
+
+impl RefMove {
+    /// The commit the result was merged with: what it changes is what differs from that.
+    pub fn merged_with(&self) -> &str {
+        self.onto.as_deref().unwrap_or(&self.old)
+    }
 }
 
 /// Why a result cannot land as it is.

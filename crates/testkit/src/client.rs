@@ -299,6 +299,7 @@ impl Client {
             Command::Approve {
                 how: plan::How::default(),
                 targets: Targets::default(),
+                once: false,
             },
         );
         let judgement = self.judge(plan, Gate::Apply);

@@ -137,6 +137,7 @@ pub fn landing() -> Vec<RefMove> {
         target: "refs/heads/main".to_owned(),
         old: "b".repeat(40),
         new: "c".repeat(40),
+        onto: None,
     }]
 }
 
@@ -165,5 +166,6 @@ pub fn approve() -> Command {
     Command::Approve {
         how: How::default(),
         targets: Targets::default(),
+        once: false,
     }
 }

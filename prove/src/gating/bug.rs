@@ -89,6 +89,7 @@ fn signed_anew(facts: &Facts) -> Option<Facts> {
         tips: Vec::new(),
         by,
         by_profile: None,
+        once: false,
         at,
     });
     Some(facts)

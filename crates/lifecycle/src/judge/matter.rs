@@ -107,7 +107,7 @@ impl<'a> Matter<'a> {
                 .zip(trees)
                 .map(|(step, tree)| Step {
                     resource: step.resource.clone(),
-                    from: step.old.clone(),
+                    from: step.merged_with().to_owned(),
                     to: tree.to_string(),
                 })
                 .collect(),

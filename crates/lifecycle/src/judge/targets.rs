@@ -1,8 +1,8 @@
 //! The plan's targets: what they are at, and the rules in their own `planwright.yaml`.
 //!
 //! Read from the commit that the target is at, and from nowhere else: what somebody changed in a sandbox
-//! or has not committed yet is no rule. A landing reads them from the very commit that it lands on, and
-//! git refuses it if the target is no longer there.
+//! or has not committed yet is no rule. A landing reads them from the very commit that it lands on or, for
+//! a new branch, starts from, and git refuses it if the target is no longer there.
 
 use plan::invariant::{Gate, Rule, RuleDraft, Scope};
 use plan::judgement::Targets;
@@ -16,6 +16,9 @@ use crate::{Error, Lifecycle};
 
 /// Where a repository says how it wants to be worked on.
 const FILE: &str = "planwright.yaml";
+
+/// What the full names of branches begin with.
+const BRANCHES: &str = "refs/heads/";
 
 impl Lifecycle {
     /// The targets as they are now. Without hands nobody can look; then nobody can land, either.
@@ -48,12 +51,17 @@ impl Lifecycle {
         }
         for step in moves {
             let site = self.site_named(plan, &step.resource)?;
-            targets.tips.push(Base {
-                resource: step.resource.clone(),
-                commit: step.old.clone(),
-            });
-            let old = object(&step.old)?;
-            targets.rules.extend(self.rules_in(&site, Some(&old))?);
+            let (tip, rules) = match &site.place {
+                // A working tree is merged with as it is, which may be a snapshot that nobody committed:
+                // what is not committed is no rule. Those of the branch it would have landed on hold.
+                SitePlace::Git { .. } if !step.target.starts_with(BRANCHES) => {
+                    self.target(&site)?
+                }
+                SitePlace::Git { .. } => self.target_at(&site, &object(step.merged_with())?)?,
+                SitePlace::Dir { .. } => self.target(&site)?,
+            };
+            targets.tips.extend(tip);
+            targets.rules.extend(rules);
         }
         Ok(targets)
     }
@@ -63,15 +71,23 @@ impl Lifecycle {
         match &site.place {
             SitePlace::Git { .. } => {
                 let tip = workshop.tip(site)?;
-                let base = Base {
-                    resource: site.name.clone(),
-                    commit: tip.to_string(),
-                };
-                Ok((Some(base), self.rules_in(site, Some(&tip))?))
+                self.target_at(site, &tip)
             }
             // A directory has no commits; its file is read as it is.
             SitePlace::Dir { .. } => Ok((None, self.rules_in(site, None)?)),
         }
+    }
+
+    fn target_at(
+        &self,
+        site: &Site,
+        commit: &ObjectId,
+    ) -> Result<(Option<Base>, Vec<Rule>), Error> {
+        let base = Base {
+            resource: site.name.clone(),
+            commit: commit.to_string(),
+        };
+        Ok((Some(base), self.rules_in(site, Some(commit))?))
     }
 
     /// The rules in a commit's own file.

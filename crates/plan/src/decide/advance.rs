@@ -153,6 +153,7 @@ pub(super) fn approve(
     mut draft: Draft<'_>,
     how: &How,
     targets: &Targets,
+    once: bool,
 ) -> Result<Decision, Refusal> {
     match draft.plan.stage {
         Stage::Execute(Work::Complete) | Stage::Apply(Landing::Constrained(_)) => {}
@@ -171,6 +172,7 @@ pub(super) fn approve(
         rules: gate::wordings(&draft.facts.rules, targets),
         tips: targets.tips.clone(),
         by_profile: None,
+        once,
     });
     Ok(draft.done())
 }
@@ -198,7 +200,7 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
                 gate::signed(&draft, &judgement.targets)?;
             }
             if approve_by_profile && let Some(result) = &draft.plan.result {
-                let how = How::default();
+                let how = draft.plan.ways.arrival.clone();
                 let content = result.digest(&how);
                 let by_profile = Some(draft.plan.profile);
                 let rules = gate::wordings(&draft.facts.rules, &judgement.targets);
@@ -209,6 +211,7 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
                     rules,
                     tips,
                     by_profile,
+                    once: false,
                 });
             }
             draft.emit(Event::ApplyEntered { asked });

@@ -9,7 +9,7 @@ use crate::invariant::Gate;
 use crate::judgement::Judgement;
 use crate::plan::{Approval, Origin};
 use crate::stage::{Constraint, ConstraintKind, Intent, Landing, RefMove};
-use crate::{Decision, Epoch, Event, Plan, Refusal, Stage};
+use crate::{Base, Decision, Epoch, Event, Plan, Refusal, Stage};
 
 pub(super) fn prepare(
     draft: Draft<'_>,
@@ -42,7 +42,7 @@ pub(super) fn prepare(
         gate::Passage::Open(mut draft) => {
             if draft.plan.has_targets() {
                 let approval = gate::signed(&draft, &judgement.targets)?;
-                check_targets(&draft.plan, approval, moves)?;
+                check_targets(&draft.plan, approval, moves, &judgement.targets.tips)?;
             }
             let intent = Intent {
                 moves: moves.to_vec(),
@@ -130,18 +130,34 @@ pub(super) fn constrain(
     Ok(draft.done())
 }
 
-/// Does the signature outlive that its targets moved, if they did?
-fn check_targets(plan: &Plan, approval: &Approval, moves: &[RefMove]) -> Result<(), Refusal> {
-    let has_moved = |step: &&RefMove| {
-        let mut tips = approval.tips.iter();
-        let seen = tips.find(|tip| tip.resource == step.resource);
-        seen.is_some_and(|tip| tip.commit != step.old)
+/// Does the signature outlive that its targets moved, if they did? What was judged says where they are, and
+/// so do the moves of the targets themselves; a new branch or a working tree moves none.
+fn check_targets(
+    plan: &Plan,
+    approval: &Approval,
+    moves: &[RefMove],
+    judged: &[Base],
+) -> Result<(), Refusal> {
+    let target_of = |resource: &str| {
+        let resource = plan.resources.iter().find(|one| one.name == resource);
+        resource.and_then(|resource| resource.target.as_deref())
     };
-    match moves.iter().find(has_moved) {
-        Some(step) if !plan.profile.approval_survives_merge() => {
+    let own = moves
+        .iter()
+        .filter(|step| target_of(&step.resource) == Some(&step.target))
+        .map(|step| (&step.resource, &step.old));
+    let judged = judged.iter().map(|tip| (&tip.resource, &tip.commit));
+    let has_moved = |(resource, commit): &(&String, &String)| {
+        let mut signed = approval.tips.iter();
+        let signed = signed.find(|signed| &&signed.resource == resource);
+        signed.is_some_and(|signed| &&signed.commit != commit)
+    };
+    match own.chain(judged).find(has_moved) {
+        Some((resource, _)) if !plan.profile.approval_survives_merge() => {
             Err(Refusal::ApprovalVoid(format!(
                 "{} has moved since, and under the profile {} a signature does not outlive a merge",
-                step.target, plan.profile
+                target_of(resource).unwrap_or(resource),
+                plan.profile
             )))
         }
         Some(_) | None => Ok(()),

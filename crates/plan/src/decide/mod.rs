@@ -121,7 +121,7 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
             };
             advance::complete_execute(draft()?, *epoch, &handed_in, judgement)
         }
-        Command::Approve { how, targets } => advance::approve(draft()?, how, targets),
+        Command::Approve { how, targets, once } => advance::approve(draft()?, how, targets, *once),
         Command::ApplyPlan { judgement } => advance::apply_plan(draft()?, judgement),
         Command::OpenChangeset { epoch, id, node } => changeset::open(draft()?, *epoch, *id, node),
         Command::RecordChange { epoch, into, entry } => {

@@ -178,6 +178,7 @@ fn a_signature_is_on_the_content_and_on_how_it_arrives() {
     let approve = |how: plan::How| Command::Approve {
         how,
         targets: Targets::default(),
+        once: false,
     };
     world
         .submit(&crate::world::ada(), approve(plan::How::default()))

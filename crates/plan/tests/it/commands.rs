@@ -89,6 +89,7 @@ impl World {
             Verb::Approve => Command::Approve {
                 how: plan::How::default(),
                 targets: Targets::default(),
+                once: false,
             },
             Verb::RecordBases => Command::RecordBases {
                 epoch,
@@ -255,6 +256,7 @@ impl World {
             target: "refs/heads/main".into(),
             old: "b0".into(),
             new: format!("n{}", self.plan().epoch),
+            onto: None,
         };
         if some {
             self.names().into_iter().map(one).collect()

@@ -353,6 +353,7 @@ fn a_signature_outlives_a_merge_as_the_profile_says() {
         let approve = Command::Approve {
             how: plan::How::default(),
             targets,
+            once: false,
         };
         world.submit(&ada(), approve).unwrap();
         world.person(Verb::ApplyPlan).person(Verb::StartApply);
@@ -384,6 +385,7 @@ fn a_target_has_moved_if_it_is_not_where_it_was_seen_itself() {
             tips: tips.collect(),
             rules: Vec::new(),
         },
+        once: false,
     };
     world.submit(&ada(), approve).unwrap();
     world.person(Verb::ApplyPlan).person(Verb::StartApply);
@@ -417,6 +419,7 @@ fn a_rule_of_the_repository_blocks_like_any_other() {
     let approve = Command::Approve {
         how: plan::How::default(),
         targets: targets.clone(),
+        once: false,
     };
     world.submit(&ada(), approve).unwrap();
     let apply = |verdicts| Command::ApplyPlan {

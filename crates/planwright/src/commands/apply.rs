@@ -110,9 +110,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     land(app, plan, &how, &call)
 }
 
-/// How a result arrives if nothing is said: as it was signed, or as its repository wants.
+/// How a result arrives if nothing is said: as `approve` signed it, or as its repository wants. What an earlier
+/// `apply` was asked for was for that one alone.
 pub fn usual(row: &PlanRow) -> &How {
     let signed = row.plan.valid_approval();
+    let signed = signed.filter(|approval| !approval.once || row.plan.is_prepared());
     signed.map_or(&row.plan.ways.arrival, |approval| &approval.how)
 }
 

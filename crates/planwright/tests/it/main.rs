@@ -16,6 +16,7 @@ mod cut_off;
 mod daily;
 mod demo;
 mod fleet;
+mod forms_of_landing;
 mod gates;
 mod goals;
 mod in_force;

@@ -146,6 +146,7 @@ impl Journal {
             target: self.target.clone(),
             old,
             new: self.new.clone(),
+            onto: self.head.clone(),
         }
     }
 

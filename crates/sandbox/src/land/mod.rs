@@ -73,6 +73,8 @@ pub struct Proposal {
     pub old: ObjectId,
     /// What it shall point to.
     pub new: ObjectId,
+    /// The commit the result was merged with; `old`, unless that is nothing.
+    pub onto: ObjectId,
 }
 
 /// What came of merging and looking.
@@ -183,6 +185,7 @@ impl Workshop {
             target: aim.target,
             old: aim.old,
             new,
+            onto: aim.tip,
         }))
     }
 
@@ -448,9 +451,9 @@ fn touched_by(
 
 /// The commit a proposal was made on: the first parent of what lands.
 fn head_of(repository: &Repository, proposal: &Proposal) -> Result<ObjectId, SandboxError> {
-    // Of a branch that is there already, it is what the branch points to.
-    if !proposal.old.is_nothing() {
-        return Ok(proposal.old.clone());
+    // An older intent has no word of it where the target did not exist.
+    if !proposal.onto.is_nothing() {
+        return Ok(proposal.onto.clone());
     }
     let first = refs::read(&repository.git(), &format!("{}^1", proposal.new))?;
     first.ok_or_else(|| SandboxError::ObjectGone {

@@ -114,7 +114,9 @@ impl Orphan {
     fn of(yard: &Yard, proposal: &Proposal) -> Self {
         let fence = format!("refs/planwright/fence/{}", plan(1));
         let mark = yard.git(&["rev-parse", &fence]);
-        let Proposal { target, old, new } = proposal;
+        let Proposal {
+            target, old, new, ..
+        } = proposal;
         Self(format!(
             "start\nverify {fence} {mark}\nupdate {target} {new} {old}\nprepare\ncommit\n"
         ))
@@ -497,6 +499,7 @@ fn child_process() {
                 target: parts[0].to_owned(),
                 old: parts[1].parse().unwrap(),
                 new: parts[2].parse().unwrap(),
+                onto: parts[1].parse().unwrap(),
             };
             workshop.land(&room, Epoch(2), &proposal).unwrap();
         }

@@ -35,6 +35,7 @@ impl Life<'_> {
                     rules,
                     tips,
                     by_profile,
+                    once: _,
                 } => {
                     signature = Some(Signature {
                         content,

@@ -70,9 +70,7 @@ impl Lifecycle {
         let row = self.get_plan(plan)?;
         self.check_reach(&row.plan)?;
         let next = call.follow_up();
-        let signed = row.plan.valid_approval().map(|approval| &approval.how);
-        let wishes_anew = signed != Some(how) && row.plan.has_targets();
-        if wishes_anew && row.plan.result.is_some() && !row.plan.is_prepared() {
+        if wishes_anew(&row.plan, how) && row.plan.result.is_some() {
             self.check_wish(&row.plan, how)?;
         }
         // Held until the landing has ended: whoever comes after a crash need not wait for the lease.
@@ -88,24 +86,19 @@ impl Lifecycle {
                 }
                 Landing::Errored(_) => {
                     self.retry(plan, false, None, call)?;
+                    self.sign_anew(plan, how, owner, &next)?;
                 }
                 Landing::Processing(..) => {
                     // Whoever landed it is gone, or this is refused with who it is.
                     self.reclaim_from_the_gone(plan, call)?;
+                    self.sign_anew(plan, how, owner, &next)?;
                 }
                 Landing::Applied(_) if call.key.is_some() => {
                     let again = self.begun_before(plan, how, call)?;
                     return Ok(landed(again, Vec::new(), None));
                 }
-                Landing::Queued(_, None) if wishes_anew => {
-                    self.void_signature(plan, owner, &next)?;
-                    self.sign(&row.plan, how, call)?;
-                    self.retry(plan, false, None, &next)?;
-                }
-                Landing::Queued(..)
-                | Landing::AwaitingInput(..)
-                | Landing::Applied(_)
-                | Landing::Cancelled(_) => {}
+                Landing::Queued(..) => self.sign_anew(plan, how, owner, call)?,
+                Landing::AwaitingInput(..) | Landing::Applied(_) | Landing::Cancelled(_) => {}
             }
         } else {
             let signed = self.sign(&row.plan, how, call)?;
@@ -216,6 +209,7 @@ impl Lifecycle {
                 Proposed::Ready(proposal) => moves.push(RefMove {
                     resource: tree.resource.clone(),
                     target: proposal.target,
+                    onto: (proposal.old != proposal.onto).then(|| proposal.onto.to_string()),
                     old: proposal.old.to_string(),
                     new: proposal.new.to_string(),
                 }),
@@ -418,11 +412,18 @@ fn proposal_of(step: &RefMove) -> Result<Proposal, Error> {
         target: step.target.clone(),
         old: object(&step.old)?,
         new: object(&step.new)?,
+        onto: object(step.merged_with())?,
     })
 }
 
 fn landed(done: Done, kept: Vec<TreePath>, rest: Option<PlanId>) -> Driven {
     Driven::Landed { done, kept, rest }
+}
+
+/// Shall it arrive in another way than it was signed for? Past the point of no return nobody can wish.
+fn wishes_anew(plan: &Plan, how: &How) -> bool {
+    let signed = plan.valid_approval().map(|approval| &approval.how);
+    signed != Some(how) && plan.has_targets() && !plan.is_prepared()
 }
 
 /// How the workshop calls it.

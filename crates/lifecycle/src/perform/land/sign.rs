@@ -2,22 +2,29 @@
 
 use plan::how::Shape;
 use plan::invariant::{Gate, RuleRef};
-use plan::stage::ConstraintKind;
-use plan::{Command, How, Plan, PlanId};
+use plan::stage::{ConstraintKind, Landing};
+use plan::{Command, How, Plan, PlanId, Stage};
 use sandbox::{Room, SandboxError};
 
-use super::{LEASE, arrival, outcome_of};
+use super::{LEASE, arrival, outcome_of, wishes_anew};
 use crate::{Call, Done, Error, Lifecycle};
 
 impl Lifecycle {
-    /// Takes a plan that waits to land back to where it can be signed in another way.
-    pub(super) fn void_signature(
+    /// Signs a plan that waits to land anew, if it shall arrive in another way than it was signed for.
+    pub(super) fn sign_anew(
         &self,
         plan: PlanId,
+        how: &How,
         owner: &str,
         call: &Call,
     ) -> Result<(), Error> {
-        let claim = self.start_apply(plan, owner, LEASE, call)?;
+        let row = self.get_plan(plan)?;
+        let waits = matches!(row.plan.stage, Stage::Apply(Landing::Queued(..)));
+        if !waits || !wishes_anew(&row.plan, how) {
+            return Ok(());
+        }
+        let next = call.follow_up();
+        let claim = self.start_apply(plan, owner, LEASE, &next)?;
         let constrain = Command::Constrain {
             epoch: claim.epoch(),
             kind: ConstraintKind::ApprovalVoid,
@@ -25,7 +32,9 @@ impl Lifecycle {
             paths: Vec::new(),
             commits: Vec::new(),
         };
-        self.run(plan, constrain, call).map(drop)
+        self.run(plan, constrain, &next)?;
+        self.sign(&row.plan, how, call)?;
+        self.retry(plan, false, None, &next).map(drop)
     }
 
     /// Can the result arrive like this at all? Looked at before it is signed.
@@ -75,7 +84,7 @@ impl Lifecycle {
     /// Whoever asks again under the key it was landed with gets the same answer: the first step of
     /// landing bears it.
     pub(super) fn begun_before(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
-        match self.approve(plan, how, call) {
+        match self.approve_for(plan, how, true, call) {
             Err(Error::Refused(_)) => self.apply_plan(plan, call),
             other => other,
         }
@@ -103,6 +112,6 @@ impl Lifecycle {
         if signed.is_some() && self.is_signed_under_these_rules(plan)? {
             return Ok(false);
         }
-        self.approve(plan.id, how, call).map(|_| true)
+        self.approve_for(plan.id, how, true, call).map(|_| true)
     }
 }
