@@ -223,9 +223,10 @@ impl App {
                 ConstraintKind::Conflict | ConstraintKind::Gate => {
                     format!("planwright revise {handle} \"TEXT\"")
                 }
-                ConstraintKind::LocalEdits
-                | ConstraintKind::OperationInProgress
-                | ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
+                ConstraintKind::LocalEdits | ConstraintKind::OperationInProgress => {
+                    commands::apply::apply_again(&row.plan, &handle)
+                }
+                ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
             }));
         }
         let starts = match &row.plan.stage {

@@ -12,6 +12,7 @@ use crate::cli::App;
 use crate::commands::{Answer, Conditions, diff, view_with_receipt};
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::typed::quoted;
 use crate::wire::Message;
 use crate::{notify, ui};
 
@@ -276,6 +277,33 @@ fn landed_words(plan: &plan::Plan) -> String {
     places.join("; ")
 }
 
+/// The command that lands a plan in the way it was last asked for.
+pub fn apply_again(plan: &plan::Plan, handle: &str) -> String {
+    let mut command = format!("planwright apply {handle}");
+    let Some(how) = plan.valid_approval().map(|approval| &approval.how) else {
+        return command;
+    };
+    let usual = &plan.ways.arrival;
+    if how.shape != usual.shape {
+        command.push_str(&match &how.shape {
+            Shape::Commit => " --as commit".to_owned(),
+            Shape::Branch(name) => format!(" --as branch {}", quoted(name)),
+            Shape::Uncommitted => " --as uncommitted".to_owned(),
+        });
+    }
+    if how.merge && !usual.merge {
+        command.push_str(" --merge");
+    }
+    if how.allow_empty {
+        command.push_str(" --allow-empty");
+    }
+    if !how.paths.is_empty() {
+        let paths: Vec<String> = how.paths.iter().map(|path| quoted(path)).collect();
+        command.push_str(&format!(" -- {}", paths.join(" ")));
+    }
+    command
+}
+
 fn constrained(
     app: &App,
     done: &lifecycle::Done,
@@ -308,13 +336,20 @@ fn constrained(
         ConstraintKind::Conflict => vec![format!(
             "Have it solved on top of the target: planwright revise {handle} \"TEXT\""
         )],
-        ConstraintKind::LocalEdits => vec![
-            "Commit or stash these paths; edits elsewhere are no problem.".to_owned(),
-            format!("planwright apply {handle}"),
-        ],
+        ConstraintKind::LocalEdits => {
+            let mut hints = vec![
+                "Commit or stash these paths; edits elsewhere are no problem.".to_owned(),
+                apply_again(&done.plan, handle),
+            ];
+            if done.plan.resources.iter().any(|one| one.target.is_some()) {
+                let aside = format!("planwright apply {handle} --as branch NAME");
+                hints.push(format!("Leave your files alone: {aside}"));
+            }
+            hints
+        }
         ConstraintKind::OperationInProgress => vec![
             "Finish or abort it first.".to_owned(),
-            format!("planwright apply {handle}"),
+            apply_again(&done.plan, handle),
         ],
         ConstraintKind::ApprovalVoid => {
             vec![format!(

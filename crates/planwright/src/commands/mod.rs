@@ -1,12 +1,12 @@
 //! The commands, one file each: its doc comment is its help, then its arguments, then one function.
 
+pub mod apply;
 pub mod overview;
 pub mod supervise;
 
 mod action;
 mod actor;
 mod answer;
-mod apply;
 mod approve;
 mod cancel;
 mod completions;

@@ -152,3 +152,67 @@ fn what_lands_by_itself_arrives_as_the_repository_says() {
     assert_eq!(day.yard.git(&["rev-list", "--count", "main"]), "2");
     assert_eq!(day.yard.git(&["status", "--porcelain"]), "M src/a.txt");
 }
+
+/// Edits in the same lines are the person's: they are named as such, and what is offered helps.
+#[test]
+fn uncommitted_names_the_edits_it_overlaps_with() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\nmine\n");
+    let words = ["apply", plan.as_str(), "--yes", "--as", "uncommitted"];
+    let said = yard.bad(4, &words, "has local edits");
+    let messages = said.messages();
+    assert!(messages.contains("src/a.txt"), "{messages}");
+    assert!(!messages.contains("changed by"), "{messages}");
+    assert!(!messages.contains("main changed"), "{messages}");
+    assert!(!messages.contains("revise"), "{messages}");
+    assert!(messages.contains("--as uncommitted"), "{messages}");
+    assert!(messages.contains("--as branch"), "{messages}");
+    assert!(yard.read("src/a.txt").ends_with("mine\n"));
+    // As the hint says.
+    yard.git(&["stash", "-q"]);
+    yard.ok(&words);
+    assert!(yard.read("src/a.txt").ends_with("SIX\n"));
+}
+
+/// What others committed to the same lines is named by commits that exist, and sending it back helps.
+#[test]
+fn uncommitted_names_commits_that_exist() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\ntheirs\n");
+    yard.commit("theirs");
+    yard.write("src/b.txt", "an edit elsewhere\n");
+    let words = ["apply", plan.as_str(), "--yes", "--as", "uncommitted"];
+    let said = yard.bad(4, &words, "src/a.txt");
+    let messages = said.messages();
+    let theirs = yard.git(&["rev-parse", "--short=10", "HEAD"]);
+    assert!(
+        messages.contains(&format!("changed by {theirs}")),
+        "{messages}"
+    );
+    assert_eq!(messages.matches("changed by").count(), 1, "{messages}");
+}
+
+/// A directory has no commits that anybody could look at.
+#[test]
+fn a_directory_that_changed_names_no_commits() {
+    let yard = Yard::new();
+    let notes = yard.shop().join("../notes");
+    std::fs::create_dir(&notes).unwrap();
+    std::fs::write(notes.join("todo.txt"), "milk\n").unwrap();
+    yard.ok(&[
+        "project",
+        "create",
+        "notes",
+        "--dir",
+        notes.to_str().unwrap(),
+    ]);
+    let plan = yard.handed_in_to("notes", |sandbox| {
+        std::fs::write(sandbox.join("todo.txt"), "bread\n").unwrap();
+    });
+    std::fs::write(notes.join("todo.txt"), "tea\n").unwrap();
+    let said = yard.bad(4, &["apply", &plan, "--yes"], "todo.txt");
+    let messages = said.messages();
+    assert!(!messages.contains("changed by"), "{messages}");
+}

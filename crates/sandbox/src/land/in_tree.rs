@@ -16,6 +16,15 @@ pub(super) fn is_in_tree(room: &Room<'_>, target: &str) -> bool {
     target == refs::landed(room.plan, &room.name())
 }
 
+/// The commit that is checked out.
+pub(super) fn head(repository: &Repository) -> Result<ObjectId, SandboxError> {
+    let git = Git::at(repository.surroundings(), repository.git_dir());
+    refs::read(&git, "HEAD^{commit}")?.ok_or_else(|| SandboxError::NoBranch {
+        path: repository.path().to_owned(),
+        branch: "HEAD".to_owned(),
+    })
+}
+
 impl Workshop {
     /// The working tree as it is, as a commit.
     pub(super) fn working_tree(
@@ -33,12 +42,7 @@ impl Workshop {
         if matches!(room.site.place, SitePlace::Dir { .. }) {
             return snapshot::take(repository);
         }
-        let git = Git::at(repository.surroundings(), repository.git_dir());
-        let head = refs::read(&git, "HEAD^{commit}")?.ok_or_else(|| SandboxError::NoBranch {
-            path: repository.path().to_owned(),
-            branch: "HEAD".to_owned(),
-        })?;
-        self.snapshot_changes(room, &head)
+        self.snapshot_changes(room, &head(repository)?)
     }
 
     /// What the person has in the paths a landing touches, that it was not merged with.

@@ -156,12 +156,7 @@ impl Workshop {
             (Some(work), merged)
         };
         if !merged.conflicts.is_empty() {
-            let (base, conflicts) = (&result.base, &merged.conflicts);
-            let commits = merge::commits_between(&vault, base, &aim.tip, conflicts)?;
-            return Ok(Proposed::Conflict {
-                paths: merged.conflicts,
-                commits,
-            });
+            return self.conflict(room, &repository, &aim, &result.base, merged.conflicts);
         }
         if merged.tree == aim.tip_tree && !message.even_if_empty {
             return Ok(Proposed::Nothing);
@@ -187,6 +182,40 @@ impl Workshop {
             new,
             onto: aim.tip,
         }))
+    }
+
+    /// Who changed the same lines: others by their commits, or the person by edits that are in no commit. The
+    /// commits of ours that a working tree or a directory was looked at with are of no use to anybody.
+    fn conflict(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+        aim: &Aim,
+        base: &ObjectId,
+        paths: Vec<TreePath>,
+    ) -> Result<Proposed, SandboxError> {
+        let vault = self.vault(room);
+        let tip = match &room.site.place {
+            SitePlace::Dir { .. } => None,
+            SitePlace::Git { .. } if !in_tree::is_in_tree(room, &aim.target) => {
+                Some(aim.tip.clone())
+            }
+            SitePlace::Git { .. } => {
+                let head = in_tree::head(repository)?;
+                let edited = compare::differences(&vault.git(), head.as_str(), aim.tip.as_str())?;
+                let is_edited = |path: &&TreePath| edited.iter().any(|one| one.path == **path);
+                let edited: Vec<TreePath> = paths.iter().filter(is_edited).cloned().collect();
+                if !edited.is_empty() {
+                    return Ok(Proposed::Hindered(Obstacle::LocalEdits(edited)));
+                }
+                Some(head)
+            }
+        };
+        let commits = match tip {
+            Some(tip) => merge::commits_between(&vault, base, &tip, &paths)?,
+            None => Vec::new(),
+        };
+        Ok(Proposed::Conflict { paths, commits })
     }
 
     /// The commit that would land, in the user's repository.

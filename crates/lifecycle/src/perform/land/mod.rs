@@ -215,10 +215,11 @@ impl Lifecycle {
                 }),
                 Proposed::Nothing => nothing.push(target_name(&site)),
                 Proposed::Conflict { paths, commits } => {
-                    let text = format!(
-                        "{} changed the same lines since this plan began",
-                        target_name(&site)
-                    );
+                    let changed = match &approval.how.shape {
+                        Shape::Uncommitted => format!("what is checked out in {}", place(&site)),
+                        Shape::Commit | Shape::Branch(_) => target_name(&site),
+                    };
+                    let text = format!("{changed} changed the same lines since this plan began");
                     let commits = commits.iter().map(ToString::to_string).collect();
                     let kind = ConstraintKind::Conflict;
                     return self.hinder(plan.id, epoch, (kind, text), paths, commits, call);
@@ -347,7 +348,7 @@ impl Lifecycle {
         obstacle: Obstacle,
         call: &Call,
     ) -> Result<Stepped, Error> {
-        let place = site.place.path().display();
+        let place = place(site);
         let (kind, text, paths) = match obstacle {
             Obstacle::LocalEdits(paths) => (
                 ConstraintKind::LocalEdits,
@@ -433,6 +434,11 @@ fn arrival(how: &How) -> sandbox::land::How {
         Shape::Branch(name) => sandbox::land::How::Branch(name.clone()),
         Shape::Uncommitted => sandbox::land::How::Uncommitted,
     }
+}
+
+/// Where the person's files are.
+fn place(site: &Site) -> impl std::fmt::Display {
+    site.place.path().display()
 }
 
 /// What a change lands on, for people.
