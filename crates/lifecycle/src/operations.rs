@@ -109,6 +109,7 @@ impl Lifecycle {
         if with_changes {
             new.bases = self.bases_with_changes(new.id, &new.projects)?;
         }
+        new.ways.rules = self.rules_to_freeze(&new.projects)?;
         let new = Command::Use(new);
         let committed = self.submit(new, &Subject::default(), call)?;
         self.done(committed)
@@ -652,9 +653,11 @@ impl Lifecycle {
 
     fn subject_of_scope(&self, scope: &Scope) -> Result<Subject, Error> {
         match scope {
-            Scope::Global | Scope::Project(_) | Scope::Repository(_) | Scope::Action(_) => {
-                Ok(Subject::default())
-            }
+            Scope::Global
+            | Scope::Project(_)
+            | Scope::Repository(_)
+            | Scope::WorkingTree(_)
+            | Scope::Action(_) => Ok(Subject::default()),
             Scope::Plan(id) => self.subject(*id),
         }
     }

@@ -55,7 +55,7 @@ impl Lifecycle {
     pub fn rules_in_force(&self, plan: PlanId) -> Result<RuleBook, Error> {
         let plan = self.get_plan(plan)?.plan;
         let targets = self.targets_of(&plan, gate_ahead(&plan))?;
-        Ok(self.rules_of(&plan)?.with(&targets.rules))
+        Ok(self.rules_of(&plan)?.of_plan(&plan, &targets))
     }
 
     /// The changesets of a plan with their entries.

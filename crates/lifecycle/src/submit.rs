@@ -219,7 +219,7 @@ fn rule_reads(scope: &Scope, subject: &Subject) -> Reads {
     let own = (scope.clone(), Access::Exclusive);
     match scope {
         // What is read there is not in the store; nothing of it is written, either.
-        Scope::Global | Scope::Repository(_) => Reads {
+        Scope::Global | Scope::Repository(_) | Scope::WorkingTree(_) => Reads {
             rules: vec![own],
             ..Reads::default()
         },
@@ -287,7 +287,11 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             new.limits,
             new.strategy_wanted,
             new.projects,
-            new.ways,
+            // Its rules were read by the engine, not said by the caller.
+            plan::Ways {
+                rules: Vec::new(),
+                ..new.ways.clone()
+            },
             new.bases.is_empty()
         ]),
         Command::Start {

@@ -89,7 +89,7 @@ impl Lifecycle {
                     gate,
                     counts,
                     failed,
-                    advice: advice(&snapshot.rules, gate, &judgement)?,
+                    advice: advice(&snapshot.row.plan, &snapshot.rules, gate, &judgement)?,
                 })
             }
         };

@@ -6,7 +6,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Name, Plan, PlanId, Span, Timestamp};
+use crate::judgement::Targets;
+use crate::{Caller, Digest, Name, Plan, PlanId, Span, Timestamp};
+
+/// Where a repository says how it wants to be worked on.
+pub const FILE: &str = "planwright.yaml";
 
 /// Where a rule holds. The order is the order of precedence: later is narrower.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,6 +23,9 @@ pub enum Scope {
     /// Plans that work on a resource whose target commit has the rule in its `planwright.yaml`. It is read
     /// there whenever it is judged, and not stored.
     Repository(String),
+    /// A plan that works on a resource, by the `planwright.yaml` of its working tree at use. Frozen into the
+    /// plan, and not stored anywhere else.
+    WorkingTree(String),
     /// Plans of an action.
     Action(Name),
     /// One plan.
@@ -31,7 +38,8 @@ impl Scope {
         match self {
             Self::Global => 0,
             Self::Project(_) => 1,
-            Self::Repository(_) => 2,
+            // Neither replaces the other: what is committed and what was read at use both hold.
+            Self::Repository(_) | Self::WorkingTree(_) => 2,
             Self::Action(_) => 3,
             Self::Plan(_) => 4,
         }
@@ -49,6 +57,7 @@ impl fmt::Display for Scope {
             Self::Global => f.write_str("global"),
             Self::Project(name) => write!(f, "project:{}", name.full()),
             Self::Repository(resource) => write!(f, "repository:{resource}"),
+            Self::WorkingTree(resource) => write!(f, "working-tree:{resource}"),
             Self::Action(name) => write!(f, "action:{}", name.full()),
             Self::Plan(id) => write!(f, "plan:{id}"),
         }
@@ -84,6 +93,9 @@ impl FromStr for Scope {
         if let Some(resource) = given.strip_prefix("repository:") {
             return Ok(Self::Repository(resource.to_owned()));
         }
+        if let Some(resource) = given.strip_prefix("working-tree:") {
+            return Ok(Self::WorkingTree(resource.to_owned()));
+        }
         if let Some(name) = given.strip_prefix("action:") {
             return Ok(Self::Action(
                 name.parse().map_err(|error| format!("{error}"))?,
@@ -93,7 +105,8 @@ impl FromStr for Scope {
             return Ok(Self::Plan(id.parse().map_err(|error| format!("{error}"))?));
         }
         Err(format!(
-            "`{given}` is no scope: global, project:NAME, repository:NAME, action:NAME or plan:ID"
+            "`{given}` is no scope: global, project:NAME, repository:NAME, working-tree:NAME, action:NAME \
+             or plan:ID"
         ))
     }
 }
@@ -297,6 +310,22 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// A rule that a file says. Its revision is made of what it says: another wording is another rule.
+    pub fn of_file(scope: Scope, draft: RuleDraft, file: &str) -> Self {
+        let said = serde_json::to_vec(&draft).expect("BUG: a rule always encodes");
+        let digest = Digest::of(&said);
+        let mut start = [0; 8];
+        start.copy_from_slice(&digest.as_bytes()[..8]);
+        Self {
+            scope,
+            // Every store holds it as a signed number.
+            revision: u64::from_be_bytes(start) >> 1,
+            draft,
+            added_at: Timestamp(0),
+            added_by: Caller::Person(file.to_owned()),
+        }
+    }
+
     /// The reference to exactly this wording.
     pub fn reference(&self) -> RuleRef {
         RuleRef {
@@ -373,10 +402,24 @@ impl RuleBook {
         rules
     }
 
-    /// These rules and others that are not stored.
+    /// These rules, those that were frozen into a plan at use, and those of its targets. A target's rule
+    /// that says the same as a frozen one is that rule: it is judged once, and committing it voids nothing.
     #[must_use]
-    pub fn with(mut self, others: &[Rule]) -> Self {
-        self.rules.extend_from_slice(others);
+    pub fn of_plan(mut self, plan: &Plan, targets: &Targets) -> Self {
+        let frozen = plan.frozen_rules();
+        let is_frozen = |rule: &&Rule| match &rule.scope {
+            Scope::Repository(resource) => frozen.iter().any(|one| {
+                one.scope == Scope::WorkingTree(resource.clone()) && one.draft == rule.draft
+            }),
+            Scope::Global
+            | Scope::Project(_)
+            | Scope::WorkingTree(_)
+            | Scope::Action(_)
+            | Scope::Plan(_) => false,
+        };
+        let others = targets.rules.iter().filter(|rule| !is_frozen(rule));
+        self.rules.extend(others.cloned());
+        self.rules.extend(frozen);
         self
     }
 
@@ -404,6 +447,18 @@ impl Plan {
     /// The stored scopes whose rules bear on it.
     pub fn scopes(&self) -> Vec<Scope> {
         scopes_of(self.id, self.action.as_ref(), self.projects())
+    }
+
+    /// The rules that its working trees had at use and their target commits had not.
+    pub fn frozen_rules(&self) -> Vec<Rule> {
+        let files = self.ways.rules.iter();
+        let files = files.filter(|file| self.resource(&file.resource).is_some());
+        let rules = files.flat_map(|file| {
+            let scope = Scope::WorkingTree(file.resource.clone());
+            let drafts = file.rules.iter().cloned();
+            drafts.map(move |draft| Rule::of_file(scope.clone(), draft, FILE))
+        });
+        rules.collect()
     }
 }
 
@@ -474,8 +529,12 @@ mod tests {
         };
         assert_eq!(shown(&book), ["one", "two"]);
         let of_repository = rule(Scope::Repository("site".into()), "a", "theirs", false);
-        book = book.with(std::slice::from_ref(&of_repository));
+        book.rules.push(of_repository);
         assert_eq!(shown(&book), ["theirs"]);
+        // What was read from the working tree does not replace it, nor the other way round.
+        let of_tree = Scope::WorkingTree("site".into());
+        book.rules.push(rule(of_tree, "a", "here", true));
+        assert_eq!(shown(&book), ["theirs", "here"]);
     }
 
     #[test]
@@ -484,6 +543,7 @@ mod tests {
             Scope::Global,
             Scope::Project("x/y".parse().unwrap()),
             Scope::Repository("site".into()),
+            Scope::WorkingTree("site".into()),
             Scope::Action("x/y".parse().unwrap()),
             Scope::Plan(PlanId::from_parts(5, 6)),
         ] {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::How;
+use crate::invariant::RuleDraft;
 
 /// The ways of a plan's resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,18 @@ pub struct Ways {
     /// When sandboxes are removed.
     #[serde(default)]
     pub clean: Clean,
+    /// Rules of the working trees that their target commits did not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<FileRules>,
+}
+
+/// Rules that the working tree of a resource had at use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRules {
+    /// The plan's resource.
+    pub resource: String,
+    /// What its file said.
+    pub rules: Vec<RuleDraft>,
 }
 
 /// What a new sandbox of a resource needs.

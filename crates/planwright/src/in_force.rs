@@ -1,5 +1,5 @@
-//! Rules against what is really there: what stands in a working tree is no rule before it is committed, and
-//! a glob that matches nothing may be a slip.
+//! Compares rules with what is there: whether the working tree has others than the target branch, and whether a
+//! glob matches anything.
 
 use plan::Name;
 use plan::invariant::{Check, RuleDraft};
@@ -8,12 +8,10 @@ use sandbox::{ObjectId, Site, SitePlace, Workshop};
 use crate::cli::App;
 use crate::error::CommandError;
 use crate::wire::Message;
+use crate::wishes::FILE;
 use crate::{wishes, yaml};
 
-/// Where a repository says how it wants to be worked on.
-const FILE: &str = "planwright.yaml";
-
-/// The branch whose rules count, if those in the working tree are others.
+/// The target branch, if the rules in the working tree are not those on it.
 pub fn other_rules_on(app: &App, site: &Site) -> Option<String> {
     let SitePlace::Git { path, target } = &site.place else {
         return None;

@@ -68,8 +68,7 @@ impl Wishes {
     }
 }
 
-/// What a repository's file is called.
-pub const FILE: &str = "planwright.yaml";
+pub use plan::invariant::FILE;
 
 /// What the repositories of these projects say.
 pub fn of_projects(app: &App, projects: &[Name]) -> Result<Wishes, CommandError> {

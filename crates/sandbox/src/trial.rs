@@ -144,6 +144,15 @@ impl Workshop {
 }
 
 impl Workshop {
+    /// A file as it is in the working tree of a resource. None if there is none.
+    pub fn file_in_working_tree(
+        &self,
+        site: &Site,
+        path: &str,
+    ) -> Result<Option<Vec<u8>>, SandboxError> {
+        file_in(&site.place.path().join(path))
+    }
+
     /// Every path in a commit of a repository.
     pub fn paths_at(&self, site: &Site, commit: &ObjectId) -> Result<Vec<TreePath>, SandboxError> {
         let git = self.repository(site)?.git();

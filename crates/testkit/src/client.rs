@@ -152,7 +152,11 @@ impl Client {
         let ruled = match command {
             Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => match scope {
                 Scope::Plan(plan) => Some(*plan),
-                Scope::Global | Scope::Project(_) | Scope::Repository(_) | Scope::Action(_) => None,
+                Scope::Global
+                | Scope::Project(_)
+                | Scope::Repository(_)
+                | Scope::WorkingTree(_)
+                | Scope::Action(_) => None,
             },
             _ => None,
         };

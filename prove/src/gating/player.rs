@@ -238,7 +238,9 @@ fn flags(scope: &Scope) -> Vec<String> {
     match scope {
         Scope::Plan(id) => vec!["--plan".to_owned(), id.to_string()],
         Scope::Project(name) => vec!["--project".to_owned(), name.to_string()],
-        Scope::Global | Scope::Action(_) | Scope::Repository(_) => Vec::new(),
+        Scope::Global | Scope::Action(_) | Scope::Repository(_) | Scope::WorkingTree(_) => {
+            Vec::new()
+        }
     }
 }
 

@@ -106,7 +106,7 @@ impl Lifecycle {
                 }
             }
         };
-        let rules = snapshot.rules.clone().with(&targets.rules);
+        let rules = snapshot.rules.clone().of_plan(plan, &targets);
         let rules = rules.effective_at(gate.judged_with());
         let matter = matter.of(plan);
         let case = Case {

@@ -1,21 +1,20 @@
 //! The plan's targets: what they are at, and the rules in their own `planwright.yaml`.
 //!
-//! Read from the commit that the target is at, and from nowhere else: what somebody changed in a sandbox
-//! or has not committed yet is no rule. A landing reads them from the very commit that it lands on or, for
-//! a new branch, starts from, and git refuses it if the target is no longer there.
+//! Read from the commit that the target is at: what somebody changed in a sandbox is not a rule. A landing
+//! reads them from the very commit that it lands on or, for a new branch, starts from, and git refuses it if
+//! the target is no longer there. Rules that a person has in their working tree at use, and has not committed
+//! there, are frozen into the plan.
 
-use plan::invariant::{Gate, Rule, RuleDraft, Scope};
+use plan::invariant::{FILE, Gate, Rule, RuleDraft, Scope};
 use plan::judgement::Targets;
 use plan::stage::RefMove;
-use plan::{Base, Caller, Digest, Plan, Timestamp};
+use plan::ways::FileRules;
+use plan::{Base, Name, Plan};
 use sandbox::{ObjectId, Site, SitePlace};
 
 use super::check_rule;
 use crate::perform::object;
 use crate::{Error, Lifecycle};
-
-/// Where a repository says how it wants to be worked on.
-const FILE: &str = "planwright.yaml";
 
 /// What the full names of branches begin with.
 const BRANCHES: &str = "refs/heads/";
@@ -92,42 +91,69 @@ impl Lifecycle {
 
     /// The rules in a commit's own file.
     fn rules_in(&self, site: &Site, commit: Option<&ObjectId>) -> Result<Vec<Rule>, Error> {
-        let hands = self.hands()?;
-        let Some(read) = self.inspectors.read_rules else {
+        let text = self.hands()?.workshop.file_at(site, commit, FILE)?;
+        let at = commit.map(|commit| format!(" at {}", &commit.as_str()[..10]));
+        let drafts = self.drafts_in(site, text, &at.unwrap_or_default())?;
+        let scope = Scope::Repository(site.name.clone());
+        let rules = drafts.into_iter();
+        let rules = rules.map(|draft| Rule::of_file(scope.clone(), draft, FILE));
+        Ok(rules.collect())
+    }
+
+    /// The rules in the working trees of these projects that the commits they land on do not have in the same
+    /// words. A plan that is made now keeps them: whoever wrote a rule and has not committed it means it.
+    pub(crate) fn rules_to_freeze(&self, projects: &[Name]) -> Result<Vec<FileRules>, Error> {
+        if projects.is_empty() || self.hands.is_none() {
             return Ok(Vec::new());
-        };
-        let Some(text) = hands.workshop.file_at(site, commit, FILE)? else {
+        }
+        // On another host its own file counts; what is wrong otherwise is said by the use itself.
+        let sites = self.sites_of_projects(projects).unwrap_or_default();
+        let mut frozen = Vec::new();
+        for site in &sites {
+            let SitePlace::Git { .. } = &site.place else {
+                // The file of a directory is read as it is, whenever it matters.
+                continue;
+            };
+            let workshop = &self.hands()?.workshop;
+            let text = workshop.file_in_working_tree(site, FILE)?;
+            let mut rules = self.drafts_in(site, text, "")?;
+            if rules.is_empty() {
+                continue;
+            }
+            // Rules that cannot be read there are not those of the working tree.
+            let tip = workshop.tip(site).map_err(Error::from);
+            let committed = tip.and_then(|tip| self.rules_in(site, Some(&tip)));
+            let committed = committed.unwrap_or_default();
+            rules.retain(|draft| !committed.iter().any(|rule| rule.draft == *draft));
+            if !rules.is_empty() {
+                frozen.push(FileRules {
+                    resource: site.name.clone(),
+                    rules,
+                });
+            }
+        }
+        Ok(frozen)
+    }
+
+    /// The rules that a file says, each of which can be judged.
+    fn drafts_in(
+        &self,
+        site: &Site,
+        text: Option<Vec<u8>>,
+        at: &str,
+    ) -> Result<Vec<RuleDraft>, Error> {
+        let (Some(read), Some(text)) = (self.inspectors.read_rules, text) else {
             return Ok(Vec::new());
         };
         let problem = |why: String| {
             let path = site.place.path().display();
-            let at = commit.map(|commit| format!(" at {}", &commit.as_str()[..10]));
-            let at = at.unwrap_or_default();
             Error::Rules(format!("{FILE} of {path}{at} cannot be used: {why}"))
         };
         let text = String::from_utf8(text).map_err(|_| problem("it is not UTF-8".to_owned()))?;
         let drafts = read(&text).map_err(problem)?;
-        let mut rules = Vec::new();
-        for draft in drafts {
-            check_rule(&draft).map_err(|error| problem(error.to_string()))?;
-            rules.push(rule_of(&site.name, draft));
+        for draft in &drafts {
+            check_rule(draft).map_err(|error| problem(error.to_string()))?;
         }
-        Ok(rules)
-    }
-}
-
-/// A rule as a repository has it. Its revision is made of what it says: another wording is another rule.
-fn rule_of(resource: &str, draft: RuleDraft) -> Rule {
-    let said = serde_json::to_vec(&draft).expect("BUG: a rule always encodes");
-    let digest = Digest::of(&said);
-    let mut start = [0; 8];
-    start.copy_from_slice(&digest.as_bytes()[..8]);
-    Rule {
-        scope: Scope::Repository(resource.to_owned()),
-        // Every store holds it as a signed number.
-        revision: u64::from_be_bytes(start) >> 1,
-        draft,
-        added_at: Timestamp(0),
-        added_by: Caller::Person(FILE.to_owned()),
+        Ok(drafts)
     }
 }

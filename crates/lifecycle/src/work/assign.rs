@@ -14,7 +14,7 @@ impl Lifecycle {
         let plan = claim.plan();
         let history = self.history(plan.id)?;
         let targets = self.targets_of(plan, Gate::Execute)?;
-        let rules = self.rules_of(plan)?.with(&targets.rules);
+        let rules = self.rules_of(plan)?.of_plan(plan, &targets);
         let told = Told::from(&history, plan);
         let action = plan.action.as_ref();
         let action = action.map(|name| self.get_action(name)).transpose()?;

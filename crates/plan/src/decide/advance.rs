@@ -169,7 +169,7 @@ pub(super) fn approve(
     draft.emit(Event::Approved {
         content,
         how: how.clone(),
-        rules: gate::wordings(&draft.facts.rules, targets),
+        rules: gate::wordings(&draft.plan, &draft.facts.rules, targets),
         tips: targets.tips.clone(),
         by_profile: None,
         once,
@@ -203,7 +203,7 @@ pub(super) fn apply_plan(draft: Draft<'_>, judgement: &Judgement) -> Result<Deci
                 let how = draft.plan.ways.arrival.clone();
                 let content = result.digest(&how);
                 let by_profile = Some(draft.plan.profile);
-                let rules = gate::wordings(&draft.facts.rules, &judgement.targets);
+                let rules = gate::wordings(&draft.plan, &draft.facts.rules, &judgement.targets);
                 let tips = judgement.targets.tips.clone();
                 draft.emit(Event::Approved {
                     content,

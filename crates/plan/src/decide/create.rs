@@ -138,6 +138,11 @@ pub(super) fn linked_plan(
             resources.push(resource.clone());
         }
     }
+    let mut ways = from.ways.clone();
+    if let Origin::UndoOf(_) = origin {
+        // Nobody's working tree is looked at for it: the rules of its target judge it.
+        ways.rules.clear();
+    }
     let created = Created {
         goal,
         action: from.action.clone(),
@@ -149,7 +154,7 @@ pub(super) fn linked_plan(
         profile_source: from.profile_source,
         read_only: false,
         resources,
-        ways: from.ways.clone(),
+        ways,
         // A result that is there has its base already.
         bases: linked
             .result

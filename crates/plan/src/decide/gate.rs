@@ -93,7 +93,7 @@ pub fn blocked_by(
 ) -> Result<(Counts, Vec<FailedRule>), Refusal> {
     let mut counts = Counts::default();
     let mut failed = Vec::new();
-    let rules = rules.clone().with(&judgement.targets.rules);
+    let rules = rules.clone().of_plan(plan, &judgement.targets);
     for rule in rules.effective_at(gate.judged_with()) {
         let (evidence, waits) = match said_of(rule, judgement, gate)? {
             RuleOutcome::Held => {
@@ -122,11 +122,12 @@ pub fn blocked_by(
 
 /// The rules in force at a gate that are only advice, and do not hold.
 pub fn advice(
+    plan: &Plan,
     rules: &RuleBook,
     gate: Gate,
     judgement: &Judgement,
 ) -> Result<Vec<FailedRule>, Refusal> {
-    let rules = rules.clone().with(&judgement.targets.rules);
+    let rules = rules.clone().of_plan(plan, &judgement.targets);
     let mut advice = Vec::new();
     for rule in rules.effective_at(gate.judged_with()) {
         if let (true, RuleOutcome::Failed(evidence)) =
@@ -168,7 +169,8 @@ pub(super) fn enforced(
     first: u32,
 ) -> Vec<DecisionNode> {
     let plan = &draft.plan;
-    let rules = draft.facts.rules.clone().with(&judgement.targets.rules);
+    let rules = draft.facts.rules.clone();
+    let rules = rules.of_plan(plan, &judgement.targets);
     let mut decisions = Vec::new();
     for (number, rule) in (first..).zip(rules.effective_at(gate.judged_with())) {
         let choice = match said_of(rule, judgement, gate) {
@@ -195,8 +197,8 @@ pub(super) fn enforced(
 }
 
 /// The wordings of the rules that decide whether a result may land.
-pub(super) fn wordings(rules: &RuleBook, targets: &Targets) -> Vec<RuleRef> {
-    let rules = rules.clone().with(&targets.rules);
+pub(super) fn wordings(plan: &Plan, rules: &RuleBook, targets: &Targets) -> Vec<RuleRef> {
+    let rules = rules.clone().of_plan(plan, targets);
     let in_force = rules.effective_at(Gate::Apply.judged_with());
     in_force.iter().map(|rule| rule.reference()).collect()
 }
@@ -205,7 +207,7 @@ pub(super) fn wordings(rules: &RuleBook, targets: &Targets) -> Vec<RuleRef> {
 pub(super) fn signed<'a>(draft: &'a Draft<'_>, targets: &Targets) -> Result<&'a Approval, Refusal> {
     let approval = draft.plan.approval.as_ref();
     let approval = approval.ok_or(Refusal::NeedsApproval)?;
-    let now = wordings(&draft.facts.rules, targets);
+    let now = wordings(&draft.plan, &draft.facts.rules, targets);
     match draft.plan.void_because(&now) {
         None => Ok(approval),
         Some(reason) => Err(Refusal::ApprovalVoid(reason)),
@@ -252,35 +254,52 @@ pub(super) fn rule_on(
         return draft.not_now();
     }
     draft.require_person()?;
-    let rules = draft.facts.rules.clone().with(&targets.rules);
-    let rule = in_force(&rules, &draft.plan, name)?;
-    let Check::Ask(_) = rule.draft.check else {
+    let rules = draft.facts.rules.clone().of_plan(&draft.plan, targets);
+    let named = in_force(&rules, &draft.plan, name)?;
+    let asks = |rule: &&Rule| matches!(rule.draft.check, Check::Ask(_));
+    let asking: Vec<RuleRef> = named
+        .iter()
+        .copied()
+        .filter(asks)
+        .map(Rule::reference)
+        .collect();
+    if asking.is_empty() {
         return Err(Refusal::NotAsking {
-            rule: rule.reference(),
-            kind: rule.draft.check.kind(),
+            rule: named[0].reference(),
+            kind: named[0].draft.check.kind(),
         });
-    };
+    }
     let outcome = match outcome {
         RuleOutcome::Failed(reason) => {
             RuleOutcome::Failed(text::checked("reason", reason)?.to_string())
         }
         RuleOutcome::Held | RuleOutcome::Open(_) => outcome.clone(),
     };
-    draft.emit(Event::RuledOn {
-        rule: rule.reference(),
-        subject,
-        outcome,
-    });
+    for rule in asking {
+        draft.emit(Event::RuledOn {
+            rule,
+            subject,
+            outcome: outcome.clone(),
+        });
+    }
     Ok(draft.done())
 }
 
-fn in_force<'a>(rules: &'a RuleBook, plan: &Plan, name: &RuleName) -> Result<&'a Rule, Refusal> {
-    let effective = rules.effective();
-    let found = effective.into_iter().find(|rule| &rule.draft.name == name);
-    found.ok_or_else(|| Refusal::NoRuleOnPlan {
-        plan: plan.id,
-        name: name.clone(),
-    })
+/// The rules in force of this name, at least one.
+fn in_force<'a>(
+    rules: &'a RuleBook,
+    plan: &Plan,
+    name: &RuleName,
+) -> Result<Vec<&'a Rule>, Refusal> {
+    let mut found = rules.effective();
+    found.retain(|rule| &rule.draft.name == name);
+    if found.is_empty() {
+        return Err(Refusal::NoRuleOnPlan {
+            plan: plan.id,
+            name: name.clone(),
+        });
+    }
+    Ok(found)
 }
 
 pub(super) fn waive(
@@ -299,16 +318,19 @@ pub(super) fn waive(
     }
     draft.require_person()?;
     let reason = text::checked("reason", reason)?;
-    let rules = draft.facts.rules.clone().with(&targets.rules);
-    let rule = in_force(&rules, &draft.plan, name)?;
-    if rule.draft.non_overridable {
+    let rules = draft.facts.rules.clone().of_plan(&draft.plan, targets);
+    let named = in_force(&rules, &draft.plan, name)?;
+    // One that stays in force would block the plan all the same.
+    if let Some(rule) = named.iter().find(|rule| rule.draft.non_overridable) {
         return Err(Refusal::NonOverridable {
             rule: rule.reference(),
         });
     }
-    draft.emit(Event::Waived {
-        rule: rule.reference(),
-        reason,
-    });
+    for rule in named.into_iter().map(Rule::reference) {
+        draft.emit(Event::Waived {
+            rule,
+            reason: reason.clone(),
+        });
+    }
     Ok(draft.done())
 }

@@ -102,7 +102,7 @@ fn require_subject(facts: &Facts, scope: &Scope) -> Result<(), Refusal> {
         Scope::Project(name) if !facts.projects.iter().any(|one| one.name == *name) => {
             Err(Refusal::NoSuchProject(name.clone()))
         }
-        Scope::Repository(_) => Err(Refusal::RuleOfRepository),
+        Scope::Repository(_) | Scope::WorkingTree(_) => Err(Refusal::RuleOfRepository),
         Scope::Global | Scope::Project(_) | Scope::Action(_) | Scope::Plan(_) => Ok(()),
     }
 }

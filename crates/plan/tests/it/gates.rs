@@ -570,6 +570,6 @@ fn what_the_rules_of_a_gate_came_to_is_counted() {
         failed.collect::<Vec<_>>(),
         [("hard", false), ("soft", true)]
     );
-    let advised = advice(&rules, Gate::Execute, &judgement).unwrap();
+    let advised = advice(world.plan(), &rules, Gate::Execute, &judgement).unwrap();
     assert_eq!(advised.len(), 3);
 }

@@ -253,7 +253,7 @@ impl Start {
     }
 }
 
-/// Says at once what the work will not see, and which rules are not those that count.
+/// Says at once what the work will not see, and that rules which are not committed hold for it.
 pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<Message> {
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
@@ -265,8 +265,7 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<
         messages.extend(branch.as_ref().map(|branch| Message {
             level: "info",
             text: format!(
-                "{}: the rules in planwright.yaml are not those on {branch}, which count until it is \
-                 committed there.",
+                "{}: the rules in planwright.yaml are not those on {branch}; this plan must meet both.",
                 site.name
             ),
         }));
@@ -281,7 +280,7 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<
             .unwrap_or_default();
         let count = uncommitted.len();
         uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
-        // That its rules are not used was said.
+        // That its rules hold was said.
         if uncommitted.len() < count && branch.is_none() {
             messages.push(Message {
                 level: "info",

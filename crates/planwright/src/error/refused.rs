@@ -213,6 +213,11 @@ fn removal(scope: &Scope, name: &RuleName) -> String {
         Scope::Project(project) => format!(" --project {project}"),
         // It is nobody's to remove but by landing on the target.
         Scope::Repository(_) => return "Change planwright.yaml on the target branch.".to_owned(),
+        Scope::WorkingTree(_) => {
+            return "It was read from planwright.yaml when the plan was made: cancel the plan, change the file \
+                    and run it again."
+                .to_owned();
+        }
         Scope::Action(action) => format!(" --action {action}"),
         Scope::Plan(plan) => format!(" --plan {plan}"),
     };

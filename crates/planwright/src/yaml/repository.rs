@@ -36,7 +36,8 @@ pub struct RepositoryFile {
     pub profile: Option<Profile>,
     /// What plans may use.
     pub limits: LimitsSaid,
-    /// Rules of plans that land here. They count once they are on the branch that plans land on.
+    /// Rules of plans that land here. They hold for every plan once they are on the branch that plans land
+    /// on, and before for those that are made in a working tree which has them.
     pub invariants: Vec<RuleDraft>,
 }
 

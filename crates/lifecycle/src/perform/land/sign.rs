@@ -93,7 +93,7 @@ impl Lifecycle {
     /// Is the signature on the rules as they are, and on the targets where that matters?
     fn is_signed_under_these_rules(&self, plan: &Plan) -> Result<bool, Error> {
         let targets = self.targets_of(plan, Gate::Apply)?;
-        let rules = self.rules_of(plan)?.with(&targets.rules);
+        let rules = self.rules_of(plan)?.of_plan(plan, &targets);
         let rules = rules.effective_at(Gate::Apply.judged_with());
         let rules: Vec<RuleRef> = rules.iter().map(|rule| rule.reference()).collect();
         let tips = plan.approval.as_ref().map(|approval| &approval.tips);

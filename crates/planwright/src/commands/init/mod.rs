@@ -97,7 +97,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     Ok(Answer::new(data, text).hint(next))
 }
 
-/// Says that the rules in the file do not count yet, if that is so.
+/// Says that the rules in the file are not committed, if that is so.
 fn not_in_force(app: &App, place: GitPlace) -> String {
     let site = Site {
         name: "here".to_owned(),
@@ -108,7 +108,9 @@ fn not_in_force(app: &App, place: GitPlace) -> String {
     };
     match in_force::other_rules_on(app, &site) {
         Some(branch) => {
-            format!("Its rules are not those on {branch}; they count once it is committed there.\n")
+            format!(
+                "Its rules hold for plans that you make here. Commit it: on {branch} they hold for every plan.\n"
+            )
         }
         None => String::new(),
     }
