@@ -62,7 +62,7 @@ impl Workshop {
         epoch: Epoch,
         base: &ObjectId,
     ) -> Result<Captured, SandboxError> {
-        let vault = self.vault(room);
+        let vault = self.ready_vault(room)?;
         let Entered {
             sandbox,
             hold: _hold,

@@ -80,6 +80,7 @@ pub(crate) fn give_repository(
                   [user]\n\tname = Planwright agent\n\temail = agent@planwright.invalid\n\
                   [gc]\n\tauto = 0\n";
     vault::repository_files(&git_dir, repository.object_format(), config, branch)?;
+    // Should the user's repository move, its objects are still found by way of the vault.
     let objects = [repository.common_dir().join("objects"), vault.objects()];
     vault::borrow(&git_dir, &objects)?;
     vault::copy_if_there(vault.path(), &git_dir, "shallow")?;

@@ -72,7 +72,7 @@ impl Workshop {
     pub fn rescue_older(&self, room: &Room<'_>) -> Result<Vec<Leftover>, SandboxError> {
         let mut older = self.all(room)?;
         older.pop();
-        let vault = self.vault(room);
+        let vault = self.ready_vault(room)?;
         let mut kept = Vec::new();
         for sandbox in older.iter().filter(|sandbox| sandbox.is_there()) {
             let (tree, _) = self.write_tree(room, sandbox, &sandbox.base)?;
@@ -93,13 +93,12 @@ impl Workshop {
         let Some(sandbox) = sandbox else {
             return Ok(None);
         };
+        let vault = self.ready_vault(room)?;
         let (tree, _) = self.write_tree(room, &sandbox, &sandbox.base)?;
         if tree == *result {
             return Ok(None);
         }
-        let commit = self
-            .vault(room)
-            .commit(&tree, Some(&sandbox.base), "Left behind")?;
+        let commit = vault.commit(&tree, Some(&sandbox.base), "Left behind")?;
         let name = refs::rescue(room.plan, &room.name());
         self.keep_for_rescue(room, &sandbox.base, commit, name)
     }
@@ -111,7 +110,7 @@ impl Workshop {
         commit: ObjectId,
         name: String,
     ) -> Result<Option<Leftover>, SandboxError> {
-        let vault = self.vault(room);
+        let vault = self.ready_vault(room)?;
         if vault.tree_of(&commit)? == vault.tree_of(base)? {
             return Ok(None);
         }

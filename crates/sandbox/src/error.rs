@@ -86,12 +86,20 @@ pub enum SandboxError {
         branch: String,
     },
     /// An object that must be there is gone.
-    #[error("object {object} is gone from {path}: it was pruned, or the clone is partial")]
+    #[error(
+        "object {object} is not in {path}: it was pruned, the clone is partial, or this is another repository"
+    )]
     ObjectGone {
         /// The repository.
         path: PathBuf,
         /// The object.
         object: String,
+    },
+    /// The objects of a plan's result are nowhere.
+    #[error("the result of this plan is gone: {path} was deleted, or lost objects")]
+    ResultGone {
+        /// The vault that kept it.
+        path: PathBuf,
     },
     /// There is no sandbox.
     #[error("the sandbox {path} is gone")]

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::compare::{Look, Scratch};
 use crate::error::Doing;
+use crate::git::Git;
 use crate::room::{Room, Workshop};
+use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError, refs, repository};
 
 /// How long a person's command that tells them something may take.
@@ -21,20 +23,13 @@ impl Workshop {
         base: &ObjectId,
         tree: &ObjectId,
     ) -> Result<Look, SandboxError> {
-        let vault = self.vault(room);
-        let git = vault.git();
-        let in_vault =
-            vault.path().is_dir() && refs::read(&git, &format!("{tree}^{{tree}}"))?.is_some();
         let repository = self.repository(room.site)?;
-        let git = if in_vault { git } else { repository.git() };
-        for object in [base, tree] {
-            if git.ask(&["cat-file", "-e", object.as_str()])?.code != 0 {
-                return Err(SandboxError::ObjectGone {
-                    path: repository.path().to_owned(),
-                    object: object.to_string(),
-                });
-            }
-        }
+        let vault = self.vault(room);
+        let git = match vault.path().is_dir() {
+            true => vault.git_beside(&repository),
+            false => repository.git(),
+        };
+        check_reachable(&git, repository.path(), &vault, base, tree)?;
         Ok(Look {
             git,
             old: base.to_string(),
@@ -70,6 +65,8 @@ impl Workshop {
             return Err(SandboxError::SandboxGone { path: sandbox.path });
         }
         let vault = self.vault(room);
+        // The vault may still name the place where the repository was.
+        let users = self.repository(room.site)?.common_dir().join("objects");
         let scratch = self
             .plan_directory(room.plan)
             .join(format!("look-{}", std::process::id()));
@@ -77,10 +74,10 @@ impl Workshop {
         let scratch = Scratch(scratch);
         let index = scratch.0.join("index");
         repository::copy_index(&sandbox.index, &index)?;
-        let git = vault
-            .git()
-            .with("GIT_OBJECT_DIRECTORY", &scratch.0)
-            .with("GIT_ALTERNATE_OBJECT_DIRECTORIES", vault.objects());
+        let git = vault.git().with("GIT_OBJECT_DIRECTORY", &scratch.0).with(
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            vault::alternates_variable(&[&vault.objects(), &users]),
+        );
         let on_tree = git.clone().on_tree(&sandbox.path).with_index(&index);
         on_tree.run(&["-c", "core.fsync=none", "add", "--all", "--", "."])?;
         let tree = on_tree.object(&["write-tree"])?;
@@ -167,4 +164,28 @@ impl Workshop {
         let differences = crate::compare::differences(&look.git, &look.old, &look.new)?;
         Ok((tree, differences.len() as u64))
     }
+}
+
+/// Are both ends of a result there? A base is the user's, a result is kept by the plan's vault.
+pub(crate) fn check_reachable(
+    git: &Git,
+    repository: &Path,
+    vault: &Vault,
+    base: &ObjectId,
+    tree: &ObjectId,
+) -> Result<(), SandboxError> {
+    let (commit, content) = (format!("{base}^{{tree}}"), format!("{tree}^{{tree}}"));
+    let [base_tree, result_tree] = refs::read_all(git, [&commit, &content])?;
+    if result_tree.is_none() {
+        return Err(SandboxError::ResultGone {
+            path: vault.path().to_owned(),
+        });
+    }
+    if base_tree.is_none() {
+        return Err(SandboxError::ObjectGone {
+            path: repository.to_owned(),
+            object: base.to_string(),
+        });
+    }
+    Ok(())
 }

@@ -86,6 +86,18 @@ impl SitePlace {
         }
     }
 
+    /// The objects of a plain checkout, found without starting git.
+    fn likely_objects(&self) -> Option<PathBuf> {
+        match self {
+            Self::Git { path, .. } => {
+                let git_dir = path.join(".git").canonicalize().ok()?;
+                let is_own = git_dir.is_dir() && !git_dir.join("commondir").exists();
+                is_own.then(|| git_dir.join("objects"))
+            }
+            Self::Dir { .. } => None,
+        }
+    }
+
     /// How the command line is told where it lies.
     fn option(&self) -> &'static str {
         match self {
@@ -251,6 +263,16 @@ impl Workshop {
         )
     }
 
+    /// The same, made if it is missing, and borrowing from where the repository is now.
+    pub(crate) fn ready_vault(&self, room: &Room<'_>) -> Result<Vault, SandboxError> {
+        let vault = self.vault(room);
+        let likely = room.site.place.likely_objects();
+        if !likely.is_some_and(|objects| vault.borrows_from(&objects)) {
+            vault.make(&self.repository(room.site)?, &self.faults)?;
+        }
+        Ok(vault)
+    }
+
     /// Is a resource where its project says?
     pub fn check_place(&self, site: &Site) -> Result<(), SandboxError> {
         if site.place.is_there() {
@@ -404,7 +426,7 @@ impl Workshop {
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
         let entered = self.occupy(room, epoch)?;
-        checkout::put_back(&self.vault(room), &entered.sandbox, paths)
+        checkout::put_back(&self.ready_vault(room)?, &entered.sandbox, paths)
     }
 
     /// Merges where the target is now into a sandbox, conflicts marked, and makes that its base.
@@ -417,7 +439,7 @@ impl Workshop {
         let gone = || SandboxError::SandboxGone {
             path: self.plan_directory(room.plan),
         };
-        let vault = self.vault(room);
+        let vault = self.ready_vault(room)?;
         let Entered {
             mut sandbox,
             hold: _hold,

@@ -172,9 +172,7 @@ impl Workshop {
         let mut looked_at = 0;
         while let Some(lender) = lenders.get(looked_at).cloned() {
             looked_at += 1;
-            let list = std::fs::read(lender.join("info/alternates")).unwrap_or_default();
-            for line in list.split(|byte| *byte == b'\n').filter(|l| !l.is_empty()) {
-                let further = lender.join(crate::repository::as_path(line));
+            for further in crate::vault::lenders_of(&lender) {
                 if lenders.len() < MOST_LENDERS && !lenders.contains(&further) {
                     lenders.push(further);
                 }

@@ -28,6 +28,9 @@ const CHECKPOINT: &str = "refs/planwright/checkpoint";
 const KEPT_BY_AGENTS: &[u8] =
     b"\n.aider\n.aider.chat.history.md\n.aider.input.history\n.aider.llm.history\n.aider.tags.cache.*\n";
 
+/// Of how many places a vault may borrow objects.
+const MAX_LENDERS: usize = 8;
+
 /// How commits of the engine's own are signed; they never reach a branch.
 const OURS: &str = "Planwright";
 
@@ -43,10 +46,38 @@ impl Vault {
     /// Makes it, or what is missing of it: every step may be repeated.
     pub fn make(&self, repository: &Repository, faults: &Faults) -> Result<(), SandboxError> {
         bare_repository(&self.path, repository.object_format())?;
-        borrow(&self.path, &[repository.common_dir().join("objects")])?;
+        self.borrow_from(repository)?;
         copy_if_there(repository.common_dir(), &self.path, "shallow")?;
         exclude_as(repository.common_dir(), &self.path)?;
         faults.after(Step::VaultMade).doing("written", &self.path)
+    }
+
+    /// Borrows from where the repository is now. Earlier places stay on the list as long as they exist:
+    /// a plan that began in one clone and goes on in another needs both.
+    fn borrow_from(&self, repository: &Repository) -> Result<(), SandboxError> {
+        let mut lenders = vec![repository.common_dir().join("objects")];
+        for earlier in lenders_of(&self.objects()) {
+            let wanted = earlier.is_dir() && !lenders.contains(&earlier);
+            if wanted && lenders.len() < MAX_LENDERS {
+                lenders.push(earlier);
+            }
+        }
+        borrow(&self.path, &lenders)
+    }
+
+    /// Is it there, and does it borrow from these objects before all others?
+    pub fn borrows_from(&self, objects: &Path) -> bool {
+        lenders_of(&self.objects()).first().map(PathBuf::as_path) == Some(objects)
+    }
+
+    /// git on the vault that also reads this repository's objects, for callers that may not write: the
+    /// vault may still name the place where the repository was.
+    pub fn git_beside(&self, repository: &Repository) -> Git {
+        let objects = repository.common_dir().join("objects");
+        self.git().with(
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            alternates_variable(&[&objects]),
+        )
     }
 
     /// Where it is.
@@ -216,6 +247,36 @@ pub(crate) fn borrow(path: &Path, objects: &[PathBuf]) -> Result<(), SandboxErro
     write_once(&path.join("objects/info/alternates"), &text)
 }
 
+/// The object directories that one borrows from, as its list says.
+pub(crate) fn lenders_of(objects: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read(objects.join("info/alternates")).unwrap_or_default();
+    list.split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| objects.join(crate::repository::as_path(line)))
+        .collect()
+}
+
+/// Object directories as git reads them from a variable: separated by colons, quoted so that a colon may be
+/// in a name.
+pub(crate) fn alternates_variable(directories: &[&Path]) -> std::ffi::OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut text = Vec::new();
+    for directory in directories {
+        if !text.is_empty() {
+            text.push(b':');
+        }
+        text.push(b'"');
+        for byte in directory.as_os_str().as_bytes() {
+            if matches!(byte, b'"' | b'\\') {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text.push(b'"');
+    }
+    std::ffi::OsString::from_vec(text)
+}
+
 /// Copies a file from one repository to another, or removes it where the first has none.
 pub(crate) fn copy_if_there(from: &Path, to: &Path, name: &str) -> Result<(), SandboxError> {
     let (source, copy) = (from.join(name), to.join(name));
@@ -245,10 +306,16 @@ fn exclude_as(from: &Path, to: &Path) -> Result<(), SandboxError> {
     write_once(&to.join(NAME), &content)
 }
 
-/// Writes a file unless it says so already.
+/// Writes a file unless it says so already. One that says something else is replaced whole: another
+/// process may be reading it.
 fn write_once(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
-    if std::fs::read(path).is_ok_and(|there| there == content) {
-        return Ok(());
+    match std::fs::read(path) {
+        Ok(there) if there == content => Ok(()),
+        Ok(_) => {
+            let new = path.with_extension(format!("new-{}", std::process::id()));
+            std::fs::write(&new, content).doing("written", &new)?;
+            std::fs::rename(&new, path).doing("written", path)
+        }
+        Err(_) => std::fs::write(path, content).doing("written", path),
     }
-    std::fs::write(path, content).doing("written", path)
 }

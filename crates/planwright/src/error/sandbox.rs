@@ -47,6 +47,8 @@ pub fn of_sandbox(error: &SandboxError) -> CommandError {
             path.display()
         )),
         SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
+        SandboxError::ResultGone { .. } => new(Exit::NotFound, "result_gone")
+            .hint("Have the work done again: planwright retry ID --fresh"),
         SandboxError::SandboxGone { .. } => new(Exit::NotFound, "sandbox_gone").hint(
             "Start over: planwright retry ID --fresh",
         ),

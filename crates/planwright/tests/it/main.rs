@@ -26,6 +26,7 @@ mod output;
 mod permissions;
 mod preferences;
 mod reference;
+mod results;
 mod sending_back;
 mod sessions;
 mod shell;

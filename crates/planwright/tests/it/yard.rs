@@ -82,6 +82,24 @@ impl Yard {
         path.to_str().unwrap().to_owned()
     }
 
+    /// Another repository beside it, with a history of its own.
+    pub fn new_repository(&self, name: &str) -> String {
+        let path = self.place.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        git_in(&path, &["init", "-q", "-b", "main", "."]);
+        let ada = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+        let commit = ["commit", "-q", "--allow-empty", "-m", "other"];
+        git_in(&path, &[&ada[..], &commit].concat());
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Moves the repository, as a person would by hand.
+    pub fn move_shop(&self, name: &str) -> String {
+        let path = self.place.path().join(name);
+        std::fs::rename(self.shop(), &path).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     pub fn write(&self, path: &str, text: &str) {
         self.write_beside(&format!("shop/{path}"), text);
     }
@@ -215,6 +233,22 @@ impl Yard {
         }
         assert_eq!(self.git(&["for-each-ref", "refs/planwright"]), "");
     }
+}
+
+/// Runs git in a directory; it must work.
+#[allow(clippy::disallowed_methods, reason = "an agent uses git by itself")]
+pub fn git_in(directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin:/usr/local/bin")
+        .env("HOME", "/nonexistent")
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 fn hand_over(path: &Path) {

@@ -28,6 +28,7 @@ use crate::compare::{self, Difference};
 use crate::error::Doing;
 use crate::fault::Step;
 use crate::git::at_once;
+use crate::inside::check_reachable;
 use crate::refs::{self, Fence};
 use crate::repository::{self, Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
@@ -138,6 +139,8 @@ impl Workshop {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
         vault.make(&repository, self.faults())?;
+        let (base, tree) = (&result.base, &result.tree);
+        check_reachable(&vault.git(), repository.path(), &vault, base, tree)?;
         self.settle_leftovers(&repository)?;
         let git = repository.git();
         let (fence, aim) = at_once(
@@ -255,6 +258,11 @@ impl Workshop {
         let edits =
             self.edits_in_the_way(room, repository, &checkout, &aim.target, &aim.tip, &touched)?;
         Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
+    }
+
+    /// Is everything of a result there, so that it can be shown and landed? Asked before somebody signs it.
+    pub fn check_result(&self, room: &Room<'_>, result: &Outcome) -> Result<(), SandboxError> {
+        self.look(room, &result.base, &result.tree).map(drop)
     }
 
     /// Can a result arrive like this at all? Asked before somebody signs it.

@@ -10,6 +10,7 @@ use plan::PlanId;
 
 use crate::compare::{self, Difference};
 use crate::fault::Step;
+use crate::inside::check_reachable;
 use crate::room::{Room, Workshop};
 use crate::vault::Vault;
 use crate::{ObjectId, SandboxError, refs};
@@ -25,7 +26,10 @@ impl Workshop {
         result: &Outcome,
         paths: &[String],
     ) -> Result<Outcome, SandboxError> {
-        let vault = self.vault(room);
+        let vault = self.ready_vault(room)?;
+        let repository = room.site.place.path();
+        let (base, tree) = (&result.base, &result.tree);
+        check_reachable(&vault.git(), repository, &vault, base, tree)?;
         for pathspec in paths.iter().filter(|pathspec| !is_exclusion(pathspec)) {
             let alone = std::slice::from_ref(pathspec);
             if chosen(&vault, result, alone)?.is_empty() {
@@ -59,6 +63,7 @@ impl Workshop {
     ) -> Result<Option<Outcome>, SandboxError> {
         let repository = self.repository(room.site)?;
         let vault = self.vault(room);
+        vault.make(&repository, self.faults())?;
         let work = vault.commit(&whole.tree, Some(&whole.base), "Result")?;
         let merged = merge::merge(&vault, &whole.base, landed, &work)?;
         let rest = if !merged.conflicts.is_empty() {

@@ -24,4 +24,5 @@ mod schedules;
 mod script;
 mod stage;
 mod supervise;
+mod vaults;
 mod yard;

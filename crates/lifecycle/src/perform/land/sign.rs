@@ -63,19 +63,42 @@ impl Lifecycle {
         }
     }
 
-    /// Can a result arrive like this? Asked before it is signed; of what lies on another host, the
-    /// landing finds out.
+    /// Is the result there, and can it arrive like this? Asked before it is signed; of what lies on another
+    /// host, the landing finds out.
     pub(crate) fn check_arrival(&self, plan: PlanId, how: &How) -> Result<(), Error> {
-        let (Shape::Branch(_), Some(hands)) = (&how.shape, &self.hands) else {
+        let Some(hands) = &self.hands else {
             return Ok(());
         };
         let Some(row) = self.store.plan(plan)? else {
             return Ok(());
         };
+        if !row.plan.stage.is_final() {
+            self.check_result(&row.plan)?;
+        }
+        if !matches!(how.shape, Shape::Branch(_)) {
+            return Ok(());
+        }
         for resource in &row.plan.resources {
             if let Ok(site) = self.site(resource) {
                 let room = Room { plan, site: &site };
                 hands.workshop.check_arrival(&room, &arrival(how))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Can everything of a result be reached from here? What cannot be shown is not signed.
+    fn check_result(&self, plan: &Plan) -> Result<(), Error> {
+        let workshop = &self.hands()?.workshop;
+        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+            match self.site_named(plan, &tree.resource) {
+                Ok(site) => {
+                    let plan = plan.id;
+                    let room = Room { plan, site: &site };
+                    workshop.check_result(&room, &outcome_of(tree)?)?;
+                }
+                Err(Error::WaitingForHost { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
