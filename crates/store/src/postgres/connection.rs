@@ -55,6 +55,8 @@ pub(super) struct Connection {
     wire: Wire,
     /// The identity of the server (see `tail.rs`); 0 if it does not tell.
     pub system: i64,
+    /// The store's schema.
+    pub schema: String,
     /// When it was last put away.
     pub idle_since: Instant,
 }
@@ -129,6 +131,7 @@ impl Connection {
                 place: place.clone(),
             },
             system: 0,
+            schema: dial.schema.clone(),
             idle_since: Instant::now(),
         };
         connection.set_up(dial).map_err(Trouble::into_error)?;

@@ -15,7 +15,7 @@ use super::pipeline::values;
 use super::pool::Lent;
 use super::rows::Columns;
 use super::statements::{INSERT_SCHEMA, SCHEMA, SCHEMA_EXISTS, SET_SCHEMA, TAKE_TURN};
-use super::trouble::{Trouble, corrupt};
+use super::trouble::{Trouble, corrupt, unusable};
 use crate::StoreError;
 
 /// Every migration: its title and its statements. The number is its place, from 1.
@@ -41,9 +41,22 @@ pub(super) const UNHURRIED: Duration = Duration::from_secs(24 * 3600);
 
 /// The version found in the database; `None` if there is no store in it.
 pub(super) fn look(connection: &mut Connection, place: &str) -> Result<Option<u32>, Trouble> {
-    let exists = connection.query(SCHEMA_EXISTS, values![])?;
-    let exists = exists.first().map(|row| Columns::of(row, place).get(0));
-    if !exists.unwrap_or(Ok(false)).map_err(Trouble::Final)? {
+    let schema = connection.schema.clone();
+    let found = connection.query(SCHEMA_EXISTS, values![schema])?;
+    let Some(row) = found.first() else {
+        return Ok(None);
+    };
+    let row = Columns::of(row, place);
+    let is_usable: bool = row.get(0).map_err(Trouble::Final)?;
+    if !is_usable {
+        let why = format!(
+            "this user has no permission on the schema {}",
+            connection.schema
+        );
+        return Err(Trouble::Final(unusable(place, why)));
+    }
+    let exists: bool = row.get(1).map_err(Trouble::Final)?;
+    if !exists {
         return Ok(None);
     }
     let version = match connection.query(SCHEMA, values![]) {

@@ -239,8 +239,14 @@ statements! {
     /// What became of a submission.
     COMMAND = "SELECT committed FROM commands WHERE command_id = $1";
 
-    /// Is there a store in this schema?
-    SCHEMA_EXISTS = "SELECT to_regclass('schema_version') IS NOT NULL";
+    /// May this user look into the schema $1, and is there a store in it? No row if there is no such schema. Asks the
+    /// catalog as it is now: `to_regclass` answers from the session's cache, which a lock that was waited for
+    /// does not refresh, and takes a schema that may not be used for one that is not there.
+    SCHEMA_EXISTS = "\
+        SELECT has_schema_privilege(n.oid, 'USAGE'), EXISTS ( \
+            SELECT FROM pg_catalog.pg_class c \
+            WHERE c.relnamespace = n.oid AND c.relname = 'schema_version') \
+        FROM pg_catalog.pg_namespace n WHERE n.nspname = $1";
 
     /// The first row of a new store. $1 is the identity of the server.
     INSERT_SCHEMA = "INSERT INTO schema_version (version, system, xid_base) VALUES (0, $1, 0)";

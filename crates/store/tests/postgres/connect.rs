@@ -6,7 +6,7 @@ use std::time::Duration;
 use plan::Version;
 use store::{Commit, CommitError, Maintain, PostgresOptions, PostgresStore, Read, StoreError};
 
-use crate::database::{Database, Sql, server};
+use crate::database::{Database, Role, Sql, server};
 use crate::decisions::{append, create, plan_id};
 use testkit::Cluster;
 
@@ -109,20 +109,9 @@ fn a_wrong_password() {
 
 #[test]
 fn a_role_that_may_not_create_a_schema() {
+    let role = Role::new("mouse", "");
     let database = Database::new();
-    let role = format!("mouse_{}", std::process::id());
-    Sql::on(&server()).run(&format!(
-        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN"
-    ));
-    let (_, address) = server()
-        .rsplit_once('@')
-        .map(|(a, b)| (a.to_owned(), b.to_owned()))
-        .unwrap();
-    let store = PostgresStore::new(
-        &database.at(&format!("postgres://{role}@{address}")),
-        PostgresOptions::default(),
-    )
-    .unwrap();
+    let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
     let plan = plan_id();
     assert_eq!(store.plan(plan).unwrap(), None);
     let answer = store.commit(create(plan));
@@ -133,8 +122,6 @@ fn a_role_that_may_not_create_a_schema() {
         ),
         "{answer:?}"
     );
-    drop((store, database));
-    Sql::on(&server()).run(&format!("DROP ROLE {role}"));
 }
 
 /// Guards `prefer` in both directions, and that `require` never falls back to less.

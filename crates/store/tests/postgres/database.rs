@@ -84,6 +84,41 @@ impl Drop for Database {
     }
 }
 
+/// A role that may log in and nothing else; dropped at the end, which is why it is declared before what it uses.
+pub struct Role {
+    name: String,
+}
+
+impl Role {
+    /// On the server for tests, with these options of `CREATE ROLE`.
+    pub fn new(purpose: &str, options: &str) -> Self {
+        let name = format!("{purpose}_{}", std::process::id());
+        Sql::on(&server()).run(&format!(
+            "DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN {options}"
+        ));
+        Self { name }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it reaches a database.
+    pub fn url(&self, database: &Database) -> String {
+        let server = server();
+        let (_, address) = server.rsplit_once('@').expect("the URL names a user");
+        database.at(&format!("postgres://{}@{address}", self.name))
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        if let Some(mut admin) = Sql::try_on(&server()) {
+            admin.run(&format!("DROP ROLE IF EXISTS {}", self.name));
+        }
+    }
+}
+
 /// A connection for SQL by hand.
 pub struct Sql {
     runtime: Runtime,

@@ -10,7 +10,7 @@ use store::{
     StoreError, Tail,
 };
 
-use crate::database::Database;
+use crate::database::{Database, Role};
 use crate::decisions::{append, create, plan_id};
 
 /// Guards "reads never write": everything is empty, and stays absent.
@@ -96,6 +96,49 @@ fn ten_stores_set_up_an_empty_database_at_once() {
         10
     );
     assert_eq!(store.info().unwrap().schema, Some(4));
+}
+
+/// Guards asking the catalog itself: a session that looked at the empty database before it waited for the lock would
+/// answer from its cache that there is still no store, and set it up a second time.
+#[test]
+fn ten_stores_that_read_first_set_up_an_empty_database_at_once() {
+    let database = Database::new();
+    let start = Barrier::new(10);
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                let store = database.store();
+                let plan = plan_id();
+                assert_eq!(store.plan(plan).unwrap(), None);
+                start.wait();
+                store.commit(create(plan)).unwrap();
+            });
+        }
+    });
+    let plans = database.store().plans(&PlanFilter::default(), None, 100);
+    assert_eq!(plans.unwrap().len(), 10);
+}
+
+/// Guards telling "you may not look" from "there is nothing": a store that reads as empty invites people to start over.
+#[test]
+fn a_store_without_permission_is_not_an_empty_one() {
+    let role = Role::new("stranger", "");
+    let database = Database::new();
+    database.store().commit(create(plan_id())).unwrap();
+    let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
+    let read = store.plan(plan_id());
+    let Err(StoreError::Unusable { why, .. }) = read else {
+        panic!("{read:?}")
+    };
+    assert_eq!(why, "this user has no permission on the schema planwright");
+    let answer = store.commit(create(plan_id()));
+    assert!(
+        matches!(
+            answer,
+            Err(CommitError::Failed(StoreError::Unusable { .. }))
+        ),
+        "{answer:?}"
+    );
 }
 
 /// Guards the refusal of an older schema, for reads and writes, until somebody migrates.

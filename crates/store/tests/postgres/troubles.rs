@@ -13,7 +13,7 @@ use store::{
 };
 use testkit::Cluster;
 
-use crate::database::{Database, Sql, server};
+use crate::database::{Database, Role, Sql, server};
 use crate::decisions::{append, appended, create, decision, plan_id, reads, receipt, submission};
 
 #[track_caller]
@@ -108,26 +108,19 @@ fn a_database_of_another_encoding_is_refused() {
 /// Guards a role that may not ask for the server's identity: it still stores and reads.
 #[test]
 fn the_identity_of_the_server_may_be_secret() {
+    let role = Role::new("clerk", "");
     let database = Database::new();
-    let role = format!("clerk_{}", std::process::id());
     let name = database.sql().value("SELECT current_database()");
     database.sql().run(&format!(
-        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN; \
-         REVOKE EXECUTE ON FUNCTION pg_catalog.pg_control_system() FROM PUBLIC; \
-         GRANT CREATE ON DATABASE {name} TO {role}"
+        "REVOKE EXECUTE ON FUNCTION pg_catalog.pg_control_system() FROM PUBLIC; \
+         GRANT CREATE ON DATABASE {name} TO {}",
+        role.name()
     ));
-    let (_, address) = server()
-        .rsplit_once('@')
-        .map(|(user, address)| (user.to_owned(), address.to_owned()))
-        .unwrap();
-    let url = database.at(&format!("postgres://{role}@{address}"));
-    let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
+    let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     store.commit(append(plan)).unwrap();
     assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
-    drop((store, database));
-    Sql::on(&server()).run(&format!("DROP ROLE {role}"));
 }
 
 /// Guards a store that lost its version: nobody guesses it.
@@ -215,21 +208,11 @@ fn a_check_names_what_was_changed_by_hand() {
 /// Guards a server that has no connection left: it is asked again for a while, then it is busy.
 #[test]
 fn a_server_without_a_connection_left_is_busy() {
+    let role = Role::new("guest", "CONNECTION LIMIT 0");
     let database = Database::new();
-    let role = format!("guest_{}", std::process::id());
-    Sql::on(&server()).run(&format!(
-        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN CONNECTION LIMIT 0"
-    ));
-    let (_, address) = server()
-        .rsplit_once('@')
-        .map(|(user, address)| (user.to_owned(), address.to_owned()))
-        .unwrap();
-    let url = database.at(&format!("postgres://{role}@{address}"));
-    let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
+    let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
     let error = store.info().unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
-    drop((store, database));
-    Sql::on(&server()).run(&format!("DROP ROLE {role}"));
 }
 
 /// Guards the limit of connections: whoever finds none in time is told, and nothing of it is stored.

@@ -13,6 +13,7 @@ use testkit::{Run, Said};
 
 use crate::moves::{self, LONG, OVER, created};
 use crate::steps::checks::refusal;
+use crate::steps::threads::join;
 use crate::world::{Outcome, World, ada};
 
 fn node(name: &str) -> Node {
@@ -80,10 +81,7 @@ fn threads_record(world: &mut World, threads: usize, changes: usize, way: String
                 })
             })
             .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().expect("no thread panics"))
-            .sum()
+        running.into_iter().map(join).sum()
     });
     world.counts.insert("refused", refused);
     world.counts.insert("nodes", threads);
@@ -176,12 +174,9 @@ fn threads_record_without_a_node(world: &mut World, threads: usize, changes: usi
                 })
             })
             .collect();
-        let answers = running
-            .into_iter()
-            .flat_map(|thread| thread.join().expect("no thread panics"))
-            .collect();
+        let answers = running.into_iter().flat_map(join).collect();
         recording.store(false, Ordering::SeqCst);
-        other.join().expect("no thread panics");
+        join(other);
         answers
     });
     let base = world.changeset.unwrap();
@@ -251,10 +246,7 @@ fn threads_start_the_same_node(world: &mut World, threads: usize) {
                 })
             })
             .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().expect("no thread panics"))
-            .collect()
+        running.into_iter().map(join).collect()
     });
     let got: Vec<ChangesetId> = answers.iter().flatten().copied().collect();
     assert_eq!(got.len(), 1, "{answers:?}");
@@ -307,10 +299,7 @@ fn processes_record(world: &mut World, processes: usize, changes: usize) {
                 })
             })
             .collect();
-        running
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
+        running.into_iter().flat_map(join).collect()
     });
     world.race = said;
     world.counts.insert("nodes", processes);

@@ -7,6 +7,7 @@ use cucumber::{given, then, when};
 use testkit::proxy::{Afterwards, Moment};
 
 use crate::place::Place;
+use crate::steps::threads::join;
 use crate::steps::tries::process;
 use crate::world::{Outcome, World};
 
@@ -20,6 +21,9 @@ const HOLD: &str = "BEGIN; SELECT 1 FROM planwright.plans FOR UPDATE; \
     DO $$ BEGIN FOR i IN 1..1000 LOOP \
         EXIT WHEN EXISTS (SELECT FROM let_go); PERFORM pg_sleep(0.02); \
     END LOOP; END $$; COMMIT";
+
+/// How long another process may take to get where a step waits for it.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 #[when(regex = r"^a process tries ([a-z-]+) with no room left on the disk$")]
 fn no_room(world: &mut World, command: String) {
@@ -110,19 +114,25 @@ fn the_server_ends_the_connection(world: &mut World, command: String) {
         let holder = scope.spawn(|| database.sql(HOLD));
         let waits_for_a_lock = "SELECT pid FROM pg_stat_activity \
              WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        thread::sleep(Duration::from_millis(200));
-        let running = process(world, &command).start();
-        let started = Instant::now();
-        let pid = loop {
-            if let Some(pid) = database.sql(waits_for_a_lock).pop() {
-                break pid;
+        // It sleeps only once it has the locks.
+        let has_the_locks = "SELECT pid FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event = 'PgSleep'";
+        let wait_for = |question: &str| {
+            let started = Instant::now();
+            loop {
+                if let Some(pid) = database.sql(question).pop() {
+                    break pid;
+                }
+                assert!(started.elapsed() < MAX_WAIT, "no row: {question}");
+                thread::sleep(Duration::from_millis(20));
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "nobody waits");
-            thread::sleep(Duration::from_millis(20));
         };
+        wait_for(has_the_locks);
+        let running = process(world, &command).start();
+        let pid = wait_for(waits_for_a_lock);
         database.sql(&format!("SELECT pg_terminate_backend({pid})"));
         database.sql("INSERT INTO let_go VALUES (true)");
-        holder.join().unwrap();
+        join(holder);
         running.finish()
     });
     world.outcome = Some(Outcome::Process(said));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use cucumber::{given, then, when};
 use plan::action::ActionDefinition;
@@ -31,11 +31,16 @@ pub fn together<T: Send>(
                 })
             })
             .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().expect("no thread panics"))
-            .collect()
+        running.into_iter().map(join).collect()
     })
+}
+
+/// What a thread came to. Its panic goes on here: the test runner silences panics of other threads, and shows the
+/// message of this one.
+pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|payload| std::panic::resume_unwind(payload))
 }
 
 fn person(number: usize) -> Call {
