@@ -19,6 +19,7 @@ use crate::commands::{self, Answer};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::limits;
+use crate::recent_plan::RecentPlan;
 use crate::settings::{Settings, StorePlace};
 use crate::typed::Typed;
 use crate::ui::{self, Asides, Audience};
@@ -73,6 +74,8 @@ pub struct App {
     lifecycle: OnceCell<Lifecycle>,
     /// The plan that was asked about, for what is said when it does not work.
     asked_about: Cell<Option<PlanId>>,
+    /// Did a person type this command, rather than a script or an agent?
+    is_a_persons: bool,
 }
 
 impl App {
@@ -96,15 +99,42 @@ impl App {
         Call::by(home::caller())
     }
 
-    /// The plan a handle names; `@` is the newest of the project one is in.
+    /// The plan a handle names; `@` is the plan that was last made or named in this checkout, else the newest here.
     pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
         let plan = self.resolved(handle)?;
         self.asked_about.set(Some(plan));
+        // A whole id is taken at its word, and may be nobody's.
+        if handle != "@" && self.lifecycle()?.get_plan(plan).is_ok() {
+            self.remember(plan);
+        }
         Ok(plan)
+    }
+
+    /// Makes a plan the one that `@` names in this checkout. Without effect for scripts and agents: what they name
+    /// must not change what a person means.
+    pub fn remember(&self, plan: PlanId) {
+        if !self.is_a_persons {
+            return;
+        }
+        if let Some(recent) = self.recent_plan().filter(|it| it.read() != Some(plan)) {
+            // Then `@` means what it meant before, and every verb that changes something says which plan it took.
+            let _ = recent.write(plan);
+        }
+    }
+
+    fn recent_plan(&self) -> Option<RecentPlan> {
+        RecentPlan::of_checkout(&self.settings.home, &self.settings.store().ok()?)
     }
 
     fn resolved(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
+        let recent = match handle {
+            "@" => self.recent_plan().and_then(|recent| recent.read()),
+            _ => None,
+        };
+        if let Some(plan) = recent.filter(|plan| lifecycle.get_plan(*plan).is_ok()) {
+            return Ok(plan);
+        }
         let projects = match handle {
             "@" => self.projects_of_repository()?,
             _ => None,
@@ -340,6 +370,7 @@ fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, Comm
         typed: typed.clone(),
         lifecycle: OnceCell::new(),
         asked_about: Cell::new(None),
+        is_a_persons: !is_plumbing(name) && !crate::settings::inside_a_run(),
     };
     let result = match cli.command {
         Some(command) => command.run(&app),
@@ -529,13 +560,13 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
     )
 }
 
-/// Whoever looks at a plan without saying which probably means the newest; it is never guessed.
+/// Whoever looks at a plan without saying which probably means the last one; it is never guessed.
 fn which_plan(error: &clap::Error, command: &str) -> Option<String> {
     const LOOKING: [&str; 5] = ["status", "diff", "log", "why", "path"];
     let verb = command.strip_prefix("plan ").unwrap_or(command);
     let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
     (missing && LOOKING.contains(&verb)).then(|| {
-        format!("Say which plan; @ is the newest of this repository: planwright {command} @")
+        format!("Say which plan; @ is the one you last made or named here: planwright {command} @")
     })
 }
 

@@ -73,6 +73,7 @@ mod limits;
 mod nearest;
 mod notify;
 mod reading;
+mod recent_plan;
 mod settings;
 mod signals;
 mod typed;

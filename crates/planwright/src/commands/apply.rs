@@ -9,7 +9,7 @@ use serde_json::json;
 use store::PlanRow;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, diff, view_with_receipt};
+use crate::commands::{Answer, Conditions, diff, goal_line, view_with_receipt};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::typed::quoted;
@@ -207,6 +207,7 @@ pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
             };
             text.push_str(&landed_words(&done.plan));
             text.push('\n');
+            text.push_str(&goal_line(&done.plan));
             let mut data = view_with_receipt(app, &done)?;
             data["kept"] = json!(kept);
             data["rest"] = json!(rest);
@@ -226,6 +227,7 @@ pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
                 });
             }
             if let Some(rest) = rest {
+                app.remember(rest);
                 answer.messages.push(Message {
                     level: "warn",
                     text: format!("What did not land is now plan {rest}."),

@@ -200,16 +200,23 @@ fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
     described(done, describe_move(app, done))
 }
 
+/// The goal below the line that says what was done: a handle alone does not tell which plan was taken.
+fn goal_line(plan: &::plan::Plan) -> String {
+    let goal = ui::one_line(plan.goal.as_str(), 70);
+    format!("  {}\n", ui::styled(ui::DIM, goal))
+}
+
 fn describe_move(app: &App, done: &Done) -> Result<Answer, CommandError> {
     let row = app.lifecycle()?.get_plan(done.plan.id)?;
     let (standing, style) = ui::standing(&row);
     let handle = app.lifecycle()?.short_name(done.plan.id)?;
     let text = format!(
-        "{} is {} ({}, version {})\n",
+        "{} is {} ({}, version {})\n{}",
         ui::styled(ui::BOLD, &handle),
         ui::styled(style, standing),
         row.plan.stage,
-        row.plan.version
+        row.plan.version,
+        goal_line(&row.plan)
     );
     let mut answer = Answer::new(view_with_receipt(app, done)?, text);
     if done.repeated {

@@ -17,7 +17,7 @@ use crate::wire::PlanView;
 /// Show one plan.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The plan: its id, an unambiguous beginning or end of it, or @ for the newest.
+    /// The plan: its id, an unambiguous beginning or end of it, or @ for the plan you last made or named here.
     id: String,
 }
 

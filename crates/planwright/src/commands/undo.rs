@@ -41,6 +41,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             },
         );
     }
+    app.remember(undone.plan);
     // Somebody else who takes it back at this moment lands the same plan.
     let handle = lifecycle.short_name(undone.plan)?;
     apply::land(app, undone.plan, &undone.how, &app.call())

@@ -78,6 +78,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
+    app.remember(done.plan.id);
     let described = described(&done, describe(app, &done));
     let unknown = undefined(&done.plan);
     described.map(|answer| {

@@ -25,6 +25,7 @@ mod landing;
 mod output;
 mod permissions;
 mod preferences;
+mod recent_plan;
 mod reference;
 mod results;
 mod sending_back;

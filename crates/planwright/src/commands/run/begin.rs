@@ -61,6 +61,7 @@ pub fn begin(args: &Args, app: &App, goal: String) -> Result<PlanId, CommandErro
         ..UseRequest::default()
     };
     let done = app.lifecycle()?.use_action(request, &app.call())?;
+    app.remember(done.plan.id);
     if app.format == Format::Human {
         announce(app, &done.plan, &projects, Start::of(args.with_changes))?;
     }
