@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use plan::argument::ArgumentValue;
 use plan::decision::{Confidence, DecisionKind, DecisionNode};
-use plan::{Phase, PlanId, Text};
+use plan::{Epoch, Phase, PlanId, Text};
 use serde::{Serialize, Serializer};
 
 use crate::Usage;
@@ -99,9 +99,12 @@ pub struct LimitsTold {
 pub struct Earlier {
     /// The actor's own name for the conversation.
     pub session: String,
-    /// What was used for it so far.
+    /// What was used for it so far, as far as runs told.
     #[serde(skip)]
     pub used: Usage,
+    /// Runs since then that told nothing, because their worker was killed. They went on with this conversation.
+    #[serde(skip)]
+    pub lost_runs: Vec<Epoch>,
 }
 
 fn plain_arguments<S: Serializer>(

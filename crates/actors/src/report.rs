@@ -1,8 +1,8 @@
 //! What an actor gives: what it says it did, never what is believed.
 
-use plan::Span;
 use plan::decision::ReportedDecision;
 use plan::stage::Category;
+use plan::{Epoch, Span};
 use serde::Serialize;
 
 use crate::excerpt::Excerpt;
@@ -18,6 +18,8 @@ pub struct Report {
     pub decisions: Vec<ReportedDecision>,
     /// What it says it used.
     pub usage: Usage,
+    /// Lost runs of the same conversation whose use is part of `usage`, because the agent counts by conversation.
+    pub includes_usage_of: Vec<Epoch>,
     /// Its own name for the conversation, to be resumed later.
     pub session: Option<String>,
 }
@@ -64,6 +66,7 @@ impl Report {
             summary: None,
             decisions: Vec::new(),
             usage: Usage::default(),
+            includes_usage_of: Vec::new(),
             session: None,
         }
     }

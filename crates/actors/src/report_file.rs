@@ -175,6 +175,7 @@ fn parse(text: &str) -> Result<Report, String> {
             output_tokens: written.usage.output_tokens,
             cost_micros,
         },
+        includes_usage_of: Vec::new(),
         session: written.session.filter(|session| !session.is_empty()),
     })
 }

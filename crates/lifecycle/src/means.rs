@@ -55,6 +55,26 @@ impl Lifecycle {
         Ok(())
     }
 
+    /// Takes back what was charged for a lost run, except its time: a later run of the same conversation told what both
+    /// used.
+    pub(crate) fn settle_lost_run(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<(), Error> {
+        let ledger = self.ledger(plan)?;
+        let charged = ledger.reservation(epoch).and_then(|one| one.forfeited);
+        let Some(charged) = charged else {
+            return Ok(());
+        };
+        let used = Amount {
+            time: charged.time,
+            ..Amount::default()
+        };
+        self.settle(plan, epoch, used, call)
+    }
+
     /// What leaves a plan nothing to work with as things are. Only looked at: who works asks for it.
     pub fn over_budget(&self, plan: &Plan, metering: Metering) -> Result<Option<Over>, Error> {
         Ok(self.in_prospect(plan, metering)?.err())

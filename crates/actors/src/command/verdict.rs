@@ -58,16 +58,17 @@ pub(super) fn judge(evidence: Evidence) -> Report {
     };
     let heard = evidence.heard;
     let written = evidence.report.unwrap_or_else(|| Report::of(Outcome::Done));
-    let usage = if written.usage == crate::Usage::default() {
-        heard.usage
+    let (usage, includes_usage_of) = if written.usage == crate::Usage::default() {
+        (heard.usage, heard.includes_usage_of)
     } else {
-        written.usage
+        (written.usage, Vec::new())
     };
     Report {
         outcome,
         summary: written.summary.or(heard.answer).as_deref().map(plain),
         decisions: written.decisions,
         usage,
+        includes_usage_of,
         session: written
             .session
             .or(heard.session)

@@ -33,6 +33,9 @@ impl Codex {
         {
             let earlier = self.earlier.as_ref();
             let before = earlier.map(|earlier| earlier.used).unwrap_or_default();
+            heard.includes_usage_of = earlier
+                .map(|earlier| earlier.lost_runs.clone())
+                .unwrap_or_default();
             let used = |key, before| without(count(used, key), before);
             heard.usage.input_tokens = used("input_tokens", before.input_tokens);
             heard.usage.output_tokens = used("output_tokens", before.output_tokens);

@@ -12,6 +12,7 @@ mod gemini;
 mod json;
 mod opencode;
 
+use plan::Epoch;
 use plan::actor::Output;
 use plan::guard::ToolCall;
 use plan::ledger::Metering;
@@ -76,6 +77,8 @@ pub struct Heard {
     pub session: Option<String>,
     /// What it says it used.
     pub usage: Usage,
+    /// Lost runs of the same conversation that are part of it.
+    pub includes_usage_of: Vec<Epoch>,
     /// What it said last: its answer.
     pub answer: Option<String>,
     /// It says that it failed, with this.

@@ -116,6 +116,7 @@ fn every_preset_is_started_with_its_words() {
         resumed.earlier = Some(Earlier {
             session: "the-session".into(),
             used: Usage::default(),
+            lost_runs: Vec::new(),
         });
         let executed = assignment(Phase::Execute);
         let strategized = assignment(Phase::Strategize);
@@ -178,6 +179,7 @@ fn a_conversation_is_gone_on_with_in_execute_only() {
     given.earlier = Some(Earlier {
         session: "0199-thread".into(),
         used: Usage::default(),
+        lost_runs: Vec::new(),
     });
     let codex = preset("codex").unwrap();
     assert_eq!(yard.work(&codex, given.clone()).outcome, Outcome::Done);
@@ -418,6 +420,7 @@ fn a_conversation_that_is_forgotten_is_started_afresh() {
     given.earlier = Some(Earlier {
         session: "gone".into(),
         used: Usage::default(),
+        lost_runs: Vec::new(),
     });
     let report = yard.work(&preset("claude").unwrap(), given.clone());
     assert_eq!(report.outcome, Outcome::Done);
@@ -444,6 +447,7 @@ fn a_conversation_outlives_a_failure_in_it() {
     given.earlier = Some(Earlier {
         session: "0199-thread".into(),
         used: Usage::default(),
+        lost_runs: Vec::new(),
     });
     let report = yard.work(&preset("codex").unwrap(), given);
     assert_eq!(failure(&report).0, Category::Actor);
@@ -471,6 +475,7 @@ fn a_conversation_that_is_gone_on_with_is_charged_for_what_came_to_it() {
     given.earlier = Some(Earlier {
         session: "t".into(),
         used,
+        lost_runs: Vec::new(),
     });
     yard.program("codex", &uses(4400));
     let usage = yard.work(&codex, given.clone()).usage;

@@ -193,6 +193,7 @@ fn no_conversation_is_called_like_an_option() {
     given.earlier = Some(Earlier {
         session: "--add-dir=/".into(),
         used: Usage::default(),
+        lost_runs: Vec::new(),
     });
     yard.work(&codex, given);
     assert!(!yard.read("argv.txt").contains("add-dir"));

@@ -118,6 +118,7 @@ fn a_resumed_conversation_is_told_only_what_is_new() {
     given.earlier = Some(Earlier {
         session: "s".into(),
         used: Usage::default(),
+        lost_runs: Vec::new(),
     });
     given.strategy = vec![node(1, DecisionKind::StrategyChoice, "long strategy")];
     given.feedback = vec![finding("you", "Older."), finding("you", "Newer.")];

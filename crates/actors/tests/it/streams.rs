@@ -94,6 +94,7 @@ fn a_thread_that_was_not_gone_on_with_has_used_all_it_says() {
                 input_tokens: 2_200,
                 ..Usage::default()
             },
+            lost_runs: Vec::new(),
         };
         let mut stream = Stream::new(Output::CodexJson, Some(earlier));
         stream.line(&format!(

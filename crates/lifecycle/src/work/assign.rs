@@ -2,7 +2,7 @@
 
 use actors::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold, Usage};
 use plan::invariant::{Check, Gate};
-use plan::{Event, Phase, Plan, Recorded};
+use plan::{Epoch, Event, Phase, Plan, Recorded};
 use sandbox::{Room, RunRecord};
 
 use crate::reading::decisions_in;
@@ -87,22 +87,36 @@ impl Lifecycle {
             return Ok(None);
         };
         let actor = plan.actor_in(phase);
-        let runs = hands.workshop.runs(plan.id)?.into_iter();
-        let records: Vec<RunRecord> = runs
-            .filter_map(|run| run.record)
-            .filter(|record| Some(&record.actor) == actor)
+        let runs = hands.workshop.runs(plan.id)?;
+        let records: Vec<(Epoch, &RunRecord)> = runs
+            .iter()
+            .filter_map(|run| Some((run.epoch, run.record.as_ref()?)))
+            .filter(|(_, record)| Some(&record.actor) == actor)
             .collect();
-        let Some(session) = records.iter().rev().find_map(|run| run.session.clone()) else {
+        let newest = records.iter().rev().find_map(|(epoch, record)| {
+            let session = record.session.clone()?;
+            Some((*epoch, session))
+        });
+        let Some((told_by, session)) = newest else {
             return Ok(None);
         };
+        let lost_runs = runs
+            .iter()
+            .filter(|run| run.record.is_none() && run.epoch > told_by && run.epoch < plan.epoch)
+            .map(|run| run.epoch)
+            .collect();
         let mut used = Usage::default();
-        let of_it = |run: &&RunRecord| run.session.as_ref() == Some(&session);
-        for run in records.iter().filter(of_it) {
+        let records = records.iter().map(|(_, record)| record);
+        for run in records.filter(|run| run.session.as_ref() == Some(&session)) {
             used.input_tokens = used.input_tokens.saturating_add(run.input_tokens);
             used.output_tokens = used.output_tokens.saturating_add(run.output_tokens);
             used.cost_micros = used.cost_micros.saturating_add(run.cost_micros);
         }
-        Ok(Some(Earlier { session, used }))
+        Ok(Some(Earlier {
+            session,
+            used,
+            lost_runs,
+        }))
     }
 }
 

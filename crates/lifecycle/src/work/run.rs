@@ -50,6 +50,7 @@ impl Drive<'_> {
         let used = meter.used(held.given.usage);
         if held.lost {
             // Whoever took it away decided what becomes of it; the sandbox is left as it is.
+            self.settle_lost_runs(claim, &held.given)?;
             return self.settle(claim, used);
         }
         let mut report = held.given;
@@ -71,6 +72,14 @@ impl Drive<'_> {
     fn settle(&self, claim: &Claim, used: Amount) -> Result<(), Error> {
         let (plan, epoch) = (claim.plan().id, claim.epoch());
         self.lifecycle.settle(plan, epoch, used, &claim.call())
+    }
+
+    /// Before the run itself is charged: killed in between, it is charged all that was set aside for it, and nothing
+    /// was used unseen.
+    fn settle_lost_runs(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
+        let (plan, call) = (claim.plan().id, claim.call());
+        let mut lost = report.includes_usage_of.iter();
+        lost.try_for_each(|epoch| self.lifecycle.settle_lost_run(plan, *epoch, &call))
     }
 
     /// Has an actor work while the claim is held, from gathering what it needs on.
@@ -229,6 +238,7 @@ impl Drive<'_> {
         enough: &Stop,
     ) -> Result<(), Error> {
         let executed = claim.phase() == Phase::Execute && report.outcome == Outcome::Done;
+        self.settle_lost_runs(claim, report)?;
         if executed && claim.end_at_once(&result(report), used, self.lease)? {
             return Ok(());
         }

@@ -322,3 +322,57 @@ fn why_says_that_the_budget_is_waited_for() {
     assert_eq!(yard.state_of(&waiting), "execute/queued");
     worker.kill();
 }
+
+/// An agent that counts by conversation, as Codex does: each run tells what all runs of its thread used. Every run uses
+/// 100 tokens when it begins, and is told to hang by the file `hang`.
+const COUNTS_BY_THREAD: &str = r#"#!/bin/sh
+echo '{"type":"thread.started","thread_id":"t1"}'
+echo run >> "$TOOLS/thread"
+echo "$PLANWRIGHT_PLAN" >> "$TOOLS/paid"
+while [ -e "$TOOLS/hang" ]; do sleep 0.05; done
+wc -l < "$TOOLS/thread" >> notes.txt
+total=$(( $(wc -l < "$TOOLS/thread") * 100 ))
+echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$total,\"output_tokens\":0}}"
+"#;
+
+/// Guards against charging a killed run twice: once in full when its worker is gone, once as a part of what the next
+/// run of the same thread tells.
+#[test]
+fn a_killed_run_of_a_thread_is_charged_once() {
+    let yard = Yard::new();
+    let tools = Tools::new(&yard, 0);
+    testkit::write_program(&tools.file("codex"), COUNTS_BY_THREAD);
+    let directory = tools.0.path().display();
+    let text = format!(
+        "name: agent\nkind: command\ncommand: [{directory}/codex]\noutput: codex-json\n\
+         resume: {{command: [{directory}/codex, resume, '{{session}}']}}\n\
+         set_env: {{TOOLS: {directory}}}\nwritable: [{directory}]\n"
+    );
+    std::fs::write(tools.file("agent.yaml"), text).unwrap();
+    yard.ok(&["actor", "add", tools.file("agent.yaml").to_str().unwrap()]);
+    let said = run(&yard, &["--max-tokens", "1000", "Write notes"]);
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
+    let used = |view: &Value| view["used"]["tokens"].as_u64();
+    assert_eq!(used(&said.data()), Some(100), "{said:?}");
+
+    std::fs::write(tools.file("hang"), "").unwrap();
+    yard.ok(&["revise", &plan, "Write more", "--detach"]);
+    let worker = yard.program.run(["work"]).start();
+    let began = Instant::now();
+    while tools.paid() < 2 {
+        assert!(began.elapsed() < PATIENCE, "it does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    worker.kill();
+    std::fs::remove_file(tools.file("hang")).unwrap();
+    yard.ok(&["work", "--drain"]);
+    let view = yard.ok(&["status", &plan]);
+    assert_eq!(used(&view), Some(1000), "charged in full: {view}");
+
+    yard.ok(&["retry", &plan, "--detach", "--max-tokens", "3000"]);
+    yard.ok(&["work", "--drain"]);
+    let view = yard.ok(&["status", &plan]);
+    assert_eq!(view["state"], "complete", "{view}");
+    assert_eq!(used(&view), Some(300), "three runs of 100: {view}");
+}
