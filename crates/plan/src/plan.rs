@@ -349,10 +349,16 @@ impl Plan {
         }
     }
 
+    /// Would its profile land its result, and does not because of ignored files that an agent added to it?
+    pub fn waits_for_forced(&self) -> bool {
+        let forced = self.result.as_ref().is_some_and(ResultContent::has_forced);
+        self.goes(Step::Apply) && forced
+    }
+
     /// Will the engine take a finished result into apply by itself?
     pub fn lands_unasked(&self) -> bool {
         if self.has_targets() {
-            self.goes(Step::Apply)
+            self.goes(Step::Apply) && !self.waits_for_forced()
         } else {
             // Nothing lands, so there is nothing to review; only `manual` still asks.
             self.profile != Profile::Manual

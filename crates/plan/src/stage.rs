@@ -331,6 +331,12 @@ impl ResultContent {
         Digest::of_parts(parts.chain(how.as_deref()))
     }
 
+    /// Is something in it that an ignore rule matches and an agent added all the same?
+    pub fn has_forced(&self) -> bool {
+        let mut trees = self.trees.iter();
+        trees.any(|tree| !tree.ignored.forced.is_empty())
+    }
+
     /// Did the work change nothing, as far as that is known?
     pub fn is_empty(&self) -> bool {
         self.trees.iter().all(|tree| tree.changes == Some(0))
@@ -351,6 +357,74 @@ pub struct ResultTree {
     /// How many paths differ, where somebody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
+    /// What became of files that git ignores.
+    #[serde(default, skip_serializing_if = "IgnoredPaths::is_empty")]
+    pub ignored: IgnoredPaths,
+}
+
+/// Files that git ignores, by what became of them when a result was captured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IgnoredPaths {
+    /// In the result: the agent committed or staged them in its own repository. Only a person can land them.
+    #[serde(default, skip_serializing_if = "PathSummary::is_empty")]
+    pub forced: PathSummary,
+    /// Wanted in the result by the agent, and not in it: they were there before it began.
+    #[serde(default, skip_serializing_if = "PathSummary::is_empty")]
+    pub withheld: PathSummary,
+    /// Made by the agent and not in the result.
+    #[serde(default, skip_serializing_if = "PathSummary::is_empty")]
+    pub left_out: PathSummary,
+}
+
+impl IgnoredPaths {
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.forced.is_empty() && self.withheld.is_empty() && self.left_out.is_empty()
+    }
+}
+
+/// How many paths there are, and the first of them as people are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathSummary {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub names: Vec<String>,
+}
+
+impl PathSummary {
+    const MAX_NAMES: usize = 20;
+    const MAX_NAME_CHARS: usize = 200;
+
+    /// Of these paths.
+    pub fn of<P: fmt::Display>(paths: &[P]) -> Self {
+        let names = paths.iter().take(Self::MAX_NAMES);
+        let names = names.map(|path| {
+            path.to_string()
+                .chars()
+                .take(Self::MAX_NAME_CHARS)
+                .collect()
+        });
+        Self {
+            count: paths.len() as u64,
+            names: names.collect(),
+        }
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl fmt::Display for PathSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names.join(", "))?;
+        match self.count.saturating_sub(self.names.len() as u64) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 impl ResultTree {

@@ -10,6 +10,7 @@ use crate::compare::{self, GITLINK};
 use crate::error::Doing;
 use crate::fault::Step;
 use crate::git::at_once;
+use crate::ignored::IgnoredFiles;
 use crate::room::{Entered, Room, Sandbox, Workshop};
 use crate::{ObjectId, SandboxError, files, git};
 
@@ -22,6 +23,17 @@ pub struct Captured {
     pub tree: ObjectId,
     /// Path by path; a rename is one change.
     pub changes: Vec<Change>,
+    /// What became of files that git ignores.
+    pub ignored: IgnoredFiles,
+}
+
+/// What to do about files that cannot be taken into a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Uncapturable {
+    /// A result without them would not be what was made.
+    Refuse,
+    /// Whoever only looks sees the rest.
+    LeaveOut,
 }
 
 /// One changed path.
@@ -67,16 +79,18 @@ impl Workshop {
             sandbox,
             hold: _hold,
         } = self.occupy(room, epoch)?;
-        let (tree, before) = at_once(
-            || self.add_all(room, &sandbox),
+        let git = self.git_inside(room, &sandbox);
+        let (added, before) = at_once(
+            || self.add_all(room, &sandbox, &git, base, Uncapturable::Refuse),
             || vault.checkpoint_commit(),
         );
-        let (tree, before) = (tree?, before?);
+        let ((tree, ignored), before) = (added?, before?);
         let (changes, checkpoint) = at_once(
             || self.acceptable_changes(room, &sandbox, base, &tree),
             || vault.checkpoint(room.plan, epoch, base, &tree),
         );
         let (changes, checkpoint) = (changes?, checkpoint?);
+        self.remember_left_out(&sandbox, &ignored)?;
         self.after(Step::TreeWritten, vault.path())?;
         self.remember(room, epoch, &checkpoint, before.as_ref())?;
         self.after(Step::Checkpointed, vault.path())?;
@@ -84,37 +98,77 @@ impl Workshop {
             base: base.clone(),
             tree,
             changes,
+            ignored,
         })
     }
 
-    /// Writes the files of a sandbox as a tree, and says what changed.
+    /// Writes the files of a sandbox as a tree, without remembering it.
     pub(crate) fn write_tree(
         &self,
         room: &Room<'_>,
         sandbox: &Sandbox,
-        base: &ObjectId,
-    ) -> Result<(ObjectId, Vec<Change>), SandboxError> {
-        let tree = self.add_all(room, sandbox)?;
-        let changes = self.acceptable_changes(room, sandbox, base, &tree)?;
-        Ok((tree, changes))
+    ) -> Result<ObjectId, SandboxError> {
+        let git = self.git_inside(room, sandbox);
+        let (base, refuse) = (&sandbox.base, Uncapturable::Refuse);
+        let (tree, _) = self.add_all(room, sandbox, &git, base, refuse)?;
+        self.acceptable_changes(room, sandbox, base, &tree)?;
+        Ok(tree)
     }
 
-    /// The files of a sandbox as a tree. The agent's own repository, its index and what it committed
-    /// there do not matter; nor does the configuration in it, which nobody may trust.
-    fn add_all(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<ObjectId, SandboxError> {
+    /// What a sandbox holds at this moment, with an index and objects of the caller's.
+    pub(crate) fn tree_at_this_moment(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        git: &git::Git,
+    ) -> Result<(ObjectId, IgnoredFiles), SandboxError> {
+        let leave_out = Uncapturable::LeaveOut;
+        self.add_all(room, sandbox, git, &sandbox.base, leave_out)
+    }
+
+    /// The files of a sandbox as a tree. Of the agent's own repository only the names in its index matter,
+    /// and only of files that are ignored; the configuration in it nobody may trust.
+    fn add_all(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        git: &git::Git,
+        base: &ObjectId,
+        uncapturable: Uncapturable,
+    ) -> Result<(ObjectId, IgnoredFiles), SandboxError> {
         if !sandbox.is_there() {
             return Err(SandboxError::SandboxGone {
                 path: sandbox.path.clone(),
             });
         }
-        let git = self.git_inside(room, sandbox);
-        // A lock of this index is ours, left by a process that was killed: agents cannot reach it.
-        let lock = sandbox.index.with_extension("index.lock");
-        let _ = std::fs::remove_file(&lock);
-        let git = git.with_settings(&["advice.addEmbeddedRepo=false".to_owned()]);
-        let added = git.run(&["add", "--all", "--", "."]);
-        added.map_err(nested_without_commit)?;
-        git.object(&["write-tree"])
+        let git = git
+            .clone()
+            .with_settings(&["advice.addEmbeddedRepo=false".to_owned()]);
+        match uncapturable {
+            Uncapturable::Refuse => {
+                let added = git.run(&["add", "--all", "--", "."]);
+                added.map_err(nested_without_commit)?;
+            }
+            Uncapturable::LeaveOut => {
+                let arguments = ["add", "--all", "--ignore-errors", "--", "."];
+                let answered = git.ask(&arguments)?;
+                let is_nested = answered.stderr.contains(WITHOUT_COMMIT);
+                if answered.code != 0 && !is_nested {
+                    return Err(git::failed(&arguments, &answered.stderr));
+                }
+            }
+        }
+        if uncapturable == Uncapturable::Refuse {
+            self.refuse_writes_below_submodules(room, sandbox)?;
+        }
+        let ignored = self.add_ignored(room, sandbox, &git, base);
+        let ignored = match (ignored, uncapturable) {
+            (Err(error), Uncapturable::LeaveOut) if error.is_uncapturable() => {
+                IgnoredFiles::default()
+            }
+            (ignored, _) => ignored?,
+        };
+        Ok((git.object(&["write-tree"])?, ignored))
     }
 
     /// What changed, if all of it can be taken into a result.
@@ -136,7 +190,9 @@ impl Workshop {
         Ok(changes)
     }
 
-    fn git_inside(&self, room: &Room<'_>, sandbox: &Sandbox) -> git::Git {
+    pub(crate) fn git_inside(&self, room: &Room<'_>, sandbox: &Sandbox) -> git::Git {
+        // A lock of this index is ours, left by a process that was killed: agents cannot reach it.
+        let _ = std::fs::remove_file(sandbox.index.with_extension("index.lock"));
         let git = self.vault(room).git();
         git.on_tree(&sandbox.path).with_index(&sandbox.index)
     }
@@ -145,6 +201,16 @@ impl Workshop {
 /// What is wrong with a nested repository.
 const NESTED: &str = "it is a repository of its own; remove it or its .git";
 
+/// What git says of one that has no commit.
+const WITHOUT_COMMIT: &str = "/' does not have a commit checked out";
+
+impl SandboxError {
+    /// There is a nested repository.
+    pub(crate) fn nested(path: TreePath) -> Self {
+        Self::Uncapturable { path, why: NESTED }
+    }
+}
+
 /// Of a nested repository that has no commit, git has not even a name to add, and says so.
 fn nested_without_commit(error: SandboxError) -> SandboxError {
     let SandboxError::Git { said, .. } = &error else {
@@ -152,10 +218,10 @@ fn nested_without_commit(error: SandboxError) -> SandboxError {
     };
     let named = said
         .lines()
-        .filter_map(|line| line.strip_suffix("/' does not have a commit checked out"))
+        .filter_map(|line| line.strip_suffix(WITHOUT_COMMIT))
         .find_map(|line| line.strip_prefix("error: '"));
     match named.map(TreePath::new) {
-        Some(Ok(path)) => SandboxError::Uncapturable { path, why: NESTED },
+        Some(Ok(path)) => SandboxError::nested(path),
         Some(Err(_)) | None => error,
     }
 }
@@ -166,10 +232,7 @@ fn refuse_nested_repositories(changes: &[Change]) -> Result<(), SandboxError> {
         .iter()
         .find(|change| change.mode.as_deref() == Some(GITLINK));
     if let Some(link) = link {
-        return Err(SandboxError::Uncapturable {
-            path: link.path.clone(),
-            why: NESTED,
-        });
+        return Err(SandboxError::nested(link.path.clone()));
     }
     Ok(())
 }

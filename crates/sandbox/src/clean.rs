@@ -75,7 +75,7 @@ impl Workshop {
         let vault = self.ready_vault(room)?;
         let mut kept = Vec::new();
         for sandbox in older.iter().filter(|sandbox| sandbox.is_there()) {
-            let (tree, _) = self.write_tree(room, sandbox, &sandbox.base)?;
+            let tree = self.write_tree(room, sandbox)?;
             let commit = vault.commit(&tree, Some(&sandbox.base), "Left behind")?;
             let name = refs::rescue_of(room.plan, &room.name(), sandbox.made_by);
             kept.extend(self.keep_for_rescue(room, &sandbox.base, commit, name)?);
@@ -94,7 +94,7 @@ impl Workshop {
             return Ok(None);
         };
         let vault = self.ready_vault(room)?;
-        let (tree, _) = self.write_tree(room, &sandbox, &sandbox.base)?;
+        let tree = self.write_tree(room, &sandbox)?;
         if tree == *result {
             return Ok(None);
         }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use plan::changeset::{Operation, TreePath};
 
 use crate::git::{self, Git};
+use crate::ignored::IgnoredFiles;
 use crate::{ObjectId, SandboxError, files};
 
 /// One path that differs; renames are a path that went and one that came.
@@ -149,6 +150,8 @@ pub struct Look {
     pub(crate) git: Git,
     pub(crate) old: String,
     pub(crate) new: String,
+    /// What became of ignored files, if the files of a sandbox were looked at.
+    pub ignored: Option<IgnoredFiles>,
     /// Objects that exist for this look only; gone with it.
     pub(crate) _scratch: Option<Scratch>,
 }

@@ -115,6 +115,14 @@ pub enum SandboxError {
         /// Why.
         why: &'static str,
     },
+    /// The same of several paths.
+    #[error("{} cannot be taken into the result: {why}", listed(paths))]
+    UncapturablePaths {
+        /// Which paths.
+        paths: Vec<TreePath>,
+        /// Why.
+        why: &'static str,
+    },
     /// A pathspec that chooses no change.
     #[error("no change matches `{pathspec}`")]
     NothingMatches {
@@ -223,6 +231,14 @@ impl SandboxError {
         )
     }
 
+    /// Is it about files that are no result?
+    pub fn is_uncapturable(&self) -> bool {
+        matches!(
+            self,
+            Self::Uncapturable { .. } | Self::UncapturablePaths { .. }
+        )
+    }
+
     /// Is it that somebody may not read or write there?
     pub fn is_about_permission(&self) -> bool {
         match self {
@@ -244,6 +260,17 @@ impl SandboxError {
                 | Self::TargetMoved { .. }
                 | Self::TooSlow { .. }
         )
+    }
+}
+
+/// The first of these paths, and how many more there are.
+fn listed(paths: &[TreePath]) -> String {
+    const MOST: usize = 20;
+    let named: Vec<String> = paths.iter().take(MOST).map(ToString::to_string).collect();
+    let named = named.join(", ");
+    match paths.len().saturating_sub(MOST) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

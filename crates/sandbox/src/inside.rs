@@ -34,6 +34,7 @@ impl Workshop {
             git,
             old: base.to_string(),
             new: tree.to_string(),
+            ignored: None,
             _scratch: None,
         })
     }
@@ -51,6 +52,7 @@ impl Workshop {
             git,
             old: old.to_string(),
             new: new.to_string(),
+            ignored: None,
             _scratch: None,
         })
     }
@@ -79,12 +81,13 @@ impl Workshop {
             vault::alternates_variable(&[&vault.objects(), &users]),
         );
         let on_tree = git.clone().on_tree(&sandbox.path).with_index(&index);
-        on_tree.run(&["-c", "core.fsync=none", "add", "--all", "--", "."])?;
-        let tree = on_tree.object(&["write-tree"])?;
+        let on_tree = on_tree.with_settings(&["core.fsync=none".to_owned()]);
+        let (tree, ignored) = self.tree_at_this_moment(room, &sandbox, &on_tree)?;
         Ok(Some(Look {
             git,
             old: sandbox.base.to_string(),
             new: tree.to_string(),
+            ignored: Some(ignored),
             _scratch: Some(scratch),
         }))
     }

@@ -6,6 +6,7 @@
 //! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
 //! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
 //! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
+//! sandboxes/<plan>/<epoch>/<room>.ignored ignored files that are never captured
 //! sandboxes/<plan>/<epoch>/<room>.busy   locked while somebody works there
 //! ```
 //!
@@ -164,9 +165,28 @@ pub struct Sandbox {
     /// Paths in which a merge left conflicts to be solved.
     pub conflicts: Vec<TreePath>,
     pub(crate) index: PathBuf,
+    /// What the agent's repository was when it was given to it.
+    pub(crate) given: Option<GivenRepository>,
+}
+
+/// An agent's repository as it was given to the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GivenRepository {
+    /// The commit it was made on: its index had all files of it.
+    base: ObjectId,
+    /// By which it is told from another that the agent put in its place.
+    inode: u64,
 }
 
 impl Sandbox {
+    /// Is the agent's repository the one it was given, made on this commit? Then what is missing from its
+    /// index was taken out of it.
+    pub(crate) fn has_given_repository(&self, base: &ObjectId) -> bool {
+        let inode = repository_inode(&self.path);
+        let given = self.given.as_ref();
+        given.is_some_and(|given| given.base == *base && Some(given.inode) == inode)
+    }
+
     /// Are its files there? A link that somebody put in its place leads to files that are not its.
     pub(crate) fn is_there(&self) -> bool {
         let above = self.path.parent().unwrap_or(&self.path);
@@ -205,6 +225,8 @@ struct State {
     held_by: Epoch,
     #[serde(default)]
     conflicts: Vec<TreePath>,
+    #[serde(default)]
+    given: Option<GivenRepository>,
 }
 
 impl Workshop {
@@ -514,6 +536,7 @@ impl Workshop {
             made_by,
             held_by: state.held_by,
             conflicts: state.conflicts,
+            given: state.given,
         }))
     }
 
@@ -555,18 +578,20 @@ impl Workshop {
         let directory = self.plan_directory(room.plan).join(epoch.to_string());
         std::fs::create_dir_all(&directory).doing("made", &directory)?;
         let name = room.name();
-        let sandbox = Sandbox {
+        let mut sandbox = Sandbox {
             path: directory.join(&name),
             index: directory.join(format!("{name}.index")),
             base: base.clone(),
             made_by: epoch,
             held_by: epoch,
             conflicts: Vec::new(),
+            given: None,
         };
         // Without its state file, whatever is here is what a killed process left of the same try.
         files::remove_tree(&sandbox.path)?;
         let _ = std::fs::remove_file(&sandbox.index);
         let _ = std::fs::remove_file(sandbox.set_up_mark());
+        let _ = std::fs::remove_file(sandbox.ignored_record());
         std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
         let vault = self.vault(room);
         checkout::lay_out(&vault, &sandbox, tree)?;
@@ -580,6 +605,10 @@ impl Workshop {
             SitePlace::Dir { .. } => "refs/heads/main",
         };
         checkout::give_repository(&vault, repository, &sandbox, branch)?;
+        sandbox.given = repository_inode(&sandbox.path).map(|inode| GivenRepository {
+            base: base.clone(),
+            inode,
+        });
         self.after(Step::RepositoryMade, &sandbox.path)?;
         self.declare(room, &sandbox)?;
         self.after(Step::SandboxReady, &sandbox.path)
@@ -593,6 +622,7 @@ impl Workshop {
             base: sandbox.base.clone(),
             held_by: sandbox.held_by,
             conflicts: sandbox.conflicts.clone(),
+            given: sandbox.given.clone(),
         };
         let text = serde_json::to_vec(&state).expect("BUG: a state always encodes");
         files::write_whole(&directory.join(format!("{}.json", room.name())), &text)
@@ -641,6 +671,13 @@ impl Workshop {
         let answered = git.ask(&["update-ref", &name, new, absent.as_str()])?;
         Ok(answered.code == 0)
     }
+}
+
+/// By which an agent's repository is told from another that takes its place.
+fn repository_inode(sandbox: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::symlink_metadata(sandbox.join(".git")).ok()?;
+    metadata.is_dir().then(|| metadata.ino())
 }
 
 /// Who is in a directory.

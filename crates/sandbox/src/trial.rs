@@ -95,6 +95,7 @@ impl Workshop {
             made_by: Epoch(0),
             held_by: Epoch(0),
             conflicts: Vec::new(),
+            given: None,
         };
         std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
         checkout::lay_out(&vault, &sandbox, tree)?;

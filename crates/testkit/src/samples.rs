@@ -8,7 +8,7 @@ use plan::invariant::{Check, Gate, RuleDraft};
 use plan::judgement::Targets;
 use plan::plan::Limits;
 use plan::project::{Place, Resource};
-use plan::stage::{RefMove, ResultContent, ResultTree};
+use plan::stage::{IgnoredPaths, RefMove, ResultContent, ResultTree};
 use plan::{Actors, Command, How, Name, PlanId, Project, Timestamp};
 
 /// The project of sample plans, with what it is called in them.
@@ -126,6 +126,7 @@ pub fn result(word: &str) -> ResultContent {
             base: "b".repeat(40),
             tree: format!("tree-of-{word}"),
             changes: None,
+            ignored: IgnoredPaths::default(),
         }],
     }
 }

@@ -5,9 +5,9 @@
 
 use plan::changeset::Node;
 use plan::command::Captured;
-use plan::stage::{ResultContent, ResultTree};
+use plan::stage::{IgnoredPaths, PathSummary, ResultContent, ResultTree};
 use plan::{Epoch, Phase, Plan, PlanId};
-use sandbox::{Room, SandboxError};
+use sandbox::{IgnoredFiles, Room, SandboxError};
 
 use super::enter::object;
 use crate::{Error, Lifecycle};
@@ -67,6 +67,7 @@ impl Lifecycle {
                 base: seen.base.to_string(),
                 tree: seen.tree.to_string(),
                 changes: Some(seen.changes.len() as u64),
+                ignored: ignored_paths(&seen.ignored),
             });
             captured.push(Captured {
                 changeset: self.ids.changeset(),
@@ -83,5 +84,14 @@ impl Lifecycle {
             trees,
         };
         Ok((result, captured))
+    }
+}
+
+/// What is recorded of ignored files.
+pub(super) fn ignored_paths(found: &IgnoredFiles) -> IgnoredPaths {
+    IgnoredPaths {
+        forced: PathSummary::of(&found.forced),
+        withheld: PathSummary::of(&found.withheld),
+        left_out: PathSummary::of(&found.left_out),
     }
 }

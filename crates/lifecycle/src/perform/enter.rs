@@ -159,15 +159,22 @@ impl Lifecycle {
         let Entered { mut sandbox, hold } = workshop.enter(room, epoch, &base, start)?;
         let mut wanted = plan.ways.furnishings.iter();
         let wanted = wanted.find(|one| one.resource == room.site.name);
-        if sandbox.made_by == epoch {
+        let is_new = sandbox.made_by == epoch;
+        let mut has_ignored = !is_new;
+        if is_new {
             let include = wanted.map(|one| one.include.as_slice()).unwrap_or_default();
-            workshop.furnish(room, &sandbox, include)?;
+            has_ignored = workshop.furnish(room, &sandbox, include)?.files > 0;
         }
         let setup = wanted.and_then(|one| one.setup.as_deref());
+        has_ignored |= setup.is_some();
         if let Some(command) = setup.filter(|_| !sandbox.is_set_up()) {
             self.tell(plan, Aside::SetsUp(command));
             let is_wanted = self.is_wanted(plan.id, epoch, call);
             workshop.set_up(&sandbox, command, SET_UP_LIMIT, &is_wanted)?;
+        }
+        // Before the agent works: what is ignored and there by now is not its work.
+        if has_ignored {
+            workshop.protect_ignored(room, &sandbox, start == sandbox::Start::Base)?;
         }
         if plan.entrance.catch_up {
             let tip = workshop.tip(room.site)?;

@@ -1,9 +1,10 @@
 //! Looking at what a plan changed. Changes nothing.
 
-use plan::stage::Work;
+use plan::stage::{IgnoredPaths, Work};
 use plan::{Plan, PlanId, Stage};
 use sandbox::{Look, Room};
 
+use super::capture::ignored_paths;
 use super::enter::object;
 use crate::{Error, Lifecycle};
 
@@ -13,6 +14,8 @@ pub struct Looked {
     pub resource: String,
     /// The two states to compare.
     pub look: Look,
+    /// What became of files that git ignores.
+    pub ignored: IgnoredPaths,
 }
 
 impl Lifecycle {
@@ -54,9 +57,19 @@ impl Lifecycle {
                 site: &site,
             };
             let seen = look(&plan, &room)?;
-            looked.extend(seen.map(|look| Looked {
-                resource: site.name.clone(),
-                look,
+            let trees = plan.result.iter().flat_map(|result| &result.trees);
+            let mut recorded = trees.filter(|tree| tree.resource == site.name);
+            looked.extend(seen.map(|look| {
+                Looked {
+                    resource: site.name.clone(),
+                    ignored: match &look.ignored {
+                        Some(found) => ignored_paths(found),
+                        None => recorded
+                            .next()
+                            .map_or_else(IgnoredPaths::default, |tree| tree.ignored.clone()),
+                    },
+                    look,
+                }
             }));
         }
         Ok(looked)

@@ -10,7 +10,7 @@ use plan::decision::{DecisionKind, ReportedDecision};
 use plan::ledger::{Amount, Grant};
 use plan::stage::{Category, ResultContent};
 use plan::{Phase, Plan, Refusal, Span, Text};
-use sandbox::{Room, RunRecord, SandboxError};
+use sandbox::{Room, RunRecord};
 
 use super::drive::{Drive, Happening};
 use super::hold::{Held, holding};
@@ -279,7 +279,7 @@ impl Claim {
                 | Refusal::BadDecision { .. }
                 | Refusal::BadText { .. }),
             )) => refusal.to_string(),
-            Err(Error::Sandbox(error @ SandboxError::Uncapturable { .. })) => error.to_string(),
+            Err(Error::Sandbox(error)) if error.is_uncapturable() => error.to_string(),
             Err(Error::Sandbox(error)) => {
                 category = Category::Resource;
                 error.to_string()

@@ -8,7 +8,7 @@ use plan::decision::{DecisionKind, ReportedDecision};
 use plan::judgement::{RuleOutcome, Targets};
 use plan::ledger::{Amount, Budget, Metering};
 use plan::plan::Limits;
-use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, ResultTree};
+use plan::stage::{Category, ConstraintKind, IgnoredPaths, RefMove, ResultContent, ResultTree};
 use plan::{Base, ChangesetId, Command, Digest, Money, Phase, PlanId, Verb};
 
 use crate::world::{How, PATIENCE, World};
@@ -242,6 +242,7 @@ impl World {
             base: "b0".into(),
             tree: format!("t{}", self.plan().epoch),
             changes: None,
+            ignored: IgnoredPaths::default(),
         };
         let trees = self.names().into_iter().map(tree).collect();
         ResultContent {

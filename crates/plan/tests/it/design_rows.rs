@@ -6,7 +6,7 @@ use planwright_plan as plan;
 use plan::command::Grounds;
 use plan::decision::DecisionKind;
 use plan::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Origin};
-use plan::stage::{Category, ConstraintKind};
+use plan::stage::{Category, ConstraintKind, PathSummary};
 use plan::{Command, Epoch, Event, Outcome, Phase, Profile, Refusal, Row, Span, Verb};
 
 use crate::spot::Driver;
@@ -428,6 +428,26 @@ fn under_auto_the_profile_signs() {
     let mut world = ExecuteComplete.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
     world.done_by(&worker(), Verb::ApplyPlan);
     assert!(world.plan().valid_approval().is_some());
+    assert_eq!(world.stage(), "apply/queued");
+}
+
+#[test]
+fn under_auto_ignored_files_that_an_agent_added_wait_for_a_person() {
+    let mut world = ExecuteProcessing.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
+    let mut command = world.command(Verb::CompleteExecute);
+    if let Command::CompleteExecute { result, .. } = &mut command {
+        result.trees[0].ignored.forced = PathSummary::of(&["dist/o.js"]);
+    }
+    world.submit(&worker(), command).unwrap();
+    assert!(world.plan().waits_for_forced() && world.plan().needs_person());
+    let refusal = world.refused(&worker(), world.command(Verb::ApplyPlan));
+    assert!(
+        matches!(refusal, Refusal::NeedsPerson { .. }),
+        "{refusal:?}"
+    );
+    let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+    assert_eq!(refusal, Refusal::NeedsApproval);
+    world.person(Verb::Approve).person(Verb::ApplyPlan);
     assert_eq!(world.stage(), "apply/queued");
 }
 

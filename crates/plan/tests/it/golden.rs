@@ -16,7 +16,7 @@ use plan::event::Created;
 use plan::evolve::replay;
 use plan::plan::{Limits, Origin, ProfileSource};
 use plan::project::ResourceKind;
-use plan::stage::{ResultContent, ResultTree};
+use plan::stage::{IgnoredPaths, ResultContent, ResultTree};
 use plan::{
     Actors, Digest, Epoch, Event, Phase, Plan, PlanId, PlanResource, Profile, Recorded, Span, Text,
     Verb, Version,
@@ -378,6 +378,7 @@ fn odd_values() -> Vec<Recorded> {
         base: "b0".into(),
         tree: "t1".into(),
         changes: Some(1),
+        ignored: IgnoredPaths::default(),
     };
     let events = vec![
         Event::Created(Box::new(created)),

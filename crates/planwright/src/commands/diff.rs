@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::Stdio;
 
 use lifecycle::Looked;
+use plan::stage::{IgnoredPaths, PathSummary};
 use sandbox::{SandboxError, Shape};
 use serde_json::json;
 
@@ -78,8 +79,35 @@ fn show(looked: &[Looked], shape: Shape, paths: &[String]) -> Result<(), Command
             one.look.show(shape, paths, Stdio::inherit())
         };
         shown.map_err(lifecycle::Error::Sandbox)?;
+        if shape == Shape::Stat {
+            let _ = write!(anstream::stdout().lock(), "{}", ignored(&one.ignored));
+        }
     }
     Ok(())
+}
+
+/// What became of ignored files, for people: nothing if there are none.
+pub fn ignored(paths: &IgnoredPaths) -> String {
+    let mut text = String::new();
+    let IgnoredPaths {
+        forced,
+        withheld,
+        left_out,
+    } = paths;
+    let mut say = |paths: &PathSummary, told: &str| {
+        if !paths.is_empty() {
+            let names = ui::clean(&paths.to_string());
+            let note = format!("{told} ({}): {names}", paths.count);
+            text.push_str(&format!("{}\n", ui::styled(ui::WARN, note)));
+        }
+    };
+    say(forced, "Ignored by git, added by the agent");
+    say(
+        withheld,
+        "Not captured, because it was there before the agent began",
+    );
+    say(left_out, "Ignored by git and left out");
+    text
 }
 
 /// Through a pager where there is one.
@@ -130,6 +158,7 @@ fn told(
             "insertions": counted.iter().filter_map(|file| file.insertions).sum::<u64>(),
             "deletions": counted.iter().filter_map(|file| file.deletions).sum::<u64>(),
             "patch": patch,
+            "ignored": one.ignored,
         }));
     }
     let view = app.view(plan)?;
@@ -151,6 +180,7 @@ pub fn summary(looked: &[Looked], paths: &[String]) -> Result<String, CommandErr
             .text(Shape::Stat, paths)
             .map_err(lifecycle::Error::Sandbox)?;
         text.push_str(&ui::clean(&String::from_utf8_lossy(&shown)));
+        text.push_str(&ignored(&one.ignored));
     }
     Ok(text)
 }

@@ -177,6 +177,17 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     {
         lines.push(("report", ui::one_line(report.as_str(), 100)));
     }
+    for tree in plan.result.iter().flat_map(|result| &result.trees) {
+        let kinds = [
+            ("forced", &tree.ignored.forced),
+            ("withheld", &tree.ignored.withheld),
+            ("left out", &tree.ignored.left_out),
+        ];
+        for (label, paths) in kinds.into_iter().filter(|(_, paths)| !paths.is_empty()) {
+            let names = ui::clean(&paths.to_string());
+            lines.push((label, format!("{} ignored by git: {names}", paths.count)));
+        }
+    }
     lines.push(("version", plan.version.to_string()));
     let ages = (ui::age(now, plan.created_at), ui::age(now, plan.updated_at));
     lines.push(("created", format!("{}, changed {}", ages.0, ages.1)));

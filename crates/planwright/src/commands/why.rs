@@ -74,6 +74,12 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         commands.push(format!("planwright apply {handle}"));
     }
     let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
+    if to_review && plan.waits_for_forced() {
+        reasons.push(format!(
+            "Profile {} does not land files that git ignores and the agent added: a person has to",
+            plan.profile
+        ));
+    }
     if to_review || matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
         // Whoever is blocked is sent here; once is enough.
         let next = app.next_command(&why.row)?;

@@ -53,9 +53,9 @@ pub fn of_sandbox(error: &SandboxError) -> CommandError {
             "Start over: planwright retry ID --fresh",
         ),
         SandboxError::NothingMatches { .. } => new(Exit::NotFound, "nothing_matches"),
-        SandboxError::Uncapturable { .. } | SandboxError::Path(_) => {
-            new(Exit::Conflict, "uncapturable")
-        }
+        SandboxError::Uncapturable { .. }
+        | SandboxError::UncapturablePaths { .. }
+        | SandboxError::Path(_) => new(Exit::Conflict, "uncapturable"),
         SandboxError::Fenced { .. } => new(Exit::Conflict, "fenced"),
         SandboxError::TargetMoved { .. } => {
             new(Exit::Conflict, "target_moved").hint("Repeat the command.")

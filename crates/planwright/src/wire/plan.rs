@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plan::changeset::{Changeset, Entry, TreePath};
 use plan::ledger::{Account, Ledger};
 use plan::plan::Origin;
-use plan::stage::Landing;
+use plan::stage::{IgnoredPaths, Landing};
 use plan::{PlanId, Stage, Timestamp, Verb};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -70,6 +70,9 @@ pub struct PlanView {
     pub retry_at: Option<Timestamp>,
     /// The report it ended with.
     pub report: Option<String>,
+    /// What became of files that git ignores, by resource, where there are any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ignored: BTreeMap<String, IgnoredPaths>,
     /// Who approved the result as it stands.
     pub approved_by: Option<String>,
     /// Rules set aside.
@@ -262,6 +265,7 @@ impl PlanView {
             }),
             retry_at: plan.stage.waiting().and_then(|queued| queued.retry_at),
             report: plan.result.as_ref().and_then(|result| Some(result.report.as_ref()?.to_string())),
+            ignored: ignored(plan),
             approved_by: plan.valid_approval().map(|approval| approval.by.to_string()),
             waivers: plan
                 .waivers
@@ -281,6 +285,15 @@ impl PlanView {
             error: error(row),
         }
     }
+}
+
+/// What became of ignored files when the result was captured.
+fn ignored(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
+    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let trees = trees.filter(|tree| !tree.ignored.is_empty());
+    trees
+        .map(|tree| (tree.resource.clone(), tree.ignored.clone()))
+        .collect()
 }
 
 impl ChangesetView {

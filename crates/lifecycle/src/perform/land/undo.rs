@@ -6,7 +6,7 @@
 use plan::command::LinkedPlan;
 use plan::how::Shape;
 use plan::plan::Origin;
-use plan::stage::{Landing, ResultContent, ResultTree, StateName};
+use plan::stage::{IgnoredPaths, Landing, ResultContent, ResultTree, StateName};
 use plan::{Command, How, Phase, Plan, PlanId, Stage};
 use sandbox::Room;
 use store::{PlanFilter, PlanRow};
@@ -82,6 +82,7 @@ impl Lifecycle {
                 base: step.new.clone(),
                 tree: tree.to_string(),
                 changes: Some(changes),
+                ignored: IgnoredPaths::default(),
             });
         }
         let result = ResultContent {

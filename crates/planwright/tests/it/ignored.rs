@@ -1,0 +1,231 @@
+//! Files that git ignores: what an agent committed or staged of them is part of its result, what was there before
+//! it began never is, and what is left out is named.
+
+use serde_json::{Value, json};
+
+use crate::daily::{Loop, state};
+
+/// A repository that tracks a file which it ignores.
+fn with_tracked_build(script: &str) -> Loop {
+    let day = Loop::with(&format!("#!/bin/sh\nset -e\n{script}"));
+    day.yard.write(".gitignore", "build/\ndist/\n.env\n");
+    day.yard.write("build/gen.txt", "one\ntwo\nthree\n");
+    day.yard.git(&["add", "-f", "build/gen.txt"]);
+    day.yard.commit("with a tracked file that is ignored");
+    day
+}
+
+fn run_auto(day: &Loop, code: i32) -> (String, Value) {
+    let words = ["run", "--profile", "auto", "--actor", "scribe", "Build it"];
+    let data = day.ends(code, &words);
+    (data["plan_id"].as_str().unwrap().to_owned(), data)
+}
+
+fn names(data: &Value, kind: &str) -> Value {
+    data["ignored"]["shop/shop"][kind]["names"].clone()
+}
+
+#[test]
+fn a_committed_rename_to_an_ignored_name_lands_whole_once_a_person_agrees() {
+    let day = with_tracked_build(
+        "git mv build/gen.txt build/final.txt
+echo four >> build/final.txt
+git commit -qam renamed
+",
+    );
+    let start = day.yard.git(&["rev-parse", "HEAD"]);
+    let (plan, data) = run_auto(&day, 6);
+    assert_eq!(state(&data), "execute/complete");
+    assert_eq!(names(&data, "forced"), json!(["build/final.txt"]));
+    assert_eq!(
+        day.yard.git(&["rev-parse", "HEAD"]),
+        start,
+        "nothing landed"
+    );
+    let why = day.seen(&["why", &plan]).stdout;
+    assert!(why.contains("Profile auto does not land files"), "{why}");
+    let stat = day.seen(&["diff", &plan, "--stat"]).stdout;
+    assert!(
+        stat.contains("added by the agent (1): build/final.txt"),
+        "{stat}"
+    );
+    day.ends(0, &["apply", &plan, "--yes"]);
+    assert_eq!(day.yard.read("build/final.txt"), "one\ntwo\nthree\nfour\n");
+    assert!(!day.yard.shop().join("build/gen.txt").exists());
+    assert_eq!(day.yard.git(&["ls-files", "build"]), "build/final.txt");
+}
+
+#[test]
+fn ignored_files_that_are_staged_or_committed_are_part_of_the_result() {
+    for script in [
+        "mkdir dist; echo js > dist/o.js; git add -f dist/o.js; git commit -qm built",
+        "mkdir dist; echo js > dist/o.js; git add -f dist/o.js",
+        "mkdir dist; echo old > dist/o.js; git add -f dist/o.js; echo js > dist/o.js",
+        "mkdir dist; echo js > dist/o.js; git add -f -N dist/o.js",
+        "mkdir dist; echo js > dist/o.js; git add -f dist/o.js; git update-index --split-index",
+    ] {
+        let day = with_tracked_build(script);
+        let (plan, data) = run_auto(&day, 6);
+        assert_eq!(names(&data, "forced"), json!(["dist/o.js"]), "{script}");
+        assert_eq!(names(&data, "left_out"), json!(null), "{script}");
+        day.ends(0, &["apply", &plan, "--yes"]);
+        assert_eq!(day.yard.read("dist/o.js"), "js\n", "{script}");
+    }
+}
+
+#[test]
+fn what_is_ignored_and_not_staged_is_left_out_and_named() {
+    let day = with_tracked_build(
+        "mkdir -p dist/deep; echo js > dist/deep/o.js; echo x > dist/p.js; echo y > build/other
+echo more >> build/gen.txt
+",
+    );
+    let (plan, data) = run_auto(&day, 0);
+    assert_eq!(state(&data), "apply/applied");
+    assert_eq!(names(&data, "left_out"), json!(["build/other", "dist/"]));
+    let stat = day.seen(&["diff", &plan, "--stat"]).stdout;
+    assert!(stat.contains("left out (2): build/other, dist/"), "{stat}");
+    let status = day.seen(&["status", &plan]).stdout;
+    assert!(
+        status.contains("2 ignored by git: build/other, dist/"),
+        "{status}"
+    );
+    assert!(day.yard.read("build/gen.txt").ends_with("three\nmore\n"));
+}
+
+/// What is left out of one run can be added in the next; what is taken out of the index again goes.
+#[test]
+fn what_was_left_out_can_be_added_in_the_next_run_and_taken_out_again() {
+    let day = with_tracked_build(
+        "if grep -q 'rather not' \"$PLANWRIGHT_ASSIGNMENT\"; then
+  git rm -q --cached dist/o.js
+elif grep -q 'add it' \"$PLANWRIGHT_ASSIGNMENT\"; then
+  git add -f dist/o.js
+else
+  mkdir dist; echo js > dist/o.js; echo x >> src/a.txt
+fi
+",
+    );
+    let (plan, data) = day.begun(6);
+    assert_eq!(names(&data, "left_out"), json!(["dist/"]));
+    assert_eq!(day.seen(&["revise", &plan, "add it"]).code(), Some(6));
+    let data = day.ends(0, &["status", &plan]);
+    assert_eq!(names(&data, "forced"), json!(["dist/o.js"]));
+    let names_of = |plan: &str| day.seen(&["diff", plan, "--name-only"]).stdout;
+    assert_eq!(names_of(&plan), "dist/o.js\nsrc/a.txt\n");
+    assert_eq!(day.seen(&["revise", &plan, "rather not"]).code(), Some(6));
+    let data = day.ends(0, &["status", &plan]);
+    assert_eq!(names(&data, "left_out"), json!(["dist/"]));
+    assert_eq!(names_of(&plan), "src/a.txt\n");
+}
+
+/// A `.env` that was copied into the sandbox stays out of the result, whatever the agent does about it.
+#[test]
+fn files_that_were_there_before_the_agent_began_are_never_captured() {
+    for script in [
+        "git add -f .env; git commit -qm secret",
+        "printf 'build/\\ndist/\\n' > .gitignore; git add -A; git commit -qm open",
+        "printf '!.env\\n' >> .gitignore",
+        "rm -rf .git; git init -q .; git add -f .env",
+        "echo SECRET=more >> .env; git add -f .env",
+    ] {
+        let day = with_tracked_build(&format!("{script}\necho x >> src/a.txt"));
+        day.yard.write(".env", "SECRET=1\n");
+        day.yard
+            .write("planwright.yaml", "sandbox:\n  include: [.env]\n");
+        day.yard.commit("with a secret");
+        let (plan, data) = day.begun(6);
+        assert_eq!(names(&data, "withheld"), json!([".env"]), "{script}");
+        let shown = day.seen(&["diff", &plan, "--name-only"]).stdout;
+        assert!(!shown.contains(".env"), "{script}: {shown}");
+        assert!(shown.contains("src/a.txt"), "{script}: {shown}");
+        let stat = day.seen(&["diff", &plan, "--stat"]).stdout;
+        assert!(
+            stat.contains("there before the agent began (1): .env"),
+            "{stat}"
+        );
+        day.ends(0, &["apply", &plan, "--yes"]);
+        assert_eq!(day.yard.git(&["ls-files", ".env"]), "", "{script}");
+        assert_eq!(day.yard.read(".env"), "SECRET=1\n", "{script}");
+    }
+}
+
+/// What a set-up made and git ignores is no work of the agent's; what the agent adds beside it is.
+#[test]
+fn what_the_set_up_made_is_not_captured_and_not_named() {
+    let day = with_tracked_build("echo mine > dist/mine.js; git add -f dist; echo x >> src/a.txt");
+    let set_up = "sandbox:\n  setup: mkdir dist && echo theirs > dist/theirs.js\n";
+    day.yard.write("planwright.yaml", set_up);
+    day.yard.commit("with a set-up");
+    let (plan, data) = day.begun(6);
+    assert_eq!(names(&data, "forced"), json!(["dist/mine.js"]));
+    assert_eq!(names(&data, "withheld"), json!(["dist/theirs.js"]));
+    assert_eq!(names(&data, "left_out"), json!(null));
+    let shown = day.seen(&["diff", &plan, "--name-only"]).stdout;
+    assert_eq!(shown, "dist/mine.js\nsrc/a.txt\n");
+}
+
+/// A tracked file that the agent stops tracking because it is ignored.
+#[test]
+fn a_file_that_the_agent_stops_tracking_is_deleted_by_the_result() {
+    let day = with_tracked_build("git rm -q --cached build/gen.txt; git commit -qm untracked");
+    let (plan, data) = day.begun(6);
+    assert_eq!(names(&data, "left_out"), json!(["build/"]));
+    assert_eq!(
+        day.seen(&["diff", &plan, "--name-only"]).stdout,
+        "build/gen.txt\n"
+    );
+}
+
+/// Whatever the agent made of its repository, the rest of its work is captured.
+#[test]
+fn an_index_that_cannot_be_read_names_nothing() {
+    for script in [
+        "rm .git/index",
+        "echo nonsense > .git/index",
+        "rm .git/index; ln -s /etc/passwd .git/index",
+        "rm .git/index; mkfifo .git/index",
+        "rm .git/index; mkdir .git/index",
+        "mv .git elsewhere; rm -rf elsewhere; echo 'gitdir: /nonexistent' > .git",
+        "rm -rf .git",
+        "git update-index --split-index; rm .git/sharedindex.*",
+        "truncate -s 300M .git/index",
+    ] {
+        let day = with_tracked_build(&format!(
+            "mkdir dist; echo js > dist/o.js; git add -f dist/o.js; echo x >> src/a.txt\n{script}"
+        ));
+        let (plan, data) = day.begun(6);
+        assert_eq!(names(&data, "left_out"), json!(["dist/"]), "{script}");
+        let shown = day.seen(&["diff", &plan, "--name-only"]).stdout;
+        assert_eq!(shown, "src/a.txt\n", "{script}");
+    }
+}
+
+#[test]
+fn odd_forced_paths_are_captured_or_refused_by_name() {
+    let day = with_tracked_build(
+        "mkdir dist; ln -s ../src/a.txt dist/link; git add -f dist/link
+ln -s src linked; mkdir -p build; printf 'x' > \"dist/$(printf 'not-utf8-\\377')\"; git add -f dist
+mkdir build/sub; echo deep > build/sub/deep; git add -f build/sub/deep; rm -r build/sub; ln -s ../src build/sub
+",
+    );
+    let (plan, _) = day.begun(6);
+    let files = day.ends(0, &["diff", &plan])["resources"][0]["files"].clone();
+    let paths: Vec<&Value> = files
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["path"])
+        .collect();
+    let not_utf8 = json!(b"dist/not-utf8-\xff");
+    assert_eq!(paths, [&json!("dist/link"), &not_utf8, &json!("linked")]);
+
+    let day = with_tracked_build(
+        "git init -q dist; echo x > dist/x; git -C dist add x; git -C dist -c user.name=x -c user.email=x@y commit -qm x
+git add -f dist; echo x >> src/a.txt
+",
+    );
+    let (_, data) = day.begun(7);
+    let says = data["error"]["message"].as_str().unwrap();
+    assert!(says.starts_with("dist cannot be taken"), "{says}");
+}

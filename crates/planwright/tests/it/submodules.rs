@@ -1,0 +1,76 @@
+//! What an agent writes below a submodule is refused by name: git would keep only the submodule's commit.
+
+use crate::daily::{Loop, state};
+
+/// A repository with a submodule `lib`, whose own repository is beside it.
+fn with_submodule(script: &str) -> Loop {
+    let day = Loop::with(&format!("#!/bin/sh\nset -e\n{script}"));
+    let inner = day.yard.other_repository("inner");
+    let allowed = "protocol.file.allow=always";
+    day.yard
+        .git(&["-c", allowed, "submodule", "--quiet", "add", &inner, "lib"]);
+    day.yard.commit("with a submodule");
+    day
+}
+
+#[test]
+fn writes_below_a_submodule_are_refused_by_name() {
+    for (script, named) in [
+        ("echo x > lib/new.txt; echo x >> src/a.txt", "lib/new.txt"),
+        (
+            "mkdir -p lib/deep; echo x > lib/deep/one; echo y > lib/two",
+            "lib/deep/one, lib/two",
+        ),
+        (
+            "git rm -q --cached lib; echo x > lib/new.txt; git add lib/new.txt; git commit -qm x",
+            "lib/new.txt",
+        ),
+    ] {
+        let day = with_submodule(script);
+        let (plan, data) = day.begun(7);
+        assert_eq!(state(&data), "execute/errored", "{script}");
+        assert_eq!(data["error"]["category"], "actor", "{script}: {data}");
+        let says = data["error"]["message"].as_str().unwrap();
+        let expected = format!("{named} cannot be taken into the result");
+        assert!(says.starts_with(&expected), "{script}: {says}");
+        // Nor is it thrown away: its sandbox stays until somebody saw to it.
+        day.ends(0, &["cancel", &plan]);
+        day.ends(4, &["sandbox", "clean", &plan]);
+    }
+}
+
+#[test]
+fn a_submodule_that_is_not_written_to_is_no_obstacle() {
+    for script in [
+        "echo x >> src/a.txt",
+        "mkdir -p lib/empty; echo x >> src/a.txt",
+        "rmdir lib; echo x >> src/a.txt",
+    ] {
+        let day = with_submodule(script);
+        let (plan, _) = day.begun(6);
+        day.ends(0, &["apply", &plan, "--yes"]);
+        assert!(day.yard.read("src/a.txt").ends_with("x\n"), "{script}");
+    }
+}
+
+/// Submodules that a set-up checks out, so that the agent can build, are compared with their commit.
+#[test]
+fn a_submodule_that_was_checked_out_is_compared_with_its_commit() {
+    for (script, code) in [
+        ("cat lib/README.md; echo x >> src/a.txt", 6),
+        ("echo x >> lib/README.md; echo x >> src/a.txt", 7),
+        ("rm lib/README.md; echo x >> src/a.txt", 7),
+        ("echo x > lib/README.new; echo x >> src/a.txt", 7),
+    ] {
+        let day = with_submodule(script);
+        let set_up = "git -c protocol.file.allow=always submodule --quiet update --init";
+        let text = format!("sandbox:\n  setup: {set_up}\n");
+        day.yard.write("planwright.yaml", &text);
+        day.yard.commit("with a set-up");
+        let (_, data) = day.begun(code);
+        if code == 7 {
+            let says = data["error"]["message"].as_str().unwrap();
+            assert!(says.starts_with("lib/README."), "{script}: {says}");
+        }
+    }
+}

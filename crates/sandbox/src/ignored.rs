@@ -1,0 +1,476 @@
+//! Ignored files: which of them are part of a result, which never are, and which are left out.
+//!
+//! An ignored file is part of the result if the agent committed or staged it in its own repository. Of that
+//! repository only the names in its index are read, from a copy in a scratch repository, so that no
+//! configuration of the agent's counts; what a file contains is always read from the working tree.
+//!
+//! What was ignored and there before the agent began (a copied `.env`, what a set-up made) is never captured,
+//! whatever the agent's index or the ignore rules say by then. It is listed beside the sandbox, where agents
+//! cannot write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use plan::Epoch;
+use plan::changeset::TreePath;
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::compare::GITLINK;
+use crate::error::Doing;
+use crate::files::{self, Spot};
+use crate::git::{self, Git};
+use crate::room::{Room, Sandbox, Workshop};
+use crate::vault::{self, Vault};
+use crate::{ObjectId, SandboxError};
+
+/// The largest index of an agent's that is read: about a million files.
+const MAX_INDEX_BYTES: u64 = 128 << 20;
+
+/// How many files of one ignored directory are listed one by one; a larger one counts as a whole.
+const MAX_LISTED_PER_DIRECTORY: usize = 10_000;
+
+/// What agents keep for themselves among the files they work on: nobody's work.
+const AGENT_FILES: &[u8] = b".aider";
+
+/// The ignored files of a sandbox, by what becomes of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IgnoredFiles {
+    /// In the result although an ignore rule matches them: the agent committed or staged them.
+    pub forced: Vec<TreePath>,
+    /// The agent wanted them in the result, and they are not: they were there before it began.
+    pub withheld: Vec<TreePath>,
+    /// Made by the agent and not in the result.
+    pub left_out: Vec<IgnoredPath>,
+}
+
+/// An ignored file, or a directory in which everything is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IgnoredPath {
+    /// Where.
+    pub path: TreePath,
+    /// Is it a directory?
+    pub is_directory: bool,
+}
+
+impl fmt::Display for IgnoredPath {
+    /// A directory has a slash at its end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.is_directory { "/" } else { "" };
+        write!(f, "{}{end}", self.path)
+    }
+}
+
+/// What is known beside a sandbox of its ignored files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// The holder before whose work it was last looked.
+    #[serde(default)]
+    before: Option<Epoch>,
+    /// There before an agent worked: never captured.
+    #[serde(default)]
+    protected: BTreeSet<TreePath>,
+    /// The same of everything below these.
+    #[serde(default)]
+    protected_directories: BTreeSet<TreePath>,
+    /// There when the work was last captured, and not before it: made by an agent.
+    #[serde(default)]
+    made: BTreeSet<TreePath>,
+    /// There before an agent worked, below a submodule.
+    #[serde(default)]
+    below_submodules: BTreeSet<TreePath>,
+}
+
+impl Record {
+    fn of(sandbox: &Sandbox) -> Result<Self, SandboxError> {
+        let path = sandbox.ignored_record();
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if files::is_absent(&error) => return Ok(Self::default()),
+            Err(error) => return Err(error).doing("read", &path),
+        };
+        serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
+            path,
+            why: error.to_string(),
+        })
+    }
+
+    fn write(&self, sandbox: &Sandbox) -> Result<(), SandboxError> {
+        let text = serde_json::to_vec(self).expect("BUG: a record always encodes");
+        files::write_whole(&sandbox.ignored_record(), &text)
+    }
+
+    fn protects(&self, path: &TreePath) -> bool {
+        self.protected.contains(path)
+            || parents(path).any(|parent| self.protected_directories.contains(&parent))
+    }
+
+    fn protects_anything(&self) -> bool {
+        !self.protected.is_empty() || !self.protected_directories.is_empty()
+    }
+
+    /// Is all of this protected, as far as it can be listed?
+    fn covers(&self, path: &IgnoredPath, root: &Path) -> bool {
+        if self.protects(&path.path) || self.protected_directories.contains(&path.path) {
+            return true;
+        }
+        if !path.is_directory {
+            return false;
+        }
+        let inside = files_below(root, &path.path);
+        inside.is_some_and(|inside| inside.iter().all(|file| self.protects(file)))
+    }
+}
+
+impl Workshop {
+    /// Lists the ignored files that are in a sandbox before its holder works in it: they are never captured.
+    /// What agents made in it before stays theirs, unless the sandbox starts from its base again.
+    pub fn protect_ignored(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        from_base: bool,
+    ) -> Result<(), SandboxError> {
+        let mut record = Record::of(sandbox)?;
+        // Repeated for the same holder, the agent may have worked meanwhile.
+        if record.before == Some(sandbox.held_by) {
+            return Ok(());
+        }
+        let git = self.git_inside(room, sandbox);
+        let (_, others) = list_ignored(&git)?;
+        let staged = match others.is_empty() || from_base {
+            true => None,
+            false => agent_index(&self.vault(room), sandbox)?,
+        };
+        let staged = staged.unwrap_or_default();
+        for one in others {
+            let inside = if one.is_directory {
+                files_below(&sandbox.path, &one.path)
+            } else {
+                Some(vec![one.path.clone()])
+            };
+            let Some(inside) = inside else {
+                record.protected_directories.insert(one.path);
+                continue;
+            };
+            let is_agents = |path: &TreePath| {
+                !from_base && (record.made.contains(path) || staged.contains_key(path))
+            };
+            let there: Vec<TreePath> = inside.into_iter().filter(|one| !is_agents(one)).collect();
+            record.protected.extend(there);
+        }
+        let below = self.writes_below_submodules(room, sandbox)?;
+        record.below_submodules.extend(below);
+        record.before = Some(sandbox.held_by);
+        record.write(sandbox)
+    }
+
+    /// Refuses what was written below a submodule since the work began.
+    pub(crate) fn refuse_writes_below_submodules(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+    ) -> Result<(), SandboxError> {
+        let found = self.writes_below_submodules(room, sandbox)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let before = Record::of(sandbox)?.below_submodules;
+        let paths: Vec<TreePath> = found.difference(&before).cloned().collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        Err(SandboxError::UncapturablePaths {
+            paths,
+            why: "they are in a submodule, of which only the commit is kept; remove them, or \
+                  change the submodule's own repository",
+        })
+    }
+
+    /// Brings the engine's index, to which every file that is not ignored was added, to what the agent
+    /// committed or staged of the ignored ones. Says what became of them.
+    pub(crate) fn add_ignored(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        git: &Git,
+        base: &ObjectId,
+    ) -> Result<IgnoredFiles, SandboxError> {
+        let record = Record::of(sandbox)?;
+        let mut found = IgnoredFiles::default();
+        if record.protects_anything() {
+            // The agent may have changed the rules by which they were ignored.
+            let added = added_since(git, base)?;
+            let withheld = added.into_iter().filter(|path| record.protects(path));
+            found.withheld.extend(withheld);
+            remove_from_index(git, &found.withheld)?;
+        }
+        let (tracked, others) = list_ignored(git)?;
+        if tracked.is_empty() && others.is_empty() {
+            return Ok(found);
+        }
+        let staged = agent_index(&self.vault(room), sandbox)?;
+        let added = added_since(git, base)?;
+        let mut forced: BTreeSet<TreePath> = added.intersection(&tracked).cloned().collect();
+        if let Some(staged) = &staged {
+            // What it takes out of its index goes, if it had it there.
+            let had_all = sandbox.has_given_repository(base);
+            let dropped = tracked
+                .iter()
+                .filter(|path| !staged.contains_key(path) && (had_all || added.contains(path)));
+            let dropped: Vec<TreePath> = dropped.cloned().collect();
+            remove_from_index(git, &dropped)?;
+            for path in &dropped {
+                forced.remove(path);
+            }
+            let mut wanted = Vec::new();
+            let by_name: BTreeSet<&TreePath> = others.iter().map(|one| &one.path).collect();
+            for (path, mode) in staged {
+                let is_ignored =
+                    by_name.contains(path) || parents(path).any(|parent| by_name.contains(&parent));
+                let file_type = Some(path).filter(|_| is_ignored);
+                let Some(file_type) = file_type.and_then(|path| type_of(&sandbox.path, path))
+                else {
+                    continue;
+                };
+                if record.protects(path) {
+                    found.withheld.push(path.clone());
+                } else if file_type.is_file() || file_type.is_symlink() {
+                    wanted.push(path.clone());
+                } else if file_type.is_dir() && mode == GITLINK {
+                    return Err(SandboxError::nested(path.clone()));
+                }
+            }
+            add_to_index(git, &wanted)?;
+            forced.extend(wanted);
+        }
+        let others: Vec<IgnoredPath> = match staged.is_some() {
+            true => list_ignored(git)?.1,
+            false => others,
+        };
+        found.left_out = others
+            .into_iter()
+            .filter(|one| !one.path.as_bytes().starts_with(AGENT_FILES))
+            .filter(|one| !record.covers(one, &sandbox.path))
+            .collect();
+        found.forced = forced.into_iter().collect();
+        found.withheld.sort();
+        found.withheld.dedup();
+        Ok(found)
+    }
+
+    /// Remembers what an agent left out as its own, for the next holder.
+    pub(crate) fn remember_left_out(
+        &self,
+        sandbox: &Sandbox,
+        found: &IgnoredFiles,
+    ) -> Result<(), SandboxError> {
+        let mut record = Record::of(sandbox)?;
+        let mut made = BTreeSet::new();
+        for one in &found.left_out {
+            let inside = match one.is_directory {
+                true => files_below(&sandbox.path, &one.path).unwrap_or_default(),
+                false => vec![one.path.clone()],
+            };
+            made.extend(inside.into_iter().filter(|path| !record.protects(path)));
+        }
+        if record.made == made {
+            return Ok(());
+        }
+        record.made = made;
+        record.write(sandbox)
+    }
+}
+
+impl Sandbox {
+    /// What is known of its ignored files.
+    pub(crate) fn ignored_record(&self) -> PathBuf {
+        self.index.with_extension("ignored")
+    }
+}
+
+/// The directories above a path.
+fn parents(path: &TreePath) -> impl Iterator<Item = TreePath> + '_ {
+    let bytes = path.as_bytes();
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    ends.filter_map(|(end, _)| TreePath::new(&bytes[..end]).ok())
+}
+
+/// What is in the index and ignored, and what is ignored and not in the index: directories as a whole where
+/// everything in them is.
+fn list_ignored(git: &Git) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), SandboxError> {
+    let output = git.run(&[
+        "ls-files",
+        "-z",
+        "-t",
+        "--cached",
+        "--others",
+        "--ignored",
+        "--exclude-standard",
+        "--directory",
+    ])?;
+    let (mut tracked, mut others) = (BTreeSet::new(), BTreeMap::new());
+    for line in git::fields(&output) {
+        let Some((kind, name)) = line.split_first_chunk::<2>() else {
+            continue;
+        };
+        let is_directory = name.ends_with(b"/");
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        // A name that no tree can have cannot be in a result.
+        let Ok(path) = TreePath::new(name) else {
+            continue;
+        };
+        match kind {
+            b"? " => {
+                others.insert(path, is_directory);
+            }
+            _ => {
+                tracked.insert(path);
+            }
+        }
+    }
+    // git lists some of what is in a directory beside the directory.
+    let listed: Vec<IgnoredPath> = others
+        .iter()
+        .filter(|(path, _)| !parents(path).any(|parent| others.contains_key(&parent)))
+        .map(|(path, is_directory)| IgnoredPath {
+            path: path.clone(),
+            is_directory: *is_directory,
+        })
+        .collect();
+    Ok((tracked, listed))
+}
+
+/// The paths in the index that a commit does not have.
+fn added_since(git: &Git, base: &ObjectId) -> Result<BTreeSet<TreePath>, SandboxError> {
+    let output = git.run(&[
+        "diff-index",
+        "--cached",
+        "--no-renames",
+        "--diff-filter=A",
+        "--name-only",
+        "-z",
+        base.as_str(),
+    ])?;
+    let paths = git::fields(&output).map(|path| Ok(TreePath::new(path)?));
+    paths.collect()
+}
+
+fn add_to_index(git: &Git, paths: &[TreePath]) -> Result<(), SandboxError> {
+    update_index(git, &["--add", "--replace"], paths)
+}
+
+fn remove_from_index(git: &Git, paths: &[TreePath]) -> Result<(), SandboxError> {
+    update_index(git, &["--force-remove"], paths)
+}
+
+fn update_index(git: &Git, options: &[&str], paths: &[TreePath]) -> Result<(), SandboxError> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut input = Vec::new();
+    for path in paths {
+        input.extend(path.as_bytes());
+        input.push(0);
+    }
+    let arguments = [&["update-index"], options, &["-z", "--stdin"]].concat();
+    git.run_with(&arguments, &input).map(drop)
+}
+
+/// The files and links below a directory, links not followed; none if there are too many to list.
+pub(crate) fn files_below(root: &Path, directory: &TreePath) -> Option<Vec<TreePath>> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut found = Vec::new();
+    let mut directories = vec![directory.clone()];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(files::below(root, &directory));
+        for entry in entries.into_iter().flatten().flatten() {
+            let mut name = directory.as_bytes().to_vec();
+            name.push(b'/');
+            name.extend(entry.file_name().as_bytes());
+            // What is in a repository of its own cannot be named from here.
+            let (Ok(path), Ok(file_type)) = (TreePath::new(name), entry.file_type()) else {
+                continue;
+            };
+            if file_type.is_dir() {
+                directories.push(path);
+            } else {
+                found.push(path);
+            }
+            if found.len() + directories.len() > MAX_LISTED_PER_DIRECTORY {
+                return None;
+            }
+        }
+    }
+    Some(found)
+}
+
+/// What is at a path, if no link is on the way to it.
+fn type_of(root: &Path, path: &TreePath) -> Option<std::fs::FileType> {
+    Spot::find(root, path).ok()?;
+    let metadata = std::fs::symlink_metadata(files::below(root, path)).ok()?;
+    Some(metadata.file_type())
+}
+
+/// The names and modes in the agent's own index; nothing if it has none that can be read.
+fn agent_index(
+    vault: &Vault,
+    sandbox: &Sandbox,
+) -> Result<Option<BTreeMap<TreePath, String>>, SandboxError> {
+    let theirs = sandbox.path.join(".git");
+    if !files::is_directory(&theirs) {
+        return Ok(None);
+    }
+    // In a repository of ours, where nothing but the index is the agent's.
+    let scratch = vault.scratch();
+    vault::bare_repository(&scratch.0, sandbox.base.format())?;
+    let index = scratch.0.join("index");
+    if !copy_bounded(&theirs.join("index"), &index)? {
+        return Ok(None);
+    }
+    // git may keep most of an index in a file beside it.
+    for name in files::names_in::<String>(&theirs)? {
+        if name.starts_with("sharedindex.") {
+            copy_bounded(&theirs.join(&name), &scratch.0.join(&name))?;
+        }
+    }
+    let git = Git::at(vault.surroundings(), &scratch.0).with_index(&index);
+    let answered = git.ask(&["ls-files", "--stage", "--sparse", "-z"])?;
+    if answered.code != 0 {
+        return Ok(None);
+    }
+    let mut found = BTreeMap::new();
+    for line in git::fields(&answered.stdout) {
+        let Some(tab) = line.iter().position(|byte| *byte == b'\t') else {
+            continue;
+        };
+        // A name that leads out of the tree is nobody's work.
+        if let Ok(path) = TreePath::new(&line[tab + 1..]) {
+            let mode = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+            found.insert(path, String::from_utf8_lossy(mode).into_owned());
+        }
+    }
+    Ok(Some(found))
+}
+
+/// Copies a file of the agent's, unless it is no plain file or too large.
+fn copy_bounded(from: &Path, to: &Path) -> Result<bool, SandboxError> {
+    // Not blocking: it may be a pipe that nobody writes to.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(source) = rustix::fs::open(from, flags, Mode::empty()) else {
+        return Ok(false);
+    };
+    let source = std::fs::File::from(source);
+    let is_plain = source
+        .metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_INDEX_BYTES);
+    if !is_plain {
+        return Ok(false);
+    }
+    let mut copy = std::fs::File::create(to).doing("written", to)?;
+    let copied = std::io::copy(&mut source.take(MAX_INDEX_BYTES), &mut copy);
+    copied.doing("copied", from)?;
+    Ok(true)
+}
