@@ -14,6 +14,8 @@ pub enum Aside<'a> {
     Checks(&'a Rule),
     /// The user's command makes a new sandbox ready.
     SetsUp(&'a str),
+    /// This holder lands it, and is waited for.
+    Follows(&'a str),
 }
 
 /// Hears of it, if anybody does.

@@ -131,7 +131,12 @@ pub fn land(
     let process = std::process::id();
     let owner = format!("{} (apply {process}-{moment:x})", crate::home::person());
     let driven = app.lifecycle()?.apply(plan, how, &owner, call)?;
-    if let Driven::Landed { done, .. } = &driven
+    // Whoever brought it in tells it.
+    if let Driven::Landed {
+        done,
+        followed: false,
+        ..
+    } = &driven
         && !done.repeated
     {
         notify::Told::by(app).tell(&done.plan);
@@ -196,7 +201,12 @@ fn to_be_signed(row: &PlanRow) -> bool {
 /// What came of a landing.
 pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
     match driven {
-        Driven::Landed { done, kept, rest } => {
+        Driven::Landed {
+            done,
+            kept,
+            rest,
+            followed: _,
+        } => {
             let handle = app.lifecycle()?.short_name(done.plan.id)?;
             let mut text = match done.plan.origin {
                 Origin::UndoOf(of) => {
@@ -258,7 +268,24 @@ pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
             error.data = view_with_receipt(app, &done)?;
             Err(error)
         }
+        Driven::NotLanded(done) => Err(not_landed(app, &done)?),
     }
+}
+
+/// Why a landing that somebody else did came to nothing.
+fn not_landed(app: &App, done: &lifecycle::Done) -> Result<CommandError, CommandError> {
+    let handle = app.lifecycle()?.short_name(done.plan.id)?;
+    let message = match (done.plan.stage.failure(), done.plan.stage.ending()) {
+        (Some(failure), _) => format!("Nothing was landed: {}.", failure.message),
+        (None, Some(ending)) => format!("Nothing was landed: {} cancelled it.", ending.by),
+        (None, None) => "Nothing was landed.".to_owned(),
+    };
+    let mut error = CommandError::new(Exit::NotLanded, message);
+    if done.plan.stage.failure().is_some() {
+        error = error.hint(apply_again(&done.plan, &handle));
+    }
+    error.data = view_with_receipt(app, done)?;
+    Ok(error)
 }
 
 fn landed_words(plan: &plan::Plan) -> String {

@@ -101,6 +101,7 @@ fn fix(app: &App) -> Result<Vec<String>, CommandError> {
         fixed.push(match what {
             Mendable::Landing(plan) => match driven {
                 Some(Driven::Asks(_)) => format!("asked what is to become of plan {plan}"),
+                Some(Driven::NotLanded(_)) => format!("plan {plan} did not land"),
                 Some(Driven::Constrained(_)) => format!("took back the landing of plan {plan}"),
                 Some(Driven::Landed { .. }) | None => {
                     format!("finished the landing of plan {plan}")

@@ -38,6 +38,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
                 done,
                 kept: Vec::new(),
                 rest: None,
+                followed: false,
             },
         );
     }

@@ -152,11 +152,8 @@ fn two_applies_at_once_land_once() {
         .into_iter()
         .map(|one| one.finish().code().unwrap())
         .collect();
-    assert_eq!(
-        codes.iter().filter(|code| **code == 0).count(),
-        1,
-        "{codes:?}"
-    );
+    // Whoever came while another landed it learns that; who came after that, that it had landed before.
+    assert!(codes.contains(&0), "{codes:?}");
     assert!(codes.iter().all(|code| [0, 4].contains(code)), "{codes:?}");
     assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2");
     yard.assert_tidy();

@@ -5,6 +5,7 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
+mod applied_together;
 mod attacks;
 mod bad_arguments;
 mod bad_files;

@@ -4,6 +4,7 @@
 //! is the targets themselves that are asked what became of it. A withdrawal is asked for only where
 //! no target ever had the change; whatever comes of it, nothing lands after it without a new intent.
 
+mod follow;
 mod rest;
 mod sign;
 mod steps;
@@ -20,6 +21,8 @@ use store::PlanRow;
 
 pub use steps::Stepped;
 pub use undo::Undone;
+
+use follow::{Follow, is_overtaken};
 
 use super::enter::object;
 use crate::{Call, Claim, Done, Error, Lifecycle};
@@ -42,11 +45,15 @@ pub enum Driven {
         kept: Vec<TreePath>,
         /// What could not land any more, as a plan of its own.
         rest: Option<PlanId>,
+        /// Somebody else brought it in, while this caller waited.
+        followed: bool,
     },
     /// It cannot land as it is; nothing of the user's was touched.
     Constrained(Done),
     /// Only a person can say what is to become of it.
     Asks(Done),
+    /// Somebody else had it, and it failed or was cancelled.
+    NotLanded(Done),
 }
 
 /// What came of one resource.
@@ -59,7 +66,7 @@ enum Fate {
 
 impl Lifecycle {
     /// Signs a result and lands it in the foreground: from wherever it stands to its end. Repeating
-    /// it after a crash finishes what was begun.
+    /// it after a crash finishes what was begun. Where somebody else is faster, theirs is followed.
     pub fn apply(
         &self,
         plan: PlanId,
@@ -78,10 +85,40 @@ impl Lifecycle {
             Some(hands) => Some(hands.workshop.sign_in(owner)?),
             None => None,
         };
-        if let Stage::Apply(landing) = &row.plan.stage {
+        if let Stage::Apply(Landing::Applied(_)) = &row.plan.stage
+            && call.key.is_some()
+        {
+            let again = self.begun_before(plan, how, call)?;
+            return Ok(landed(again, Vec::new(), None));
+        }
+        let is_over = row.plan.stage.is_final();
+        let mut follow = Follow::new(plan, how, call);
+        let mut claimed = self.claim_landing(&row.plan, how, owner, call);
+        loop {
+            let refusal = match claimed.and_then(|claim| self.drive_apply(&claim)) {
+                Err(Error::Refused(refusal)) if !is_over && is_overtaken(&refusal) => refusal,
+                settled => return settled,
+            };
+            match self.follow(&mut follow, refusal)? {
+                Some(driven) => return Ok(driven),
+                None => claimed = self.start_apply(plan, owner, LEASE, &next),
+            }
+        }
+    }
+
+    /// Takes a plan to where it can be landed, signed to arrive like this, and claims it.
+    fn claim_landing(
+        &self,
+        before: &Plan,
+        how: &How,
+        owner: &str,
+        call: &Call,
+    ) -> Result<Claim, Error> {
+        let (plan, next) = (before.id, call.follow_up());
+        if let Stage::Apply(landing) = &before.stage {
             match landing {
                 Landing::Constrained(_) => {
-                    self.sign(&row.plan, how, call)?;
+                    self.sign(before, how, call)?;
                     self.retry(plan, false, None, &next)?;
                 }
                 Landing::Errored(_) => {
@@ -93,19 +130,14 @@ impl Lifecycle {
                     self.reclaim_from_the_gone(plan, call)?;
                     self.sign_anew(plan, how, owner, &next)?;
                 }
-                Landing::Applied(_) if call.key.is_some() => {
-                    let again = self.begun_before(plan, how, call)?;
-                    return Ok(landed(again, Vec::new(), None));
-                }
                 Landing::Queued(..) => self.sign_anew(plan, how, owner, call)?,
                 Landing::AwaitingInput(..) | Landing::Applied(_) | Landing::Cancelled(_) => {}
             }
         } else {
-            let signed = self.sign(&row.plan, how, call)?;
+            let signed = self.sign(before, how, call)?;
             self.apply_plan(plan, if signed { &next } else { call })?;
         }
-        let claim = self.start_apply(plan, owner, LEASE, &next)?;
-        self.drive_apply(&claim)
+        self.start_apply(plan, owner, LEASE, &next)
     }
 
     /// Brings a claimed landing to its end.
@@ -418,7 +450,12 @@ fn proposal_of(step: &RefMove) -> Result<Proposal, Error> {
 }
 
 fn landed(done: Done, kept: Vec<TreePath>, rest: Option<PlanId>) -> Driven {
-    Driven::Landed { done, kept, rest }
+    Driven::Landed {
+        done,
+        kept,
+        rest,
+        followed: false,
+    }
 }
 
 /// Shall it arrive in another way than it was signed for? Past the point of no return nobody can wish.

@@ -107,7 +107,7 @@ impl Story {
                 let step = step.ok_or_else(|| broken("what landed is nowhere"))?;
                 Ok(step.new.chars().take(10).collect())
             }
-            Driven::Constrained(_) | Driven::Asks(_) => {
+            Driven::Constrained(_) | Driven::Asks(_) | Driven::NotLanded(_) => {
                 Err(broken("a change that meets no other did not land"))
             }
         }

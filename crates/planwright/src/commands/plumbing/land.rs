@@ -70,6 +70,11 @@ fn ended(app: &App, plan: PlanId, stepped: Stepped) -> Result<Answer, CommandErr
             answer.exit = Exit::NeedsPerson;
             Ok(answer)
         }
+        Stepped::Ended(Driven::NotLanded(done)) => {
+            let mut answer = answered(app, &done)?;
+            answer.exit = Exit::NotLanded;
+            Ok(answer)
+        }
     }
 }
 
