@@ -219,7 +219,7 @@ fn an_actor_that_panics_fails_its_plan_and_not_the_worker() {
 }
 
 #[test]
-fn cancelling_reaches_a_running_actor_within_a_second() {
+fn cancelling_reaches_a_running_actor_before_its_lease_is_renewed() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan = used(&lifecycle, Profile::Review);
     let actor = Counting::answering(Outcome::Stopped);
@@ -231,7 +231,7 @@ fn cancelling_reaches_a_running_actor_within_a_second() {
         let cancelled = Instant::now();
         lifecycle.cancel(plan, None, &ada()).unwrap();
         working.join().unwrap();
-        assert!(cancelled.elapsed() < Duration::from_secs(1));
+        assert!(cancelled.elapsed() < Duration::from_secs(8));
     });
     assert_eq!(stage(&lifecycle, plan), "execute/cancelled");
 }

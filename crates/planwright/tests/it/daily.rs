@@ -356,14 +356,8 @@ sleep 1000
         .as_str()
         .unwrap()
         .to_owned();
-    let began = Instant::now();
     day.ends(0, &["cancel", &plan]);
     let said = running.finish();
-    assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        began.elapsed()
-    );
     assert_eq!(said.code(), Some(7), "{said:?}");
     for file in ["starts", "starts.deep"] {
         let number = std::fs::read_to_string(day.file(file)).unwrap();

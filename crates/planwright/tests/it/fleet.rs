@@ -43,7 +43,7 @@ impl Tools {
 fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_there() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -185,7 +185,7 @@ fi
 }
 
 /// Where the files of a plan's sandboxes are, oldest first.
-fn sandboxes_of(yard: &Yard, plan: &str) -> Vec<PathBuf> {
+pub fn sandboxes_of(yard: &Yard, plan: &str) -> Vec<PathBuf> {
     let directory = yard.program.home().join("sandboxes").join(plan);
     let mut epochs: Vec<u64> = std::fs::read_dir(&directory)
         .unwrap()

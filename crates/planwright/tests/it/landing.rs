@@ -3,6 +3,8 @@
 use sandbox::Step;
 use serde_json::Value;
 
+use crate::daily::wait_for;
+use crate::fleet::sandboxes_of;
 use crate::yard::Yard;
 
 #[test]
@@ -553,14 +555,26 @@ fn one_sandbox_that_cannot_be_cleaned_does_not_keep_the_others() {
 #[test]
 fn a_lease_is_kept_while_a_sandbox_is_made_ready() {
     let yard = Yard::new();
-    yard.write("planwright.yaml", "sandbox:\n  setup: sleep 3\n");
+    let setup = "while ! [ -e go ]; do sleep 0.1; done";
+    yard.write("planwright.yaml", &format!("sandbox:\n  setup: {setup}\n"));
     let made = yard.ok(&["use", "tidy", "shop"]);
     let plan = made["plan_id"].as_str().unwrap();
     let start = ["--format", "json", "plumbing", "start-strategize", plan];
-    let lease = ["--owner", "bot", "--lease-seconds", "1"];
+    let lease = ["--owner", "bot", "--lease-seconds", "6"];
     let running = yard.program.run([&start[..], &lease].concat()).start();
-    std::thread::sleep(std::time::Duration::from_millis(2_000));
+    let expires_at = || yard.ok(&["status", plan])["lease"]["expires_at"].clone();
+    let wait_for_another = |before: &Value| {
+        wait_for("the lease is renewed", || {
+            let now = expires_at();
+            !now.is_null() && now != *before
+        });
+        expires_at()
+    };
+    let claimed = wait_for_another(&Value::Null);
+    wait_for_another(&claimed);
     yard.bad(4, &["plumbing", "reclaim", plan], "");
+    let sandboxes = sandboxes_of(&yard, plan);
+    std::fs::write(sandboxes[0].join("go"), "").unwrap();
     let said = running.finish();
     assert_eq!(said.code(), Some(0), "{said:?}");
 }

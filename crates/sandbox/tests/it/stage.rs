@@ -149,14 +149,11 @@ pub fn is_alive(process: &str) -> bool {
     state.is_some_and(|state| state != "Z")
 }
 
-pub fn eventually(what: &str, within: impl FnMut() -> bool) {
-    eventually_within(what, Duration::from_secs(10), within);
-}
-
-pub fn eventually_within(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + limit;
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let until = Instant::now() + LIMIT;
     while !holds() {
-        assert!(Instant::now() < until, "not within {limit:?}: {what}");
+        assert!(Instant::now() < until, "not within {LIMIT:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -14,8 +14,8 @@ use planwright_sandbox::{Errand, Isolated, RunEnded, SandboxError, Supervisor};
 
 use crate::script::write_program;
 use crate::stage::{
-    SUPERVISOR, Stage, eventually, eventually_within, is_alive, last_stages, run, run_by,
-    standing_supervisor, supervising, supervisor,
+    SUPERVISOR, Stage, eventually, is_alive, last_stages, run, run_by, standing_supervisor,
+    supervising, supervisor,
 };
 
 fn not_started(ended: &RunEnded) -> &str {
@@ -157,13 +157,11 @@ fn a_program_has_neither_our_terminal_nor_our_group() {
 #[test]
 fn a_daemon_is_gone_when_its_program_is() {
     let stage = Stage::new();
-    let started = Instant::now();
     let ran = run(&stage.shell(
-        "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 30' &)
+        "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 1000' &)
          while ! [ -s daemon ]; do sleep 0.01; done; exit 3",
     ));
     assert_eq!(ran.ending.ended, RunEnded::Code(3));
-    assert!(started.elapsed() < Duration::from_secs(10));
     assert!(!is_alive(&stage.await_file("daemon")));
 }
 
@@ -171,7 +169,7 @@ fn a_daemon_is_gone_when_its_program_is() {
 fn nothing_outlives_a_killed_worker() {
     let stage = Stage::new();
     let script = "trap '' TERM HUP INT
-        (setsid sh -c 'echo $$ > daemon; exec sleep 30' &)
+        (setsid sh -c 'echo $$ > daemon; exec sleep 1000' &)
         echo $$ > program; echo $PPID > supervisor
         while [ -e program ]; do sleep 0.01; done";
     let mut worker = Command::new(SUPERVISOR)
@@ -192,7 +190,7 @@ fn nothing_outlives_a_killed_worker() {
     assert!(processes.iter().all(|process| is_alive(process)));
     assert!(!stage.lock_is_free());
     worker.kill().unwrap();
-    eventually_within("everything is gone", Duration::from_secs(1), || {
+    eventually("everything is gone", || {
         !processes.iter().any(|process| is_alive(process))
     });
     assert!(stage.lock_is_free());
@@ -363,7 +361,6 @@ fn a_program_that_does_not_want_to_stop_is_killed() {
         took > Duration::from_millis(400),
         "there was no grace: {took:?}"
     );
-    assert!(took < Duration::from_secs(3), "{took:?}");
     // Afterwards it is no harm.
     stopper.stop();
 }
@@ -372,13 +369,11 @@ fn a_program_that_does_not_want_to_stop_is_killed() {
 fn a_stopped_program_is_ended_at_any_moment() {
     let stage = Stage::new();
     for delay in 0..12 {
-        let running = supervisor().start(&stage.shell("sleep 30")).unwrap();
+        let running = supervisor().start(&stage.shell("sleep 1000")).unwrap();
         std::thread::sleep(Duration::from_millis(delay));
-        let asked = Instant::now();
         running.stopper().stop();
         let ending = running.wait().unwrap();
         assert!(matches!(ending.ended, RunEnded::Signal(_)), "{ending:?}");
-        assert!(asked.elapsed() < Duration::from_secs(3));
     }
 }
 
@@ -406,10 +401,7 @@ fn a_loop_of_forks_is_ended() {
     let running = supervisor().start(&errand).unwrap();
     stage.await_file("program");
     std::thread::sleep(Duration::from_millis(100));
-    let asked = Instant::now();
     drop(running);
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(stage.lock_is_free());
 }
 

@@ -600,7 +600,7 @@ fn who_waits_too_long_is_told_that_the_store_is_busy() {
         matches!(answer, Err(CommitError::Failed(StoreError::Busy { .. }))),
         "{answer:?}"
     );
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(60));
     sql.run("COMMIT");
     store.commit(append(plan)).unwrap();
 }
