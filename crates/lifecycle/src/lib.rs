@@ -39,7 +39,9 @@ pub use hands::Hands;
 pub use in_a_row::WentOn;
 pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
 pub use operations::{Done, UseRequest};
-pub use perform::{Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone};
+pub use perform::{
+    Allowed, Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone,
+};
 pub use projects::Force;
 pub use submit::{Subject, reads_for};
 pub use why::{Obstacle, Why};

@@ -20,7 +20,7 @@ use store::Committed;
 
 use crate::judge::{Matter, check_rule};
 use crate::submit::Subject;
-use crate::{Call, Claim, Error, Lifecycle};
+use crate::{Allowed, Call, Claim, Error, Lifecycle};
 
 /// What an operation on a plan came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -216,7 +216,7 @@ impl Lifecycle {
         result: &ResultContent,
         call: &Call,
     ) -> Result<Done, Error> {
-        self.hand_in(plan, epoch, result, false, call)
+        self.complete_execute_with(plan, epoch, result, Allowed::default(), call)
     }
 
     /// Hands in the result, even if nothing changed.
@@ -227,7 +227,37 @@ impl Lifecycle {
         result: &ResultContent,
         call: &Call,
     ) -> Result<Done, Error> {
-        self.hand_in(plan, epoch, result, true, call)
+        let allowed = Allowed {
+            empty: true,
+            ..Allowed::default()
+        };
+        self.complete_execute_with(plan, epoch, result, allowed, call)
+    }
+
+    /// Hands in the result, whatever of this a person lets pass.
+    pub fn complete_execute_with(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        result: &ResultContent,
+        allowed: Allowed,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let (result, captured) = self.captured(plan, epoch, result, allowed)?;
+        let matter = Matter::Result(&result);
+        // Its checks may take longer than the lease.
+        let committed = self.keeping_the_lease(plan, epoch, call, || {
+            self.submit_judged(plan, Gate::Result, &matter, call, |judgement| {
+                Command::CompleteExecute {
+                    epoch,
+                    result: result.clone(),
+                    captured: captured.clone(),
+                    allow_empty: allowed.empty,
+                    judgement,
+                }
+            })
+        })?;
+        self.done(committed)
     }
 
     /// Signs the result as it shall arrive; lands nothing by itself.
@@ -556,31 +586,6 @@ impl Lifecycle {
             let _ = self.tidy(&done.plan);
         }
         Ok(done)
-    }
-
-    fn hand_in(
-        &self,
-        plan: PlanId,
-        epoch: Epoch,
-        result: &ResultContent,
-        allow_empty: bool,
-        call: &Call,
-    ) -> Result<Done, Error> {
-        let (result, captured) = self.captured(plan, epoch, result)?;
-        let matter = Matter::Result(&result);
-        // Its checks may take longer than the lease.
-        let committed = self.keeping_the_lease(plan, epoch, call, || {
-            self.submit_judged(plan, Gate::Result, &matter, call, |judgement| {
-                Command::CompleteExecute {
-                    epoch,
-                    result: result.clone(),
-                    captured: captured.clone(),
-                    allow_empty,
-                    judgement,
-                }
-            })
-        })?;
-        self.done(committed)
     }
 
     pub(crate) fn new_plan(&self, request: UseRequest) -> NewPlan {

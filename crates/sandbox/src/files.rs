@@ -265,6 +265,21 @@ impl Spot {
         Ok(Copied::Bytes(0))
     }
 
+    /// What is in this file; nothing if it is none, or larger than that.
+    pub fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
+        // Not blocking: it may be a pipe that nobody writes to.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, self.name(), flags, Mode::empty())?;
+        let file = std::fs::File::from(file);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > most {
+            return Ok(None);
+        }
+        let mut content = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(file, most), &mut content)?;
+        Ok(Some(content))
+    }
+
     fn put_unless_there(&self, other: &Path) -> io::Result<()> {
         match self.put(other) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

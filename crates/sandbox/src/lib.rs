@@ -17,6 +17,7 @@ mod checkout;
 mod child;
 mod clean;
 mod compare;
+mod conflicts;
 mod error;
 mod fault;
 mod files;

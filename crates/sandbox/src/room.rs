@@ -126,7 +126,7 @@ impl Room<'_> {
 
 impl Room<'_> {
     /// What its target is called in the marks of a conflict.
-    fn target_name(&self) -> &str {
+    pub(crate) fn target_name(&self) -> &str {
         match &self.site.place {
             SitePlace::Git { target, .. } => repository::short(target),
             SitePlace::Dir { .. } => "directory",
@@ -134,7 +134,7 @@ impl Room<'_> {
     }
 
     /// What its work is called there: by the end of the plan's id, as people write it.
-    fn work_name(&self) -> String {
+    pub(crate) fn work_name(&self) -> String {
         let id = self.plan.to_string().to_lowercase();
         format!("plan-{}", &id[id.len().saturating_sub(8)..])
     }
@@ -162,8 +162,8 @@ pub struct Sandbox {
     pub made_by: Epoch,
     /// The holder that has it.
     pub held_by: Epoch,
-    /// Paths in which a merge left conflicts to be solved.
-    pub conflicts: Vec<TreePath>,
+    /// Paths in which a merge by an earlier version left conflicts; others are recorded in the vault.
+    pub(crate) conflicts: Vec<TreePath>,
     pub(crate) index: PathBuf,
     /// What the agent's repository was when it was given to it.
     pub(crate) given: Option<GivenRepository>,
@@ -402,6 +402,9 @@ impl Workshop {
             // git takes the commit for its tree.
             Some(_) | None => base.clone(),
         };
+        if start != Start::Continue {
+            vault.forget_conflicts()?;
+        }
         self.make(room, &repository, epoch, base, &tree)?;
         self.occupy(room, epoch)
     }
@@ -463,7 +466,7 @@ impl Workshop {
         };
         let vault = self.ready_vault(room)?;
         let Entered {
-            mut sandbox,
+            sandbox,
             hold: _hold,
         } = self.occupy(room, epoch)?;
         if sandbox.base == *tip {
@@ -482,8 +485,8 @@ impl Workshop {
                 let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
                 let names = [room.target_name(), &room.work_name()];
                 let merged = crate::land::merge_named(&vault, &sandbox.base, tip, &work, names)?;
-                sandbox.conflicts = merged.conflicts;
-                self.declare(room, &sandbox)?;
+                let sides = [tip, &work];
+                self.record_conflicts(room, &sandbox, sides, names, &merged.conflicts)?;
                 let checkpoint = vault.checkpoint(room.plan, epoch, tip, &merged.tree)?;
                 self.remember(room, epoch, &checkpoint, Some(&work))?;
                 merged.tree
@@ -497,22 +500,6 @@ impl Workshop {
         };
         self.declare(room, &caught_up)?;
         Ok(caught_up)
-    }
-
-    /// The paths whose conflicts are still marked in a sandbox.
-    pub fn unsolved(&self, room: &Room<'_>) -> Result<Vec<TreePath>, SandboxError> {
-        let Some(sandbox) = self.current(room)? else {
-            return Ok(Vec::new());
-        };
-        let marked = |path: &&TreePath| {
-            let text = std::fs::read(files::below(&sandbox.path, path)).unwrap_or_default();
-            let begins = |mark: &[u8]| {
-                text.split(|b| *b == b'\n')
-                    .any(|line| line.starts_with(mark))
-            };
-            begins(b"<<<<<<< ") && begins(b">>>>>>> ")
-        };
-        Ok(sandbox.conflicts.iter().filter(marked).cloned().collect())
     }
 
     fn whole(&self, room: &Room<'_>, made_by: Epoch) -> Result<Option<Sandbox>, SandboxError> {
@@ -556,6 +543,10 @@ impl Workshop {
             Some(_) | None => self.held_by(room, epoch)?,
         };
         if start == Start::Base || sandbox.base != *base {
+            if start == Start::Base {
+                vault.forget_conflicts()?;
+                sandbox.conflicts.clear();
+            }
             checkout::lay_out(&vault, &sandbox, base)?;
             checkout::sweep(&vault, &sandbox)?;
             sandbox.base = base.clone();

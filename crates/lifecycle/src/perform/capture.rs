@@ -3,7 +3,7 @@
 //! May be repeated: a checkpoint of the same files is the same commit, and the entries are stored by
 //! the commit that hands the result in.
 
-use plan::changeset::Node;
+use plan::changeset::{Node, TreePath};
 use plan::command::Captured;
 use plan::stage::{IgnoredPaths, PathSummary, ResultContent, ResultTree};
 use plan::{Epoch, Phase, Plan, PlanId};
@@ -12,6 +12,15 @@ use sandbox::{IgnoredFiles, Room, SandboxError};
 use super::enter::object;
 use crate::{Error, Lifecycle};
 
+/// What a person may let pass in a result that is handed in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// That nothing changed.
+    pub empty: bool,
+    /// That marks of a conflict are left in it.
+    pub markers: bool,
+}
+
 impl Lifecycle {
     /// What the sandboxes hold, where this holder has any; the result gets their trees.
     pub(crate) fn captured(
@@ -19,6 +28,7 @@ impl Lifecycle {
         plan: PlanId,
         epoch: Epoch,
         result: &ResultContent,
+        allowed: Allowed,
     ) -> Result<(ResultContent, Vec<Captured>), Error> {
         let nothing = || (result.clone(), Vec::new());
         if self.hands.is_none() {
@@ -30,7 +40,7 @@ impl Lifecycle {
         if !working || plan.resources.is_empty() {
             return Ok(nothing());
         }
-        self.capture_all(&plan, epoch, result)
+        self.capture_all(&plan, epoch, result, allowed)
     }
 
     fn capture_all(
@@ -38,6 +48,7 @@ impl Lifecycle {
         plan: &Plan,
         epoch: Epoch,
         result: &ResultContent,
+        allowed: Allowed,
     ) -> Result<(ResultContent, Vec<Captured>), Error> {
         let workshop = &self.hands()?.workshop;
         let mut trees = Vec::new();
@@ -49,13 +60,13 @@ impl Lifecycle {
                 site,
             };
             let base = object(plan.base(&site.name).unwrap_or_default())?;
-            if let Some(path) = workshop.unsolved(&room)?.into_iter().next() {
-                return Err(Error::Sandbox(SandboxError::Uncapturable {
-                    path,
-                    why: "it still has the marks of a conflict",
-                }));
+            if !allowed.markers {
+                refuse_markers(workshop.unsolved(&room)?)?;
             }
             let seen = workshop.capture(&room, epoch, &base)?;
+            if !allowed.markers {
+                refuse_markers(workshop.moved_marks(&room, &seen.changes)?)?;
+            }
             let node = if sites.len() == 1 {
                 Node::main()
             } else {
@@ -85,6 +96,18 @@ impl Lifecycle {
         };
         Ok((result, captured))
     }
+}
+
+/// A path that was in conflict and still has its marks is no result.
+fn refuse_markers(paths: Vec<TreePath>) -> Result<(), Error> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Sandbox(SandboxError::UncapturablePaths {
+        paths,
+        why: "the marks of a conflict are still there; solve it and remove them, or accept them with \
+              `revise --by-hand --allow-markers`",
+    }))
 }
 
 /// What is recorded of ignored files.

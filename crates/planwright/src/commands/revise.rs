@@ -24,6 +24,9 @@ pub struct Args {
     /// Do it yourself: opens a shell in the sandbox, and hands your version in when you leave it.
     #[arg(long)]
     by_hand: bool,
+    /// Hand your version in even if marks of a conflict are left in it.
+    #[arg(long, requires = "by_hand")]
+    allow_markers: bool,
     /// Leave the work to a worker instead of doing it here.
     #[arg(long, conflicts_with = "by_hand")]
     detach: bool,
@@ -42,7 +45,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let done = lifecycle.revise(plan, &args.text, dropped, &call)?;
     if args.by_hand {
-        return shell::by_hand(app, plan);
+        return shell::by_hand(app, plan, args.allow_markers);
     }
     go_on_unless(args.detach, app, &done)
 }

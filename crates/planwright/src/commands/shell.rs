@@ -1,6 +1,6 @@
 //! `planwright shell`.
 
-use lifecycle::{Claim, LEASE};
+use lifecycle::{Allowed, Claim, LEASE};
 use plan::PlanId;
 use plan::stage::ResultContent;
 use sandbox::Presence;
@@ -21,6 +21,9 @@ pub struct Args {
     /// Which of its resources, where it has several.
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
+    /// Hand your version in even if marks of a conflict are left in it.
+    #[arg(long)]
+    allow_markers: bool,
 }
 
 /// Starts a shell there, and takes in what was done.
@@ -77,12 +80,12 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let hands = Hands::sign_in(app)?;
     let claim = lifecycle.start_execute(plan, &hands.owner, LEASE, &call)?;
-    hand_in(app, &claim)
+    hand_in(app, &claim, args.allow_markers)
 }
 
 /// Claims a plan that was sent back, lets the person work in its sandbox, and hands in what they made.
 /// What cannot be handed in stays where it is, and so does the plan.
-pub fn by_hand(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
+pub fn by_hand(app: &App, plan: PlanId, allow_markers: bool) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let call = app.call();
     let hands = Hands::sign_in(app)?;
@@ -101,7 +104,7 @@ pub fn by_hand(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
     claim
         .while_held(LEASE, || workshop.run_shell(&path, &settings::shell()))
         .map_err(lifecycle::Error::Sandbox)?;
-    hand_in(app, &claim)
+    hand_in(app, &claim, allow_markers)
 }
 
 /// The person who works by hand, as a holder of plans. Signed in, so that others see at once when their terminal is
@@ -125,13 +128,17 @@ impl Hands {
     }
 }
 
-fn hand_in(app: &App, claim: &Claim) -> Result<Answer, CommandError> {
+fn hand_in(app: &App, claim: &Claim, allow_markers: bool) -> Result<Answer, CommandError> {
     let (plan, epoch) = (claim.plan().id, claim.epoch());
     let (lifecycle, call) = (app.lifecycle()?, app.call());
     let result = ResultContent::default();
+    let allowed = Allowed {
+        markers: allow_markers,
+        ..Allowed::default()
+    };
     // Its rules are asked, which may take a while.
     let handed_in = claim.while_held(LEASE, || {
-        lifecycle.complete_execute(plan, epoch, &result, &call)
+        lifecycle.complete_execute_with(plan, epoch, &result, allowed, &call)
     });
     let done = match handed_in {
         Ok(done) => done,

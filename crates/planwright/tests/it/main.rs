@@ -13,6 +13,7 @@ mod bad_stores;
 mod budgets;
 mod commands;
 mod conditions;
+mod conflict_markers;
 mod cut_off;
 mod daily;
 mod demo;

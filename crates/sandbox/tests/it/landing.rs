@@ -153,6 +153,46 @@ fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solv
 }
 
 #[test]
+fn an_unsolved_conflict_is_known_after_another_merge_and_in_another_sandbox() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    yard.usual_work(&sandbox);
+    yard.captured(plan(1), 1);
+    let room = yard.room(plan(1));
+    let base = &sandbox.base;
+    yard.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n8\n");
+    let tip = yard.commit("same line");
+    let entered = yard
+        .workshop
+        .enter(&room, Epoch(3), base, Start::Continue)
+        .unwrap();
+    yard.workshop.catch_up(&room, Epoch(3), &tip).unwrap();
+    let unsolved = || {
+        let paths = yard.workshop.unsolved(&room).unwrap();
+        paths.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(unsolved(), ["src/a.txt"]);
+    yard.write("src/b.txt", "person\n");
+    let later = yard.commit("elsewhere");
+    yard.workshop.catch_up(&room, Epoch(3), &later).unwrap();
+    assert_eq!(unsolved(), ["src/a.txt"]);
+    // Somebody is still in there: whoever goes on gets another sandbox, from the last checkpoint.
+    let next = yard
+        .workshop
+        .enter(&room, Epoch(4), &later, Start::Continue)
+        .unwrap();
+    assert_ne!(next.sandbox.path, sandbox.path);
+    assert_eq!(unsolved(), ["src/a.txt"]);
+    drop((entered, next));
+    let afresh = yard
+        .workshop
+        .enter(&room, Epoch(5), &later, Start::Afresh)
+        .unwrap();
+    assert_eq!(unsolved(), [""; 0]);
+    drop(afresh);
+}
+
+#[test]
 fn local_edits_in_affected_paths_are_refused_and_edits_elsewhere_stay() {
     let yard = Yard::new();
     yard.write("src/b.txt", "edited, not committed\n");

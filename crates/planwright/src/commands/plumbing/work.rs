@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use lifecycle::Allowed;
 use plan::decision::ReportedDecision;
 use plan::stage::{Category, ResultContent};
 use plan::{Phase, Span, Text};
@@ -50,6 +51,9 @@ pub struct CompleteExecuteArgs {
     /// Hand it in even if nothing changed.
     #[arg(long)]
     allow_empty: bool,
+    /// Hand it in even if marks of a conflict are left in it.
+    #[arg(long)]
+    allow_markers: bool,
 }
 
 /// A renewal.
@@ -138,11 +142,11 @@ pub fn complete_execute(args: &CompleteExecuteArgs, app: &App) -> Result<Answer,
     let call = args.holder.conditions.apply(app.call());
     let plan = app.plan(&args.holder.id)?;
     let (lifecycle, epoch) = (app.lifecycle()?, args.holder.epoch());
-    let done = if args.allow_empty {
-        lifecycle.complete_execute_even_if_empty(plan, epoch, &result, &call)?
-    } else {
-        lifecycle.complete_execute(plan, epoch, &result, &call)?
+    let allowed = Allowed {
+        empty: args.allow_empty,
+        markers: args.allow_markers,
     };
+    let done = lifecycle.complete_execute_with(plan, epoch, &result, allowed, &call)?;
     answered(app, &done)
 }
 

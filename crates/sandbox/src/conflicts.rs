@@ -1,0 +1,189 @@
+//! Conflicts that a merge left in a sandbox, and whether their marks are still there.
+//!
+//! They are recorded in the vault, by which they outlast the sandbox. A path counts as unsolved as long as it has any
+//! of the marks that git wrote into it; lines that look like marks and that one of the merged sides had are no marks.
+
+use plan::changeset::TreePath;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Doing;
+use crate::files::{self, Spot};
+use crate::room::{Room, Sandbox, Workshop};
+use crate::vault::Vault;
+use crate::{Change, ObjectId, SandboxError};
+
+/// The largest file that is looked at; git writes no marks into larger ones by default.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// A path that was in conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ConflictedPath {
+    path: TreePath,
+    /// What the target's side is called in the marks.
+    target: String,
+    /// What the work's side is called.
+    work: String,
+    /// The characters that marks are made of, without those of which one of the sides had such lines.
+    marks: String,
+}
+
+impl ConflictedPath {
+    /// A conflict between these contents.
+    fn between(path: &TreePath, names: [&str; 2], sides: &[Option<Vec<u8>>; 2]) -> Self {
+        let unused = |mark: &char| {
+            let mut sides = sides.iter().flatten();
+            !sides.any(|side| lines(side).any(|line| is_mark(line, *mark)))
+        };
+        Self {
+            path: path.clone(),
+            target: names[0].to_owned(),
+            work: names[1].to_owned(),
+            marks: "<=>|".chars().filter(unused).collect(),
+        }
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        let named = [
+            format!("<<<<<<< {}", self.target),
+            format!(">>>>>>> {}", self.work),
+        ];
+        lines(text).any(|line| {
+            named.iter().any(|name| name.as_bytes() == line)
+                || self.marks.chars().any(|mark| is_mark(line, mark))
+        })
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Is a line seven of these characters, with a name behind them where git writes one?
+fn is_mark(line: &[u8], mark: char) -> bool {
+    let bytes = mark.to_string().repeat(7).into_bytes();
+    match line.strip_prefix(bytes.as_slice()) {
+        Some([]) => true,
+        Some([b' ', ..]) => mark != '=',
+        Some(_) | None => false,
+    }
+}
+
+impl Vault {
+    fn conflicts(&self) -> Result<Vec<ConflictedPath>, SandboxError> {
+        let path = self.conflicts_file();
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if files::is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error).doing("read", &path),
+        };
+        serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
+            path,
+            why: error.to_string(),
+        })
+    }
+
+    /// Forgets conflicts: the work starts from a commit again.
+    pub(crate) fn forget_conflicts(&self) -> Result<(), SandboxError> {
+        let path = self.conflicts_file();
+        match std::fs::remove_file(&path) {
+            Err(error) if !files::is_absent(&error) => Err(error).doing("removed", &path),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn conflicts_file(&self) -> std::path::PathBuf {
+        self.path().join("conflicts.json")
+    }
+}
+
+impl Workshop {
+    /// Records what a merge of the work with its target left in conflict, beside what is still unsolved of earlier
+    /// ones.
+    pub(crate) fn record_conflicts(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        sides: [&ObjectId; 2],
+        names: [&str; 2],
+        paths: &[TreePath],
+    ) -> Result<(), SandboxError> {
+        let vault = self.vault(room);
+        let mut conflicts = vault.conflicts()?;
+        conflicts.retain(|one| is_unsolved(sandbox, one));
+        for path in paths {
+            if conflicts.iter().any(|one| one.path == *path) {
+                continue;
+            }
+            let sides = [
+                content(&vault, sides[0], path)?,
+                content(&vault, sides[1], path)?,
+            ];
+            conflicts.push(ConflictedPath::between(path, names, &sides));
+        }
+        let text = serde_json::to_vec(&conflicts).expect("BUG: conflicts always encode");
+        files::write_whole(&vault.conflicts_file(), &text)
+    }
+
+    /// The paths whose conflicts are still marked in a sandbox.
+    pub fn unsolved(&self, room: &Room<'_>) -> Result<Vec<TreePath>, SandboxError> {
+        let Some(sandbox) = self.current(room)? else {
+            return Ok(Vec::new());
+        };
+        let mut conflicts = self.vault(room).conflicts()?;
+        conflicts.extend(sandbox.conflicts.iter().map(|path| ConflictedPath {
+            path: path.clone(),
+            target: room.target_name().to_owned(),
+            work: room.work_name(),
+            marks: "<>".to_owned(),
+        }));
+        let unsolved = conflicts.iter().filter(|one| is_unsolved(&sandbox, one));
+        Ok(unsolved.map(|one| one.path.clone()).collect())
+    }
+
+    /// The changed paths that have the marks of a conflict with the plan's own name in them: a file that was moved
+    /// or copied with its marks.
+    pub fn moved_marks(
+        &self,
+        room: &Room<'_>,
+        changes: &[Change],
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        let conflicts = self.vault(room).conflicts()?;
+        let (Some(sandbox), Some(one)) = (self.current(room)?, conflicts.first()) else {
+            return Ok(Vec::new());
+        };
+        let name = format!(">>>>>>> {}", one.work);
+        let changed = changes.iter().filter(|change| change.after.is_some());
+        let marked = changed.filter(|change| {
+            let text = read(&sandbox, &change.path);
+            text.is_some_and(|text| lines(&text).any(|line| line == name.as_bytes()))
+        });
+        Ok(marked.map(|change| change.path.clone()).collect())
+    }
+}
+
+fn is_unsolved(sandbox: &Sandbox, conflict: &ConflictedPath) -> bool {
+    let text = read(sandbox, &conflict.path);
+    text.is_some_and(|text| conflict.is_in(&text))
+}
+
+/// The content of a file of a sandbox, if it is a file.
+fn read(sandbox: &Sandbox, path: &TreePath) -> Option<Vec<u8>> {
+    let spot = Spot::find(&sandbox.path, path).ok()?;
+    spot.read(MAX_BYTES).ok().flatten()
+}
+
+/// The content of a path in a commit, if there is any.
+fn content(
+    vault: &Vault,
+    commit: &ObjectId,
+    path: &TreePath,
+) -> Result<Option<Vec<u8>>, SandboxError> {
+    use std::os::unix::ffi::OsStringExt;
+    let name = [commit.as_str().as_bytes(), b":", path.as_bytes()].concat();
+    let name = std::ffi::OsString::from_vec(name);
+    let words = ["cat-file", "blob"].map(std::ffi::OsString::from);
+    let arguments = [&words[..], &[name]].concat();
+    let answered = vault.git().ask(&arguments)?;
+    Ok((answered.code == 0).then_some(answered.stdout))
+}
