@@ -146,7 +146,8 @@ impl Ground {
         let (ours, entered) = timed_with(|| enter().unwrap());
         made.add(ours, gits);
         let sizes = (
-            size(&root.join("home/sandboxes").join(id.to_string())),
+            size(&root.join("home/sandboxes").join(id.to_string()))
+                + size(&root.join("home/vaults").join(id.to_string())),
             size(&shared),
         );
         self.edit(&[&entered.sandbox.path, &shared]);

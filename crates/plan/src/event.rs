@@ -163,6 +163,9 @@ pub enum Event {
         fresh: bool,
         /// The limits from now on.
         limits: Limits,
+        /// The epoch from now on, if a result is given up and execute begins again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restarts_execute: Option<Epoch>,
     },
     /// A person is asked.
     Asked {

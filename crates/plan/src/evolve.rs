@@ -285,7 +285,36 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
                 None,
             );
         }
-        Event::Retried { fresh, limits } => {
+        Event::Retried {
+            limits,
+            restarts_execute: Some(epoch),
+            fresh: _,
+        } => {
+            let has_ended = match &plan.stage {
+                Stage::Execute(work) => matches!(work, Work::Complete),
+                Stage::Apply(landing) => {
+                    matches!(landing, Landing::Errored(_) | Landing::Constrained(_))
+                }
+                Stage::Strategize(_) => false,
+            };
+            if !has_ended || plan.is_prepared() || *epoch <= plan.epoch {
+                return None;
+            }
+            plan.epoch = *epoch;
+            plan.approval = None;
+            plan.result = None;
+            plan.unmet.clear();
+            plan.fixes = 0;
+            plan.limits = *limits;
+            plan.asked = true;
+            plan.enter_with(Start::Afresh);
+            enter(plan, Phase::Execute, queued);
+        }
+        Event::Retried {
+            fresh,
+            limits,
+            restarts_execute: None,
+        } => {
             let constrained = matches!(plan.stage, Stage::Apply(Landing::Constrained(_)));
             if !constrained {
                 plan.stage.failure()?;

@@ -27,6 +27,12 @@ pub(crate) fn lay_out(
     git.run(&arguments).map(drop)
 }
 
+/// Builds the engine's index of a sandbox again from its base; no file is touched.
+pub(crate) fn index_again(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
+    let git = on(vault, sandbox);
+    git.run(&["read-tree", sandbox.base.as_str()]).map(drop)
+}
+
 /// Removes what nobody tracks, ignored files excepted: what a set-up made stays useful.
 pub(crate) fn sweep(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
     let git = on(vault, sandbox);

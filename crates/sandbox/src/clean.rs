@@ -1,5 +1,6 @@
 //! Tidying up: sandboxes that are no longer needed go, work that did not land is kept.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plan::{Epoch, PlanId};
@@ -20,7 +21,7 @@ pub struct SandboxState {
     /// The plan.
     pub plan: PlanId,
     /// Everything of it.
-    pub path: std::path::PathBuf,
+    pub path: PathBuf,
 }
 
 /// Work that did not land and has no sandbox any more.
@@ -40,15 +41,19 @@ const REMOVED: &str = "removed-";
 impl Workshop {
     /// Every plan that has something here, also what a killed process did not finish removing.
     pub fn sandboxes(&self) -> Result<Vec<SandboxState>, SandboxError> {
-        let directory = self.home().join("sandboxes");
-        let found = files::names_in(&directory)?
-            .into_iter()
-            .filter_map(|name: String| {
+        let mut found: Vec<SandboxState> = Vec::new();
+        for directory in self.roots() {
+            let names = files::names_in(&directory)?.into_iter();
+            let new = names.filter_map(|name: String| {
                 let plan = name.strip_prefix(REMOVED).unwrap_or(&name).parse().ok()?;
                 let path = directory.join(name);
-                Some(SandboxState { plan, path })
-            })
-            .collect();
+                let is_new = !found.iter().any(|one| one.plan == plan);
+                is_new.then_some(SandboxState { plan, path })
+            });
+            let new: Vec<SandboxState> = new.collect();
+            found.extend(new);
+        }
+        found.sort_by_key(|one| one.plan);
         Ok(found)
     }
 
@@ -56,7 +61,7 @@ impl Workshop {
     /// anything but its base. Repeating it gives the same.
     pub fn rescue(&self, room: &Room<'_>) -> Result<Option<Leftover>, SandboxError> {
         let Some(sandbox) = self.current(room)? else {
-            return self.rescued(room);
+            return self.rescue_checkpoint(room);
         };
         if sandbox.is_there() {
             self.capture(room, sandbox.held_by, &sandbox.base)?;
@@ -66,6 +71,21 @@ impl Workshop {
         };
         let name = refs::rescue(room.plan, &room.name());
         self.keep_for_rescue(room, &sandbox.base, commit, name)
+    }
+
+    /// The same where the sandbox is gone, of the newest state that its vault has.
+    fn rescue_checkpoint(&self, room: &Room<'_>) -> Result<Option<Leftover>, SandboxError> {
+        let vault = self.vault(room);
+        let Some(commit) = vault.checkpoint_commit()? else {
+            return self.rescued(room);
+        };
+        let vault = self.ready_vault(room)?;
+        let base = refs::read(&vault.git(), &format!("{commit}^1"))?;
+        let Some(base) = base else {
+            return self.rescued(room);
+        };
+        let name = refs::rescue(room.plan, &room.name());
+        self.keep_for_rescue(room, &base, commit, name)
     }
 
     /// The same of the sandboxes that were left behind for newer ones: each under a ref of its own.
@@ -183,20 +203,11 @@ impl Workshop {
         meanwhile: impl FnOnce() -> Result<(), SandboxError>,
     ) -> Result<bool, SandboxError> {
         let directory = self.plan_directory(plan);
-        let aside = self
-            .home()
-            .join("sandboxes")
-            .join(format!("{REMOVED}{plan}"));
-        if !directory.exists() {
-            let unfinished = aside.exists();
-            meanwhile()?;
-            files::remove_tree(&aside)?;
-            return Ok(unfinished);
-        }
         // Kept until it is gone: whoever waits for one of them then finds no sandbox.
         let _alone = self.left_by_all(plan)?;
         match inside(&directory) {
             Inside::Nobody => {}
+            Inside::Unknown if !directory.exists() => {}
             Inside::Unknown => {
                 return Err(SandboxError::BadPlace {
                     path: directory,
@@ -211,13 +222,31 @@ impl Workshop {
                 });
             }
         }
-        // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
-        files::remove_tree(&aside)?;
-        std::fs::rename(&directory, &aside).doing("removed", &directory)?;
-        self.after(Step::SandboxSetAside, &aside)?;
+        let mut set_aside = Vec::new();
+        for root in self.roots() {
+            let directory = root.join(plan.to_string());
+            let aside = root.join(format!("{REMOVED}{plan}"));
+            // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
+            if directory.exists() {
+                files::remove_tree(&aside)?;
+                std::fs::rename(&directory, &aside).doing("removed", &directory)?;
+                self.after(Step::SandboxSetAside, &aside)?;
+            }
+            if aside.exists() {
+                set_aside.push(aside);
+            }
+        }
         meanwhile()?;
-        files::remove_tree(&aside)?;
-        Ok(true)
+        for aside in &set_aside {
+            files::remove_tree(aside)?;
+        }
+        Ok(!set_aside.is_empty())
+    }
+
+    /// The directories that have one of each plan. The vaults come last: until they go, what a plan made can be
+    /// found.
+    fn roots(&self) -> [PathBuf; 2] {
+        ["sandboxes", "vaults"].map(|name| self.home().join(name))
     }
 
     /// The locks of all sandboxes of a plan, if nobody holds one.

@@ -1,7 +1,7 @@
 //! Sandboxes: a private working tree per plan, resource and holder, made whole or not at all.
 //!
 //! ```text
-//! sandboxes/<plan>/<room>.git            the vault
+//! vaults/<plan>/<room>.git               the vault: clearing `sandboxes` loses no result
 //! sandboxes/<plan>/<epoch>/<room>        the files, with a repository for the agent
 //! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
 //! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
+use crate::inside::check_reachable;
 use crate::supervise::{self, Alone, Hold, Supervisor};
 use crate::vault::Vault;
 use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
@@ -276,21 +277,55 @@ impl Workshop {
         self.home.join("sandboxes").join(plan.to_string())
     }
 
+    /// The vaults of a plan.
+    pub(crate) fn vault_directory(&self, plan: PlanId) -> PathBuf {
+        self.home.join("vaults").join(plan.to_string())
+    }
+
     /// The plan's objects of one resource.
     pub(crate) fn vault(&self, room: &Room<'_>) -> Vault {
         let name = format!("{}.git", room.name());
-        Vault::at(
-            &self.surroundings,
-            &self.plan_directory(room.plan).join(name),
-        )
+        let mut path = self.vault_directory(room.plan).join(&name);
+        if !path.exists() {
+            // Where vaults were made before: a plan keeps the one it began with.
+            let earlier = self.plan_directory(room.plan).join(&name);
+            if earlier.exists() {
+                path = earlier;
+            }
+        }
+        Vault::at(&self.surroundings, &path)
     }
 
     /// The same, made if it is missing, and borrowing from where the repository is now.
     pub(crate) fn ready_vault(&self, room: &Room<'_>) -> Result<Vault, SandboxError> {
         let vault = self.vault(room);
         let likely = room.site.place.likely_objects();
-        if !likely.is_some_and(|objects| vault.borrows_from(&objects)) {
-            vault.make(&self.repository(room.site)?, &self.faults)?;
+        if likely.is_some_and(|objects| vault.borrows_from(&objects)) {
+            return Ok(vault);
+        }
+        self.make_vault(room, &self.repository(room.site)?)
+    }
+
+    /// Makes a vault, or what is missing of it. The engine's index of a sandbox names objects of the vault: where
+    /// the vault was lost it is built again, from the base.
+    pub(crate) fn make_vault(
+        &self,
+        room: &Room<'_>,
+        repository: &Repository,
+    ) -> Result<Vault, SandboxError> {
+        let vault = self.vault(room);
+        if vault.path().join("HEAD").exists() {
+            vault.make(repository, &self.faults)?;
+            return Ok(vault);
+        }
+        let mut orphaned = self.all(room)?;
+        orphaned.retain(Sandbox::is_there);
+        for sandbox in &orphaned {
+            let _ = std::fs::remove_file(&sandbox.index);
+        }
+        vault.make(repository, &self.faults)?;
+        for sandbox in &orphaned {
+            checkout::index_again(&vault, sandbox)?;
         }
         Ok(vault)
     }
@@ -377,9 +412,8 @@ impl Workshop {
         start: Start,
     ) -> Result<Entered, SandboxError> {
         let repository = self.repository(room.site)?;
-        let vault = self.vault(room);
-        let is_first = !vault.path().exists();
-        vault.make(&repository, &self.faults)?;
+        let is_first = !self.vault(room).path().exists();
+        let vault = self.make_vault(room, &repository)?;
         if !(is_first && self.pin_first(room, &repository, base)?) {
             self.pin_base(room, &repository, base)?;
         }
@@ -418,10 +452,21 @@ impl Workshop {
         base: &ObjectId,
         tree: &ObjectId,
     ) -> Result<(), SandboxError> {
-        let vault = self.vault(room);
-        vault.make(&self.repository(room.site)?, &self.faults)?;
+        let repository = self.repository(room.site)?;
+        let vault = self.make_vault(room, &repository)?;
         if vault.checkpoint_commit()?.is_some() {
             return Ok(());
+        }
+        match check_reachable(&vault.git(), repository.path(), &vault, base, tree) {
+            // What the sandbox holds is captured again.
+            Err(SandboxError::ResultGone { .. })
+                if self
+                    .current(room)?
+                    .is_some_and(|sandbox| sandbox.is_there()) =>
+            {
+                return Ok(());
+            }
+            checked => checked?,
         }
         let checkpoint = vault.checkpoint(room.plan, epoch, base, tree)?;
         self.remember(room, epoch, &checkpoint, None)

@@ -52,8 +52,7 @@ impl Workshop {
         let Some(checkout) = repository.own_checkout() else {
             return Ok(tip.clone());
         };
-        let vault = self.vault(room);
-        vault.make(&repository, self.faults())?;
+        let vault = self.make_vault(room, &repository)?;
         let index = vault.path().join("index.with-changes");
         repository.copy_whole_index(&checkout, &index)?;
         let git = repository

@@ -85,8 +85,7 @@ impl Workshop {
         tree: &ObjectId,
     ) -> Result<Sandbox, SandboxError> {
         let repository = self.repository(room.site)?;
-        let vault = self.vault(room);
-        vault.make(&repository, self.faults())?;
+        let vault = self.make_vault(room, &repository)?;
         let name = room.name();
         let sandbox = Sandbox {
             path: trial.path.join(&name),

@@ -13,17 +13,25 @@ pub(super) fn retry(
     fresh: bool,
     limits: Option<Limits>,
 ) -> Result<Decision, Refusal> {
-    match &draft.plan.stage {
-        Stage::Strategize(Work::Errored(_))
-        | Stage::Execute(Work::Errored(_))
-        | Stage::Apply(Landing::Errored(_) | Landing::Constrained(_)) => {}
+    let gives_up_result = match &draft.plan.stage {
+        Stage::Strategize(Work::Errored(_)) | Stage::Execute(Work::Errored(_)) => false,
+        Stage::Apply(Landing::Errored(_) | Landing::Constrained(_)) => fresh,
+        Stage::Execute(Work::Complete) if fresh => true,
         Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => return draft.not_now(),
+    };
+    if gives_up_result && draft.plan.is_prepared() {
+        return draft.not_now();
     }
     draft.require_person()?;
     let given = limits;
     let limits = given.unwrap_or(draft.plan.limits);
     ledger::require_something_left(&draft, &limits, given.as_ref())?;
-    draft.emit(Event::Retried { fresh, limits });
+    let restarts_execute = gives_up_result.then(|| draft.plan.epoch.next());
+    draft.emit(Event::Retried {
+        fresh,
+        limits,
+        restarts_execute,
+    });
     Ok(draft.done())
 }
 

@@ -121,6 +121,16 @@ fn design_rows() {
     check("15", ExecuteErrored, Verb::Retry, ExecuteQueued);
     check("15", ApplyErrored, Verb::Retry, ApplyQueued);
     check("15", ApplyConstrained, Verb::Retry, ApplyQueued);
+    for from in [ExecuteComplete, ApplyErrored, ApplyConstrained] {
+        let mut world = from.world();
+        let before = world.plan().clone();
+        let fresh = world.variant(Verb::Retry, 1);
+        world.submit(&ada(), fresh).unwrap();
+        let plan = world.plan();
+        assert_eq!(Spot::of(&plan.stage), ExecuteQueued, "row 15, fresh");
+        assert!(plan.result.is_none() && plan.approval.is_none());
+        assert_eq!(plan.epoch, before.epoch.next());
+    }
     check("16", StrategizeComplete, Verb::Revise, StrategizeQueued);
     check("16", StrategizeErrored, Verb::Revise, StrategizeQueued);
     for from in [

@@ -78,6 +78,7 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
             Event::Retried {
                 fresh: false,
                 limits: plan::plan::Limits::default(),
+                restarts_execute: None,
             },
             Event::Asked {
                 question: Question {

@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn the_epoch_rises_by_claim_reclaim_cancel_revert_and_revise_only(walk in walks()) {
+    fn the_epoch_rises_by_claim_reclaim_cancel_and_the_ways_back_only(walk in walks()) {
         go(&walk, |step| {
             let dropped = step
                 .events()
@@ -215,6 +215,8 @@ proptest! {
                 | Verb::Revert => step.events().next().is_some(),
                 // An answer that gives the change up cancels the plan.
                 Verb::Answer | Verb::Cancel => dropped,
+                // A fresh retry that gives up a result begins execute again.
+                Verb::Retry => step.plan().entry(Phase::Execute) > step.old().entry(Phase::Execute),
                 _ => false,
             };
             let by = step.plan().epoch.0 - step.old().epoch.0;

@@ -125,6 +125,10 @@ fn log(world: &World) {
                 Phase::Execute => execute += 1,
                 Phase::Apply => panic!("nothing is revised into apply"),
             },
+            Event::Retried {
+                restarts_execute: Some(_),
+                ..
+            } => execute += 1,
             Event::Reverted { .. } => {
                 strategize += 1;
                 reversions += 1;

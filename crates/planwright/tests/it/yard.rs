@@ -216,6 +216,11 @@ impl Yard {
         })
     }
 
+    /// A plan that made one file, with its name in it.
+    pub fn usual_like(&self, name: &str) -> String {
+        self.handed_in(|sandbox| std::fs::write(sandbox.join(name), format!("{name}\n")).unwrap())
+    }
+
     pub fn state_of(&self, plan: &str) -> String {
         let view = self.ok(&["plumbing", "show", plan]);
         format!(

@@ -137,8 +137,7 @@ impl Workshop {
         message: &Message,
     ) -> Result<Proposed, SandboxError> {
         let repository = self.repository(room.site)?;
-        let vault = self.vault(room);
-        vault.make(&repository, self.faults())?;
+        let vault = self.make_vault(room, &repository)?;
         let (base, tree) = (&result.base, &result.tree);
         check_reachable(&vault.git(), repository.path(), &vault, base, tree)?;
         self.settle_leftovers(&repository)?;

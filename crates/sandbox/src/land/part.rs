@@ -62,8 +62,7 @@ impl Workshop {
         landed: &ObjectId,
     ) -> Result<Option<Outcome>, SandboxError> {
         let repository = self.repository(room.site)?;
-        let vault = self.vault(room);
-        vault.make(&repository, self.faults())?;
+        let vault = self.make_vault(room, &repository)?;
         let work = vault.commit(&whole.tree, Some(&whole.base), "Result")?;
         let merged = merge::merge(&vault, &whole.base, landed, &work)?;
         let rest = if !merged.conflicts.is_empty() {

@@ -394,10 +394,12 @@ fn rescuing_and_removing_can_be_killed_anywhere() {
         let sandbox = yard.enter(plan(1), 2);
         yard.usual_work(&sandbox);
         yard.workshop.remove(plan(1), || Ok(())).unwrap();
-        let left: Vec<_> = std::fs::read_dir(yard.directory.path().join("home/sandboxes"))
-            .unwrap()
-            .collect();
-        assert!(left.is_empty(), "{step:?}: {left:?}");
+        for place in ["sandboxes", "vaults"] {
+            let place = yard.directory.path().join("home").join(place);
+            let left: Vec<_> = std::fs::read_dir(place).unwrap().collect();
+            assert!(left.is_empty(), "{step:?}: {left:?}");
+        }
+        assert_eq!(yard.workshop.sandboxes().unwrap(), []);
     }
 }
 
