@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use plan::decision::ReportedDecision;
@@ -48,7 +49,12 @@ pub(crate) fn read(path: &Path, secrets: &Secrets) -> Option<Report> {
 /// Puts another text in the place of a file; nothing in its place is followed.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::remove_file(path)?;
-    let mut file = File::create_new(path)?;
+    let mut options = File::options();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(text.as_bytes())
 }
 

@@ -1,5 +1,7 @@
 //! Where Planwright keeps its things, and who is asking: the only questions put to the system.
 
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -45,6 +47,24 @@ pub fn require_a_person(what: &str) -> Result<(), CommandError> {
     }
     let message = format!("An actor cannot {what}: that is for people.");
     Err(CommandError::new(Exit::NeedsPerson, message))
+}
+
+/// Makes a directory that only its owner can enter, with those above it that are missing; one that is there stays as
+/// it is.
+pub fn make_private_directory(path: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path)
+}
+
+/// Writes a file that only its owner can read, whatever was there.
+pub fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(path)?;
+    // One that was there keeps its mode otherwise.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// Shortens a path for people.

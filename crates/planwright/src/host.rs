@@ -1,6 +1,5 @@
 //! This host: what it is called, and what is reachable from it.
 
-use std::io::Write;
 use std::path::Path;
 
 use lifecycle::Hands;
@@ -47,15 +46,11 @@ pub fn register(home: &Path) -> Result<HostId, CommandError> {
     getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error)))?;
     let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let id = format!("{}-{random}", system_name());
-    std::fs::create_dir_all(home).map_err(failed)?;
+    home::make_private_directory(home).map_err(failed)?;
     // Whoever registers first names the host; the link cannot replace what another process wrote.
     let new = home.join(format!("host.{random}"));
-    let written = std::fs::File::create(&new)
-        .and_then(|mut written| {
-            written.write_all(id.as_bytes())?;
-            written.sync_all()
-        })
-        .and_then(|()| match std::fs::hard_link(&new, &file) {
+    let written =
+        home::write_private_file(&new, &id).and_then(|()| match std::fs::hard_link(&new, &file) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
             Ok(()) | Err(_) => Ok(()),
         });

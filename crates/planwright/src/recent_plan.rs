@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use plan::{Digest, PlanId};
@@ -43,10 +42,9 @@ impl RecentPlan {
     /// Remembers a plan. Written beside the file and renamed, so that nobody reads half of it.
     pub fn write(&self, plan: PlanId) -> std::io::Result<()> {
         let directory = self.file.parent().unwrap_or(Path::new("."));
-        let mut private = fs::DirBuilder::new();
-        private.recursive(true).mode(0o700).create(directory)?;
+        crate::home::make_private_directory(directory)?;
         let new = self.file.with_extension(std::process::id().to_string());
-        fs::write(&new, plan.to_string())?;
+        crate::home::write_private_file(&new, &plan.to_string())?;
         fs::rename(&new, &self.file)
     }
 }

@@ -346,9 +346,9 @@ impl Settings {
                 format!("{} cannot be written: {error}", home::shown(&path)),
             )
         };
-        std::fs::create_dir_all(&self.home).map_err(failed)?;
+        home::make_private_directory(&self.home).map_err(failed)?;
         let new = path.with_extension("yaml.new");
-        std::fs::write(&new, text).map_err(failed)?;
+        home::write_private_file(&new, &text).map_err(failed)?;
         std::fs::rename(&new, &path).map_err(failed)
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -313,10 +313,42 @@ pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
     }
 }
 
+/// Makes a directory of ours, and those above it that are missing, for nobody but its owner, whatever the umask.
+pub(crate) fn make_private_directory(path: &Path) -> Result<(), SandboxError> {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(path);
+    made.doing("made", path)
+}
+
+/// Opens a file of ours to be written from its beginning, for nobody but its owner.
+pub(crate) fn create_private_file(path: &Path) -> io::Result<std::fs::File> {
+    let mut options = std::fs::File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
+}
+
+/// Writes such a file.
+pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
+    let written = create_private_file(path);
+    let written = written.and_then(|mut file| io::Write::write_all(&mut file, content));
+    written.doing("written", path)
+}
+
+/// Takes every right to a file or directory of ours from everybody but its owner.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::symlink_metadata(path)?;
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 == 0 || metadata.is_symlink() {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o700))
+}
+
 /// Writes a file whole: what was there before, or all of this, whatever happens.
 pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     let new = path.with_extension("new");
-    let written = std::fs::File::create(&new).and_then(|mut file| {
+    let written = create_private_file(&new).and_then(|mut file| {
         io::Write::write_all(&mut file, content)?;
         file.sync_all()
     });

@@ -101,7 +101,7 @@ impl Workshop {
         patterns: &[u8],
     ) -> Result<Wanted, SandboxError> {
         let list = sandbox.index.with_extension("patterns");
-        std::fs::write(&list, patterns).doing("written", &list)?;
+        files::write_private_file(&list, patterns)?;
         let mut from = std::ffi::OsString::from("--exclude-from=");
         from.push(&list);
         let theirs = repository.git_on(checkout, &checkout.git_dir.join("index"));

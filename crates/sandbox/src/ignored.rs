@@ -469,7 +469,7 @@ fn copy_bounded(from: &Path, to: &Path) -> Result<bool, SandboxError> {
     if !is_plain {
         return Ok(false);
     }
-    let mut copy = std::fs::File::create(to).doing("written", to)?;
+    let mut copy = crate::files::create_private_file(to).doing("written", to)?;
     let copied = std::io::copy(&mut source.take(MAX_INDEX_BYTES), &mut copy);
     copied.doing("copied", from)?;
     Ok(true)

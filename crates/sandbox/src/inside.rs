@@ -10,7 +10,7 @@ use crate::error::Doing;
 use crate::git::Git;
 use crate::room::{Room, Workshop};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, SandboxError, refs, repository};
+use crate::{ObjectId, SandboxError, files, refs, repository};
 
 /// How long a person's command that tells them something may take.
 const LONGEST_NOTICE: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ impl Workshop {
         let scratch = self
             .plan_directory(room.plan)
             .join(format!("look-{}", std::process::id()));
-        std::fs::create_dir_all(&scratch).doing("made", &scratch)?;
+        files::make_private_directory(&scratch)?;
         let scratch = Scratch(scratch);
         let index = scratch.0.join("index");
         repository::copy_index(&sandbox.index, &index)?;

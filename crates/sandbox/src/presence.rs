@@ -8,6 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -44,7 +45,7 @@ impl Workshop {
     pub fn sign_in(&self, owner: &str) -> Result<Presence, SandboxError> {
         let path = self.presence_of(owner);
         let directory = self.home().join("present");
-        std::fs::create_dir_all(&directory).doing("made", &directory)?;
+        self.make_directory(&directory)?;
         let lock = locked(&path)?;
         let presence = Presence { lock, path };
         let written = overwrite(&presence.lock, HERE).doing("written", &presence.path)?;
@@ -95,6 +96,7 @@ fn locked(path: &Path) -> Result<File, SandboxError> {
         let mut options = OpenOptions::new();
         // What it says is written once it is ours.
         let options = options.read(true).write(true).create(true).truncate(false);
+        let options = options.mode(0o600);
         let lock = options.open(path).doing("made", path)?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if is_in_its_place(&lock, path).doing("looked at", path)? => return Ok(lock),

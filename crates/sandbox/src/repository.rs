@@ -578,6 +578,8 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).doing("copied", from),
     }
+    // A copy has the rights of the original.
+    files::make_private(to).doing("written", to)?;
     let modified = std::fs::metadata(from)
         .and_then(|metadata| metadata.modified())
         .doing("read", from)?;

@@ -272,6 +272,18 @@ impl Workshop {
         &self.home
     }
 
+    /// Makes a directory below the home that only its owner can enter. What an earlier version made for all to see
+    /// is closed: the home, unless it is shared with something else, and the directory in it.
+    pub(crate) fn make_directory(&self, path: &Path) -> Result<(), SandboxError> {
+        files::make_private_directory(path)?;
+        let below = path.strip_prefix(&self.home).unwrap_or(path);
+        if let Some(first) = below.components().next() {
+            let top = self.home.join(first);
+            files::make_private(&top).doing("closed", &top)?;
+        }
+        close_home(&self.home).doing("closed", &self.home)
+    }
+
     /// Everything of a plan.
     pub(crate) fn plan_directory(&self, plan: PlanId) -> PathBuf {
         self.home.join("sandboxes").join(plan.to_string())
@@ -314,6 +326,9 @@ impl Workshop {
         repository: &Repository,
     ) -> Result<Vault, SandboxError> {
         let vault = self.vault(room);
+        if let Some(above) = vault.path().parent() {
+            self.make_directory(above)?;
+        }
         if vault.path().join("HEAD").exists() {
             vault.make(repository, &self.faults)?;
             return Ok(vault);
@@ -412,6 +427,7 @@ impl Workshop {
         start: Start,
     ) -> Result<Entered, SandboxError> {
         let repository = self.repository(room.site)?;
+        self.make_directory(&self.plan_directory(room.plan))?;
         let is_first = !self.vault(room).path().exists();
         let vault = self.make_vault(room, &repository)?;
         if !(is_first && self.pin_first(room, &repository, base)?) {
@@ -612,7 +628,7 @@ impl Workshop {
         tree: &ObjectId,
     ) -> Result<(), SandboxError> {
         let directory = self.plan_directory(room.plan).join(epoch.to_string());
-        std::fs::create_dir_all(&directory).doing("made", &directory)?;
+        self.make_directory(&directory)?;
         let name = room.name();
         let mut sandbox = Sandbox {
             path: directory.join(&name),
@@ -628,7 +644,7 @@ impl Workshop {
         let _ = std::fs::remove_file(&sandbox.index);
         let _ = std::fs::remove_file(sandbox.set_up_mark());
         let _ = std::fs::remove_file(sandbox.ignored_record());
-        std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
+        files::make_private_directory(&sandbox.path)?;
         let vault = self.vault(room);
         checkout::lay_out(&vault, &sandbox, tree)?;
         if tree != base {
@@ -714,6 +730,42 @@ fn repository_inode(sandbox: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(sandbox.join(".git")).ok()?;
     metadata.is_dir().then(|| metadata.ino())
+}
+
+/// Is this the name of something that Planwright keeps in its home?
+fn is_ours(name: &str) -> bool {
+    const DIRECTORIES: &[&str] = &[
+        "actors",
+        "archives",
+        "demo",
+        "directories",
+        "present",
+        "recent",
+        "rescued",
+        "runs",
+        "sandboxes",
+        "vaults",
+    ];
+    const FILES: &[&str] = &["config.yaml", "goal-", "host", "planwright.db"];
+    DIRECTORIES.contains(&name) || FILES.iter().any(|file| name.starts_with(file))
+}
+
+/// Closes a home to others that an earlier version left open. A directory with anything else in it, of another
+/// owner, or for everybody's files, is not ours to close.
+fn close_home(home: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::symlink_metadata(home)?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let is_open = metadata.mode() & 0o077 != 0;
+    if !metadata.is_dir() || !is_own || !is_open || metadata.mode() & 0o1000 != 0 {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(home)? {
+        if !entry?.file_name().to_str().is_some_and(is_ours) {
+            return Ok(());
+        }
+    }
+    files::make_private(home)
 }
 
 /// Who is in a directory.

@@ -103,7 +103,7 @@ impl Workshop {
     pub fn begin_run(&self, plan: PlanId, epoch: Epoch) -> Result<PathBuf, SandboxError> {
         let path = self.runs_of(plan).join(epoch.to_string());
         files::remove_tree(&path)?;
-        std::fs::create_dir_all(&path).doing("made", &path)?;
+        self.make_directory(&path)?;
         Ok(path)
     }
 
@@ -140,7 +140,7 @@ impl Workshop {
     ) -> Result<(), SandboxError> {
         let kept = self.runs_of(plan).join(format!("rule-{}", record.rule));
         files::remove_tree(&kept)?;
-        std::fs::create_dir_all(&kept).doing("made", &kept)?;
+        self.make_directory(&kept)?;
         let (said, transcript) = (run.join(TRANSCRIPT), kept.join(TRANSCRIPT));
         std::fs::rename(&said, &transcript).doing("written", &transcript)?;
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");

@@ -18,6 +18,7 @@ pub(crate) fn repository_of(
     std::fs::read_dir(directory).doing("read", directory)?;
     let name = Digest::of(directory.as_os_str().as_bytes()).to_string();
     let git_dir = workshop.home().join("directories").join(&name[..16]);
+    workshop.make_directory(&git_dir)?;
     vault::bare_repository(&git_dir, "sha1")?;
     Ok(Repository::for_directory(
         workshop.surroundings(),

@@ -62,9 +62,9 @@ impl Workshop {
     pub fn begin_trial(&self, plan: PlanId, what: Digest) -> Result<Option<Trial>, SandboxError> {
         let name = &what.to_string()[..24];
         let directory = self.plan_directory(plan).join("trials");
-        std::fs::create_dir_all(&directory).doing("made", &directory)?;
+        self.make_directory(&directory)?;
         let lock = directory.join(format!("{name}.turn"));
-        let turn = File::create(&lock).doing("made", &lock)?;
+        let turn = files::create_private_file(&lock).doing("made", &lock)?;
         match rustix::fs::flock(&turn, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -72,7 +72,7 @@ impl Workshop {
         }
         let path = directory.join(name);
         files::remove_tree(&path)?;
-        std::fs::create_dir(&path).doing("made", &path)?;
+        files::make_private_directory(&path)?;
         Ok(Some(Trial { path, _turn: turn }))
     }
 
@@ -96,7 +96,7 @@ impl Workshop {
             conflicts: Vec::new(),
             given: None,
         };
-        std::fs::create_dir(&sandbox.path).doing("made", &sandbox.path)?;
+        files::make_private_directory(&sandbox.path)?;
         checkout::lay_out(&vault, &sandbox, tree)?;
         let branch = match &room.site.place {
             SitePlace::Git { target, .. } => target.as_str(),

@@ -11,7 +11,7 @@ use crate::compare::Scratch;
 use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::{Git, Surroundings};
-use crate::{ObjectId, Repository, SandboxError, refs};
+use crate::{ObjectId, Repository, SandboxError, files, refs};
 
 /// Where a plan's objects are kept.
 #[derive(Debug, Clone)]
@@ -206,7 +206,9 @@ pub(crate) fn signed(git: Git, name: &str, email: &str, seconds: i64) -> Git {
 
 /// An empty bare repository; what is there already is left alone.
 pub(crate) fn bare_repository(path: &Path, object_format: &str) -> Result<(), SandboxError> {
-    let config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tfilemode = true\n";
+    // Whatever git writes into it is nobody else's to read.
+    let config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tfilemode = true\n\
+                  \tsharedRepository = 0600\n";
     repository_files(path, object_format, config, "refs/heads/none")
 }
 
@@ -219,8 +221,7 @@ pub(crate) fn repository_files(
     head: &str,
 ) -> Result<(), SandboxError> {
     for directory in ["objects/info", "objects/pack", "refs/heads", "info"] {
-        let directory = path.join(directory);
-        std::fs::create_dir_all(&directory).doing("made", &directory)?;
+        files::make_private_directory(&path.join(directory))?;
     }
     let config = format!("{config}[extensions]\n\tobjectformat = {object_format}\n");
     write_once(&path.join("config"), config.as_bytes())?;
@@ -313,9 +314,9 @@ fn write_once(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
         Ok(there) if there == content => Ok(()),
         Ok(_) => {
             let new = path.with_extension(format!("new-{}", std::process::id()));
-            std::fs::write(&new, content).doing("written", &new)?;
+            files::write_private_file(&new, content)?;
             std::fs::rename(&new, path).doing("written", path)
         }
-        Err(_) => std::fs::write(path, content).doing("written", path),
+        Err(_) => files::write_private_file(path, content),
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Assignment;
@@ -34,8 +34,10 @@ impl Desk {
             out,
             tmp: run.join("tmp"),
         };
-        fs::create_dir_all(&desk.out)?;
-        fs::create_dir_all(&desk.tmp)?;
+        for directory in [&desk.out, &desk.tmp] {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(directory)?;
+        }
         match fs::remove_file(&desk.report) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}

@@ -5,6 +5,7 @@
 //! runs it: the others wait for their turn, and find the evidence. The turn is a lock of the system's,
 //! which ends with whoever holds it; a result is on one host, and so are all who could run a command on it.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
@@ -384,7 +385,8 @@ impl Bench<'_> {
         stop: &Stop,
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Report {
-        if let Err(error) = std::fs::create_dir_all(&self.run) {
+        let mut builder = std::fs::DirBuilder::new();
+        if let Err(error) = builder.recursive(true).mode(0o700).create(&self.run) {
             return Report::failed(plan::stage::Category::Resource, error.to_string());
         }
         let workplace = Workplace {

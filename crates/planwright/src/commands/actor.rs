@@ -59,9 +59,9 @@ fn add(app: &App, file: &std::path::Path) -> Result<Answer, CommandError> {
         )
     };
     let replaced = kept.exists();
-    std::fs::create_dir_all(crew::directory(app)).map_err(failed)?;
+    home::make_private_directory(&crew::directory(app)).map_err(failed)?;
     let new = kept.with_extension("new");
-    std::fs::write(&new, yaml::actor_text(&definition)).map_err(failed)?;
+    home::write_private_file(&new, &yaml::actor_text(&definition)).map_err(failed)?;
     std::fs::rename(&new, &kept).map_err(failed)?;
     let word = if replaced { "Replaced" } else { "Added" };
     let text = format!("{word} actor {}\n", ui::styled(ui::BOLD, &definition.name));

@@ -28,6 +28,7 @@ mod landing;
 mod output;
 mod permissions;
 mod preferences;
+mod privacy;
 mod recent_plan;
 mod reference;
 mod results;

@@ -82,10 +82,11 @@ pub(super) fn rescue_late_saves(
             continue;
         }
         let rescue = rescue_directory(workshop, room);
-        std::fs::create_dir_all(&rescue).doing("made", &rescue)?;
+        workshop.make_directory(&rescue)?;
         let name = step.path.to_string().replace('/', "+");
         let copy = rescue.join(format!("{number}-{name}"));
         std::fs::copy(&displaced, &copy).doing("copied", &displaced)?;
+        files::make_private(&copy).doing("written", &copy)?;
     }
     Ok(())
 }

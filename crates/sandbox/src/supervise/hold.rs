@@ -2,6 +2,7 @@
 //! lets go of them however their holder ends.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,7 @@ impl Alone {
 
 fn open(path: &Path) -> Result<File, SandboxError> {
     let mut options = OpenOptions::new();
-    let lock = options.create(true).append(true).open(path);
+    let lock = options.create(true).append(true).mode(0o600).open(path);
     lock.doing("opened", path)
 }
 

@@ -8,7 +8,7 @@ use super::Args;
 use crate::cli::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::settings;
+use crate::{home, settings};
 
 /// Shown in the editor; lines like these are no part of the goal.
 const TEMPLATE: &str = "\n# What is to be done? Lines that begin with # are left out; nothing at all \
@@ -64,8 +64,8 @@ fn from_editor(app: &App) -> Result<String, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::new(Exit::Error, format!("{}: {error}", file.display()))
     };
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    std::fs::write(&file, TEMPLATE).map_err(failed)?;
+    home::make_private_directory(directory).map_err(failed)?;
+    home::write_private_file(&file, TEMPLATE).map_err(failed)?;
     let workshop = &app.lifecycle()?.hands()?.workshop;
     let edited = workshop
         .edit(&file, &editor)
