@@ -40,7 +40,7 @@ pub use in_a_row::WentOn;
 pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
 pub use operations::{Done, UseRequest};
 pub use perform::{
-    Allowed, Driven, EnteredSandbox, Kept, Looked, Mendable, Stepped, Tidied, Undone,
+    Allowed, Driven, EnteredSandbox, Kept, Looked, Mendable, OpenSandbox, Stepped, Tidied, Undone,
 };
 pub use projects::Force;
 pub use submit::{Subject, reads_for};

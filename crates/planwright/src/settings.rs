@@ -407,6 +407,25 @@ pub fn shell() -> std::ffi::OsString {
     std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())
 }
 
+/// What a person's shell in a sandbox is given besides what is theirs: git there takes nothing for a repository that
+/// is only a directory which looks like a bare one. Added to what their own environment tells git.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door everybody else is sent to"
+)]
+pub fn git_variables() -> Vec<(String, String)> {
+    let told = std::env::var("GIT_CONFIG_COUNT").ok();
+    let told = told
+        .and_then(|count| count.parse::<u32>().ok())
+        .unwrap_or(0);
+    let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    vec![
+        named(&format!("GIT_CONFIG_KEY_{told}"), "safe.bareRepository"),
+        named(&format!("GIT_CONFIG_VALUE_{told}"), "explicit"),
+        named("GIT_CONFIG_COUNT", &(told + 1).to_string()),
+    ]
+}
+
 /// What an address looks like.
 const ADDRESSES: &str = "Use sqlite:PATH or postgres://USER@HOST/DATABASE";
 

@@ -1,5 +1,7 @@
 //! The files of a sandbox: laid out from a tree, put back, swept; and the repository an agent gets.
 
+use std::path::{Path, PathBuf};
+
 use plan::changeset::TreePath;
 
 use crate::error::Doing;
@@ -80,19 +82,32 @@ pub(crate) fn give_repository(
     branch: &str,
 ) -> Result<(), SandboxError> {
     let git_dir = sandbox.path.join(".git");
+    give_repository_at(vault, repository, sandbox, branch, &git_dir, &[])
+}
+
+/// The same at another place, which also borrows the objects of these.
+pub(crate) fn give_repository_at(
+    vault: &Vault,
+    repository: &Repository,
+    sandbox: &Sandbox,
+    branch: &str,
+    git_dir: &Path,
+    lenders: &[PathBuf],
+) -> Result<(), SandboxError> {
     let config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfilemode = true\n\
                   \tlogallrefupdates = true\n\thooksPath = /dev/null\n\
                   [commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\
                   [user]\n\tname = Planwright agent\n\temail = agent@planwright.invalid\n\
                   [gc]\n\tauto = 0\n";
-    vault::repository_files(&git_dir, repository.object_format(), config, branch)?;
+    vault::repository_files(git_dir, repository.object_format(), config, branch)?;
     // Should the user's repository move, its objects are still found by way of the vault.
-    let objects = [repository.common_dir().join("objects"), vault.objects()];
-    vault::borrow(&git_dir, &objects)?;
-    vault::copy_if_there(vault.path(), &git_dir, "shallow")?;
-    vault::copy_if_there(vault.path(), &git_dir, "info/exclude")?;
+    let mut objects = vec![repository.common_dir().join("objects"), vault.objects()];
+    objects.extend_from_slice(lenders);
+    vault::borrow(git_dir, &objects)?;
+    vault::copy_if_there(vault.path(), git_dir, "shallow")?;
+    vault::copy_if_there(vault.path(), git_dir, "info/exclude")?;
     let name = git_dir.join(branch);
-    let parent = name.parent().unwrap_or(&git_dir);
+    let parent = name.parent().unwrap_or(git_dir);
     std::fs::create_dir_all(parent).doing("made", parent)?;
     std::fs::write(&name, format!("{}\n", sandbox.base)).doing("written", &name)?;
     let index = git_dir.join("index");

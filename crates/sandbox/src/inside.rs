@@ -92,13 +92,19 @@ impl Workshop {
         }))
     }
 
-    /// Runs a person's shell in a sandbox, with everything that is theirs, until they leave it.
+    /// Runs a person's shell in a sandbox, with everything that is theirs and these variables, until they leave it.
     #[expect(
         clippy::disallowed_methods,
         reason = "all child processes belong to this crate"
     )]
-    pub fn run_shell(&self, path: &Path, shell: &OsStr) -> Result<(), SandboxError> {
+    pub fn run_shell(
+        &self,
+        path: &Path,
+        shell: &OsStr,
+        variables: &[(String, String)],
+    ) -> Result<(), SandboxError> {
         let mut command = std::process::Command::new(shell);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         // How a person's last command went is no concern of ours.
         let status = command.current_dir(path).status();
         status.map(drop).doing("entered", path)

@@ -8,6 +8,8 @@
 //! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
 //! sandboxes/<plan>/<epoch>/<room>.ignored ignored files that are never captured
 //! sandboxes/<plan>/<epoch>/<room>.busy   locked while somebody works there
+//! sandboxes/<plan>/<epoch>/<room>.open   opened for a person since that holder
+//! sandboxes/<plan>/<epoch>/<room>.set-aside-N  an agent's repository, set aside for that
 //! ```
 //!
 //! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
@@ -186,6 +188,20 @@ impl Sandbox {
         let inode = repository_inode(&self.path);
         let given = self.given.as_ref();
         given.is_some_and(|given| given.base == *base && Some(given.inode) == inode)
+    }
+
+    /// Says that this repository, into which everything of the one before was copied, took its place.
+    pub(crate) fn exchanged_repository(&mut self, was_given: bool) {
+        let inode = repository_inode(&self.path);
+        if let (true, Some(given), Some(inode)) = (was_given, &mut self.given, inode) {
+            given.inode = inode;
+        }
+    }
+
+    /// Is the agent's repository the one it was given?
+    pub(crate) fn still_has_given_repository(&self) -> bool {
+        let given = self.given.as_ref().map(|given| given.inode);
+        given.is_some() && given == repository_inode(&self.path)
     }
 
     /// Are its files there? A link that somebody put in its place leads to files that are not its.
@@ -666,7 +682,7 @@ impl Workshop {
         self.after(Step::SandboxReady, &sandbox.path)
     }
 
-    fn declare(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<(), SandboxError> {
+    pub(crate) fn declare(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<(), SandboxError> {
         let directory = self
             .plan_directory(room.plan)
             .join(sandbox.made_by.to_string());

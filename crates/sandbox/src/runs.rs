@@ -178,6 +178,10 @@ impl Workshop {
                 }
             }
         }
+        // What an agent wrote into those is not followed: it would say itself what it may read.
+        if let Some(sandbox) = self.current(room)? {
+            lenders.extend(crate::open::objects_set_aside(&sandbox)?);
+        }
         Ok(lenders)
     }
 

@@ -15,4 +15,4 @@ pub(crate) use enter::object;
 pub use land::{Driven, Stepped, Undone};
 pub use look::Looked;
 pub use mend::Mendable;
-pub use tidy::{Kept, Tidied};
+pub use tidy::{Kept, OpenSandbox, Tidied};

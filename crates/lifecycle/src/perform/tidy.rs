@@ -2,11 +2,11 @@
 
 use plan::stage::Landing;
 use plan::{Plan, PlanId, Stage};
-use sandbox::{Leftover, Room};
+use sandbox::{Leftover, Opened, Remarks, Room};
 
 use super::EnteredSandbox;
 use super::enter::{object, result_tree};
-use crate::{Error, Lifecycle};
+use crate::{Claim, Error, Lifecycle};
 
 /// Work that did not land and is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,15 @@ pub struct Tidied {
     pub removed: bool,
     /// What is kept under rescue refs.
     pub kept: Vec<Kept>,
+}
+
+/// A sandbox that a person is about to enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenSandbox {
+    /// Where it is.
+    pub sandbox: EnteredSandbox,
+    /// Whether git can be used there.
+    pub opened: Opened,
 }
 
 impl Lifecycle {
@@ -98,6 +107,53 @@ impl Lifecycle {
                 resource: site.name.clone(),
                 path: sandbox.path,
             }));
+        }
+        Ok(found)
+    }
+
+    /// The sandboxes of a plan, each opened for a person: no git command run there executes what an agent wrote,
+    /// unless somebody is still at work.
+    pub fn open_sandboxes(&self, plan: PlanId) -> Result<Vec<OpenSandbox>, Error> {
+        let plan = self.get_plan(plan)?.plan;
+        let is_held = plan.stage.holder().is_some();
+        self.open_each(&plan, |room| match is_held {
+            true => Ok(Some(Opened::InUse)),
+            false => Ok(self.hands()?.workshop.open_for_person(room, None)?),
+        })
+    }
+
+    /// The same by whoever holds the plan, and is that person.
+    pub fn open_held_sandboxes(&self, claim: &Claim) -> Result<Vec<OpenSandbox>, Error> {
+        self.open_each(claim.plan(), |room| {
+            let workshop = &self.hands()?.workshop;
+            Ok(workshop.open_for_person(room, Some(claim.epoch()))?)
+        })
+    }
+
+    fn open_each(
+        &self,
+        plan: &Plan,
+        open: impl Fn(&Room<'_>) -> Result<Option<Opened>, Error>,
+    ) -> Result<Vec<OpenSandbox>, Error> {
+        let workshop = &self.hands()?.workshop;
+        let mut found = Vec::new();
+        for site in self.sites(plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            let Some(sandbox) = workshop.current(&room)? else {
+                continue;
+            };
+            // Where nothing is left, nothing can run.
+            let opened = open(&room)?.unwrap_or_else(|| Opened::Clean(Remarks::default()));
+            found.push(OpenSandbox {
+                sandbox: EnteredSandbox {
+                    resource: site.name.clone(),
+                    path: sandbox.path,
+                },
+                opened,
+            });
         }
         Ok(found)
     }

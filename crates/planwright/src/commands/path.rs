@@ -1,24 +1,30 @@
 //! `planwright path`.
 
+use std::path::PathBuf;
+
+use lifecycle::OpenSandbox;
+use sandbox::Opened;
 use serde_json::json;
 
 use crate::cli::App;
 use crate::commands::Answer;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::wire::SandboxView;
+use crate::wire::{Message, SandboxView};
 
-/// Print where a plan's sandbox is. Edits there land only if they are handed in.
+/// Print where a plan's sandbox is, ready for you to enter: git there runs nothing that an agent configured. Edits
+/// there land only if they are handed in.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan.
     id: String,
 }
 
-/// Prints it.
+/// Opens it, and prints where it is.
 pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(&args.id)?;
-    let sandboxes = app.lifecycle()?.sandboxes_of(plan)?;
+    let lifecycle = app.lifecycle()?;
+    let sandboxes = lifecycle.open_sandboxes(plan)?;
     if sandboxes.is_empty() {
         return Err(CommandError::new(
             Exit::NotFound,
@@ -28,11 +34,54 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     let text: String = sandboxes
         .iter()
-        .map(|sandbox| format!("{}\n", sandbox.path.display()))
+        .map(|one| format!("{}\n", one.sandbox.path.display()))
         .collect();
-    let data: Vec<SandboxView> = sandboxes.iter().map(SandboxView::from).collect();
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "sandboxes": data }),
+    let views = sandboxes.iter().map(|one| SandboxView::from(&one.sandbox));
+    let views: Vec<SandboxView> = views.collect();
+    let mut answer = Answer::new(json!({ "plan_id": plan, "sandboxes": views }), text);
+    for one in &sandboxes {
+        answer.messages.extend(remarks(one, &one.sandbox.resource));
+    }
+    if sandboxes.iter().any(|one| one.opened == Opened::InUse) {
+        let handle = lifecycle.short_name(plan)?;
+        answer = answer.hint(format!("planwright diff {handle}"));
+    }
+    Ok(answer)
+}
+
+/// What a person should know before they run git in a sandbox.
+pub fn remarks(one: &OpenSandbox, resource: &str) -> Vec<Message> {
+    let warn = |text: String| Message {
+        level: "warn",
         text,
-    ))
+    };
+    let named = |paths: &[PathBuf]| {
+        let named: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        named.join(", ")
+    };
+    match &one.opened {
+        Opened::InUse => vec![warn(format!(
+            "{resource}: somebody works there. Run no git in it: it would execute what they configured in its .git."
+        ))],
+        Opened::Clean(remarks) => {
+            let mut messages = Vec::new();
+            if !remarks.set_aside.is_empty() {
+                messages.push(warn(format!(
+                    "{resource}: set aside, because git there would execute what an agent configured: {}",
+                    named(&remarks.set_aside)
+                )));
+            }
+            if !remarks.bare.is_empty() {
+                messages.push(warn(format!(
+                    "{resource}: run no git in {}: it looks like a bare repository, and git would use its \
+                     configuration.",
+                    named(&remarks.bare)
+                )));
+            }
+            messages
+        }
+    }
 }

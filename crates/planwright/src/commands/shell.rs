@@ -1,13 +1,13 @@
 //! `planwright shell`.
 
-use lifecycle::{Allowed, Claim, LEASE};
+use lifecycle::{Allowed, Claim, LEASE, OpenSandbox};
 use plan::PlanId;
 use plan::stage::ResultContent;
-use sandbox::Presence;
+use sandbox::{Opened, Presence};
 use serde_json::json;
 
 use crate::cli::{App, Format};
-use crate::commands::{Answer, moved};
+use crate::commands::{Answer, moved, path};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::settings;
@@ -45,21 +45,22 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         .hint(format!("Only look: planwright path {handle}"))
         .hint(format!("Once it is done: planwright wait {handle}")));
     }
-    let sandboxes = lifecycle.sandboxes_of(plan)?;
+    // Before a git of ours or the person's runs there.
+    let sandboxes = lifecycle.open_sandboxes(plan)?;
     let wanted = args.resource.as_deref();
     let entered = sandboxes
         .iter()
-        .find(|sandbox| wanted.is_none_or(|wanted| sandbox.resource == wanted))
+        .find(|one| wanted.is_none_or(|wanted| one.sandbox.resource == wanted))
         .ok_or_else(|| {
             CommandError::new(Exit::NotFound, "The plan has no such sandbox.")
                 .hint(format!("planwright path {}", args.id))
         })?;
+    if entered.opened == Opened::InUse {
+        let handle = lifecycle.short_name(plan)?;
+        return Err(in_use(&handle));
+    }
     let before = trees(app, plan)?;
-    lifecycle
-        .hands()?
-        .workshop
-        .run_shell(&entered.path, &settings::shell())
-        .map_err(lifecycle::Error::Sandbox)?;
+    visit(app, entered)?;
     if trees(app, plan)? == before {
         let text = "Nothing changed; the plan is as it was.\n";
         return Ok(Answer::new(
@@ -90,21 +91,46 @@ pub fn by_hand(app: &App, plan: PlanId, allow_markers: bool) -> Result<Answer, C
     let call = app.call();
     let hands = Hands::sign_in(app)?;
     let claim = lifecycle.start_execute(plan, &hands.owner, LEASE, &call)?;
-    let path = match claim.sandboxes() {
-        [only] => only.path.clone(),
-        [] | [_, ..] => {
+    if claim.sandboxes().len() != 1 {
+        claim.release()?;
+        return Err(CommandError::usage(
+            "There is not one sandbox to enter; work in them and hand it in by plumbing.",
+        )
+        .hint(format!("planwright path {plan}")));
+    }
+    let opened = match lifecycle.open_held_sandboxes(&claim) {
+        Ok(opened) => opened,
+        Err(error) => {
+            // It waits for whoever comes next.
             claim.release()?;
-            return Err(CommandError::usage(
-                "There is not one sandbox to enter; work in them and hand it in by plumbing.",
-            )
-            .hint(format!("planwright path {plan}")));
+            return Err(error.into());
         }
     };
-    let workshop = &lifecycle.hands()?.workshop;
-    claim
-        .while_held(LEASE, || workshop.run_shell(&path, &settings::shell()))
-        .map_err(lifecycle::Error::Sandbox)?;
+    let entered = opened.into_iter().find(|one| one.opened != Opened::InUse);
+    let Some(entered) = entered else {
+        claim.release()?;
+        return Err(in_use(&lifecycle.short_name(plan)?));
+    };
+    claim.while_held(LEASE, || visit(app, &entered))?;
     hand_in(app, &claim, allow_markers)
+}
+
+/// Lets the person work in a sandbox that was opened for them.
+fn visit(app: &App, entered: &OpenSandbox) -> Result<(), CommandError> {
+    for remark in path::remarks(entered, &entered.sandbox.resource) {
+        anstream::eprintln!("{}", ui::clean(&remark.text));
+    }
+    let workshop = &app.lifecycle()?.hands()?.workshop;
+    let variables = settings::git_variables();
+    workshop
+        .run_shell(&entered.sandbox.path, &settings::shell(), &variables)
+        .map_err(|error| lifecycle::Error::Sandbox(error).into())
+}
+
+fn in_use(handle: &str) -> CommandError {
+    CommandError::new(Exit::Conflict, "Somebody works in the sandbox.")
+        .hint(format!("Look at the changes: planwright diff {handle}"))
+        .hint(format!("Once it is done: planwright wait {handle}"))
 }
 
 /// The person who works by hand, as a holder of plans. Signed in, so that others see at once when their terminal is

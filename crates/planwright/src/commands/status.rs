@@ -130,10 +130,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     if !plan.resources.is_empty()
         && let Ok(sandboxes) = lifecycle.sandboxes_of(plan.id)
+        && !sandboxes.is_empty()
     {
-        for sandbox in sandboxes {
-            lines.push(("sandbox", ui::clean(&sandbox.path.display().to_string())));
-        }
+        // By its command, which makes it safe to enter.
+        let handle = lifecycle.short_name(plan.id)?;
+        lines.push(("sandbox", format!("planwright path {handle}")));
     }
     if let Some(by) = undone_by {
         lines.push(("undone by", by.to_string()));

@@ -17,6 +17,7 @@ mod conflict_markers;
 mod cut_off;
 mod daily;
 mod demo;
+mod entering;
 mod fleet;
 mod forms_of_landing;
 mod gates;
