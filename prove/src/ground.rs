@@ -254,10 +254,15 @@ impl Ground {
 
     /// git, as a person uses it.
     pub fn git(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        self.git_in(&self.shop, arguments)
+    }
+
+    /// git in another directory, such as an agent's.
+    pub fn git_in(&self, directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
         let output = command(Path::new("git"))
             .args(arguments)
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .current_dir(&self.shop)
+            .current_dir(directory)
             .output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);

@@ -3,7 +3,8 @@
 //! exactly what the plans say: every landed plan once, every other not at all, and all of the person's
 //! work.
 //!
-//! Each plan writes one file of its own, so that what the branch should hold needs no merging to know.
+//! Each plan writes one file of its own, so that what the branch should hold needs no merging to know. Some also commit a
+//! file that git ignores, which has to land, or write below a submodule, which has to be refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -34,6 +35,8 @@ pub enum Bug {
     DoubleApply,
     /// What landed is lost again.
     LostWork,
+    /// Files that git ignores are left out of what lands, although they were committed.
+    LostIgnored,
 }
 
 /// What came of a trial.
@@ -55,6 +58,17 @@ pub struct Outcome {
 
 /// The file that a person works on.
 const PERSONS: &str = "person.txt";
+
+/// A directory that git ignores.
+const IGNORED: &str = "build";
+
+/// A submodule.
+const SUBMODULE: &str = "lib";
+
+/// Does this plan commit a file that git ignores? By its id, so that it is known afterwards.
+fn commits_ignored(plan: &str) -> bool {
+    plan.bytes().last().is_some_and(|last| last % 2 == 0)
+}
 
 /// How long others may be in a person's way.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -114,7 +128,13 @@ impl Yard {
         };
         let ground = Ground::prepare(trial, cast)?;
         std::fs::write(ground.shop.join(PERSONS), "")?;
+        std::fs::write(ground.shop.join(".gitignore"), format!("{IGNORED}/\n"))?;
+        std::fs::create_dir(ground.shop.join(SUBMODULE))?;
         ground.git(&["add", "-A"])?;
+        // Nobody has its repository; its commit is only a name.
+        let tip = ground.git(&["rev-parse", "HEAD"])?;
+        let link = format!("160000,{tip},{SUBMODULE}");
+        ground.git(&["update-index", "--add", "--cacheinfo", &link])?;
         ground.git(&["commit", "-q", "-m", "begin"])?;
         let action = trial.directory.join("make.yaml");
         std::fs::write(
@@ -173,7 +193,8 @@ impl Yard {
                 break;
             }
         }
-        let mut expected: BTreeSet<String> = ["README.md", PERSONS].map(str::to_owned).into();
+        let from_the_start = ["README.md", ".gitignore", PERSONS, SUBMODULE];
+        let mut expected: BTreeSet<String> = from_the_start.map(str::to_owned).into();
         let undone: BTreeSet<&str> = landed
             .values()
             .filter(|view| view["origin"]["kind"] == "undo_of")
@@ -182,6 +203,9 @@ impl Yard {
         for (id, view) in &landed {
             if view["origin"]["kind"] == "use" && !undone.contains(id.as_str()) {
                 expected.insert(format!("made/{id}.txt"));
+                if commits_ignored(id) {
+                    expected.insert(format!("{IGNORED}/{id}.o"));
+                }
             }
         }
         let there = self.ground.git(&["ls-tree", "-r", "--name-only", "main"])?;
@@ -236,7 +260,7 @@ fn play(
             .as_str()
             .context("a plan has an id")?
             .to_owned();
-        if !work(yard, &plan)? {
+        if !work(yard, settings, &plan, &mut random)? {
             continue;
         }
         let words = ["apply", plan.as_str(), "--yes"];
@@ -253,7 +277,12 @@ fn play(
 }
 
 /// `false` if somebody else, such as a killed try, is in the way for now.
-fn work(yard: &Yard, plan: &str) -> anyhow::Result<bool> {
+fn work(
+    yard: &Yard,
+    settings: &Settings,
+    plan: &str,
+    random: &mut fastrand::Rng,
+) -> anyhow::Result<bool> {
     yard.ground
         .must(&["plumbing", "start-strategize", plan, "--owner", "bot"])?;
     yard.ground
@@ -265,11 +294,32 @@ fn work(yard: &Yard, plan: &str) -> anyhow::Result<bool> {
     let Some(sandbox) = claimed["sandboxes"][0]["path"].as_str() else {
         return Ok(false);
     };
-    let made = Path::new(sandbox).join("made");
+    let sandbox = Path::new(sandbox);
+    let made = sandbox.join("made");
     std::fs::create_dir_all(&made)?;
     std::fs::write(made.join(format!("{plan}.txt")), format!("by {plan}\n"))?;
-    yard.ground
-        .must(&["plumbing", "complete-execute", plan, "--epoch", "2"])?;
+    if commits_ignored(plan) {
+        let file = format!("{IGNORED}/{plan}.o");
+        std::fs::create_dir_all(sandbox.join(IGNORED))?;
+        std::fs::write(sandbox.join(&file), format!("by {plan}\n"))?;
+        yard.ground.git_in(sandbox, &["add", "--force", &file])?;
+        let name = ["-c", "user.name=bot", "-c", "user.email=bot@example.org"];
+        let commit = ["commit", "-q", "-m", "Build"];
+        yard.ground
+            .git_in(sandbox, &[&name[..], &commit].concat())?;
+        forget_commit(yard, settings, sandbox)?;
+    }
+    let complete = ["plumbing", "complete-execute", plan, "--epoch", "2"];
+    if random.u8(..100) < 20 {
+        let below = sandbox.join(SUBMODULE).join("new.txt");
+        std::fs::create_dir_all(sandbox.join(SUBMODULE))?;
+        std::fs::write(&below, "would be lost\n")?;
+        if yard.ground.ask(&complete)?.0 == Some(0) {
+            bail!("{plan}: what was written below a submodule was dropped without a word");
+        }
+        std::fs::remove_file(&below)?;
+    }
+    yard.ground.must(&complete)?;
     Ok(true)
 }
 
@@ -366,6 +416,8 @@ fn plant(yard: &Yard, settings: &Settings, random: &mut fastrand::Rng) -> anyhow
                 yard.ground
                     .git(&["update-ref", "refs/heads/main", &again, &tip])
             }),
+        // Strikes while the plan is worked on.
+        Bug::LostIgnored => Ok(String::new()),
         Bug::LostWork => yard
             .ground
             .git(&["rev-parse", "main^{tree}"])
@@ -384,6 +436,20 @@ fn plant(yard: &Yard, settings: &Settings, random: &mut fastrand::Rng) -> anyhow
                     .git(&["update-ref", "refs/heads/main", "main~1", &tip])
             }),
     };
+    Ok(())
+}
+
+/// What an agent committed counts for nothing, as if nobody had looked at it.
+#[cfg(feature = "broken")]
+fn forget_commit(yard: &Yard, settings: &Settings, sandbox: &Path) -> anyhow::Result<()> {
+    if settings.bug == Some(Bug::LostIgnored) {
+        yard.ground.git_in(sandbox, &["reset", "-q", "HEAD~1"])?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "broken"))]
+fn forget_commit(_yard: &Yard, _settings: &Settings, _sandbox: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
