@@ -127,6 +127,19 @@ fn past_the_point_of_no_return_there_is_no_way_back() {
     yard.assert_tidy();
 }
 
+/// Guards against answering with the failure of lost tries: whoever asks for the landing asks for another one.
+#[test]
+fn a_landing_that_was_killed_as_often_as_it_may_be_tried_lands_when_asked_again() {
+    let yard = Yard::new();
+    let plan = yard.usual();
+    for _ in 0..3 {
+        yard.killed("fenced", &["apply", &plan, "--yes"]);
+    }
+    yard.ok(&["apply", &plan, "--yes"]);
+    assert_eq!(yard.state_of(&plan), "apply/applied");
+    yard.assert_tidy();
+}
+
 #[test]
 fn a_full_disk_while_landing_leaves_the_plan_ready_to_land_again() {
     for step in ["objects-copied", "staged", "ref-moved", "all-exchanged"] {

@@ -95,10 +95,19 @@ impl Lifecycle {
         }
     }
 
-    /// Takes it from a holder that is gone.
+    /// Takes a landing from a holder that is gone. Whoever asks for it now asks for another try, also where the lost
+    /// tries were as many as the plan may have.
+    pub(super) fn take_over_landing(&self, plan: PlanId, call: &Call) -> Result<(), Error> {
+        let reclaimed = self.reclaim_from_the_gone(plan, call)?.plan;
+        if let Stage::Apply(Landing::Errored(_)) = reclaimed.stage {
+            self.retry(plan, false, None, &call.follow_up())?;
+        }
+        Ok(())
+    }
+
     fn is_taken_over(&self, plan: &Plan, call: &Call) -> Result<bool, Error> {
-        match self.reclaim_from_the_gone(plan.id, &call.follow_up()) {
-            Ok(_) => Ok(true),
+        match self.take_over_landing(plan.id, &call.follow_up()) {
+            Ok(()) => Ok(true),
             Err(Error::Refused(_)) => Ok(false),
             Err(error) => Err(error),
         }

@@ -127,7 +127,7 @@ impl Lifecycle {
                 }
                 Landing::Processing(..) => {
                     // Whoever landed it is gone, or this is refused with who it is.
-                    self.reclaim_from_the_gone(plan, call)?;
+                    self.take_over_landing(plan, call)?;
                     self.sign_anew(plan, how, owner, &next)?;
                 }
                 Landing::Queued(..) => self.sign_anew(plan, how, owner, call)?,
