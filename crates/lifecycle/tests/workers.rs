@@ -216,6 +216,8 @@ fn an_actor_that_panics_fails_its_plan_and_not_the_worker() {
     let row = lifecycle.get_plan(plan).unwrap();
     let failure = row.plan.stage.failure().unwrap();
     assert_eq!(failure.category, Category::Internal);
+    let message = failure.message.as_str();
+    assert_eq!(message, "the actor panicked: as it was told to");
 }
 
 #[test]

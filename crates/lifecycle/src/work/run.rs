@@ -150,11 +150,9 @@ impl Drive<'_> {
             progress: &progress,
         };
         let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
-        let report = std::panic::catch_unwind(work).unwrap_or_else(|_| {
-            Report::failed(
-                Category::Internal,
-                "the actor panicked; its program has a defect",
-            )
+        let report = std::panic::catch_unwind(work).unwrap_or_else(|payload| {
+            let message = format!("the actor panicked: {}", panic_message(&*payload));
+            Report::failed(Category::Internal, message)
         });
         let isolation = lock(&isolation).take();
         self.record(claim, &report, &run, began, isolation);
@@ -335,6 +333,13 @@ fn strategy(report: &Report) -> Vec<ReportedDecision> {
         confidence: None,
         parent: None,
     }]
+}
+
+/// The message of a panic, as far as it has one.
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    let formatted = || payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(formatted).unwrap_or("without a message")
 }
 
 /// What can be stored of a text: not more than fits, nothing that no store holds.
