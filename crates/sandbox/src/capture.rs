@@ -91,6 +91,7 @@ impl Workshop {
         );
         let (changes, checkpoint) = (changes?, checkpoint?);
         self.remember_left_out(&sandbox, &ignored)?;
+        self.remember_modes(room, &sandbox, &changes)?;
         self.after(Step::TreeWritten, vault.path())?;
         self.remember(room, epoch, &checkpoint, before.as_ref())?;
         self.after(Step::Checkpointed, vault.path())?;

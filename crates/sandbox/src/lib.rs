@@ -25,6 +25,7 @@ mod furnish;
 mod git;
 mod ignored;
 mod inside;
+mod modes;
 mod object;
 mod open;
 mod place;

@@ -528,7 +528,8 @@ impl Workshop {
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
         let entered = self.occupy(room, epoch)?;
-        checkout::put_back(&self.ready_vault(room)?, &entered.sandbox, paths)
+        checkout::put_back(&self.ready_vault(room)?, &entered.sandbox, paths)?;
+        self.copy_modes(room, &entered.sandbox)
     }
 
     /// Merges where the target is now into a sandbox, conflicts marked, and makes that its base.
@@ -570,6 +571,7 @@ impl Workshop {
             }
         };
         checkout::lay_out(&vault, &sandbox, &tree)?;
+        self.copy_modes(room, &sandbox)?;
         let caught_up = Sandbox {
             base: tip.clone(),
             held_by: epoch,
@@ -625,6 +627,7 @@ impl Workshop {
                 sandbox.conflicts.clear();
             }
             checkout::lay_out(&vault, &sandbox, base)?;
+            self.copy_modes(room, &sandbox)?;
             checkout::sweep(&vault, &sandbox)?;
             sandbox.base = base.clone();
         }
@@ -663,6 +666,7 @@ impl Workshop {
         files::make_private_directory(&sandbox.path)?;
         let vault = self.vault(room);
         checkout::lay_out(&vault, &sandbox, tree)?;
+        self.copy_modes(room, &sandbox)?;
         if tree != base {
             // What an agent wrote is in it: the user's command must not run that with the user's rights.
             files::write_whole(&sandbox.set_up_mark(), b"not run on the work of an agent")?;

@@ -26,6 +26,7 @@ mod ignored;
 mod in_force;
 mod invariants;
 mod landing;
+mod modes;
 mod output;
 mod permissions;
 mod preferences;

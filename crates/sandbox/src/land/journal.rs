@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{Blob, Difference, GITLINK};
 use crate::error::Doing;
 use crate::files::{self, Stamp};
+use crate::modes::Modes;
 use crate::repository::Checkout;
 use crate::room::Room;
 use crate::{ObjectId, SandboxError, git, refs};
@@ -50,7 +51,11 @@ pub(super) fn yard(room: &Room<'_>, git_dir: &Path) -> PathBuf {
 
 impl Journal {
     /// Lays the new files ready, durable, and notes what is there now.
-    pub fn stage(room: &Room<'_>, journey: &Journey<'_>) -> Result<Self, SandboxError> {
+    pub fn stage(
+        room: &Room<'_>,
+        journey: &Journey<'_>,
+        modes: &Modes,
+    ) -> Result<Self, SandboxError> {
         let (checkout, proposal) = (journey.checkout, journey.proposal);
         let yard = yard(room, &checkout.git_dir);
         files::remove_tree(&yard)?;
@@ -64,6 +69,7 @@ impl Journal {
         for difference in journey.touched {
             let place = files::below(&checkout.work_tree, &difference.path);
             let ready = files::below(&staging.join("new"), &difference.path);
+            modes.set_on(difference, &place, &ready)?;
             let after = Stamp::of(&ready).doing("looked at", &ready)?;
             let before = Stamp::of(&place).doing("looked at", &place)?;
             let nothing_to_write = difference.after.is_some() && after.is_none();

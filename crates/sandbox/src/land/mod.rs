@@ -29,6 +29,7 @@ use crate::error::Doing;
 use crate::fault::Step;
 use crate::git::at_once;
 use crate::inside::check_reachable;
+use crate::modes::Modes;
 use crate::refs::{self, Fence};
 use crate::repository::{self, Checkout, Repository};
 use crate::room::{Room, SitePlace, Workshop};
@@ -384,7 +385,11 @@ impl Workshop {
             }
         }
         let yard = journal::yard(room, &checkout.git_dir);
-        let staged = Journal::stage(room, journey);
+        let staged = Modes::known(self, room, repository).and_then(|modes| {
+            let journal = Journal::stage(room, journey, &modes)?;
+            modes.remember(room, repository, journey.touched)?;
+            Ok(journal)
+        });
         let staged = staged.and_then(|journal| {
             self.after(Step::Staged, &checkout.git_dir)?;
             journal.write(room, checkout)?;
