@@ -191,6 +191,7 @@ impl Workshop {
         let tree = refs::read(&git, &format!("{}^{{tree}}", kept.commit))?.ok_or_else(gone)?;
         self.seed(room, epoch, &base, &tree)?;
         let entered = self.enter(room, epoch, &base, Start::Continue)?;
+        self.unarchive(room, &entered.sandbox)?;
         Ok(Some(entered.sandbox))
     }
 

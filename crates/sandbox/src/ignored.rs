@@ -250,15 +250,22 @@ impl Workshop {
             true => list_ignored(git)?.1,
             false => others,
         };
-        found.left_out = others
-            .into_iter()
-            .filter(|one| !one.path.as_bytes().starts_with(AGENT_FILES))
-            .filter(|one| !record.covers(one, &sandbox.path))
-            .collect();
+        found.left_out = not_protected(others, &record, &sandbox.path);
         found.forced = forced.into_iter().collect();
         found.withheld.sort();
         found.withheld.dedup();
         Ok(found)
+    }
+
+    /// The ignored files of a sandbox that was captured which are not in what was captured.
+    pub(crate) fn left_out(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+    ) -> Result<Vec<IgnoredPath>, SandboxError> {
+        let record = Record::of(sandbox)?;
+        let (_, others) = list_ignored(&self.git_inside(room, sandbox))?;
+        Ok(not_protected(others, &record, &sandbox.path))
     }
 
     /// Remembers what an agent left out as its own, for the next holder.
@@ -282,6 +289,15 @@ impl Workshop {
         record.made = made;
         record.write(sandbox)
     }
+}
+
+/// Those of the paths that were not there before the agent began.
+fn not_protected(paths: Vec<IgnoredPath>, record: &Record, root: &Path) -> Vec<IgnoredPath> {
+    paths
+        .into_iter()
+        .filter(|one| !one.path.as_bytes().starts_with(AGENT_FILES))
+        .filter(|one| !record.covers(one, root))
+        .collect()
 }
 
 impl Sandbox {

@@ -12,6 +12,7 @@
 //! - the **sandbox** itself, a working tree with a repository for the agent to use as it likes.
 //!   The engine never runs git with the configuration in there.
 
+mod archive;
 mod capture;
 mod checkout;
 mod child;
@@ -43,6 +44,7 @@ mod vault;
 
 pub mod land;
 
+pub use archive::ArchivedFiles;
 pub use capture::{Captured, Change};
 pub use clean::{Leftover, SandboxState};
 pub use compare::{Counted, Look, Shape};

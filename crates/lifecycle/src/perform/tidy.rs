@@ -2,7 +2,7 @@
 
 use plan::stage::Landing;
 use plan::{Plan, PlanId, Stage};
-use sandbox::{Leftover, Opened, Remarks, Room};
+use sandbox::{ArchivedFiles, Leftover, Opened, Remarks, Room};
 
 use super::EnteredSandbox;
 use super::enter::{object, result_tree};
@@ -24,6 +24,8 @@ pub struct Tidied {
     pub removed: bool,
     /// What is kept under rescue refs.
     pub kept: Vec<Kept>,
+    /// Ignored files that are part of no result, below the home.
+    pub archived: Vec<ArchivedFiles>,
 }
 
 /// A sandbox that a person is about to enter.
@@ -52,6 +54,7 @@ impl Lifecycle {
                 Some(_) | None => workshop.rescue(&room)?,
             };
             let older = workshop.rescue_older(&room)?;
+            tidied.archived.extend(workshop.archive_left_out(&room)?);
             let kept = newest.into_iter().chain(older);
             tidied.kept.extend(kept.map(|leftover| Kept {
                 resource: site.name.clone(),

@@ -2,7 +2,9 @@
 
 use clap::Subcommand;
 use plan::PlanId;
-use serde_json::json;
+use plan::stage::PathSummary;
+use sandbox::ArchivedFiles;
+use serde_json::{Value, json};
 
 use crate::cli::App;
 use crate::commands::Answer;
@@ -76,12 +78,29 @@ fn list(app: &App) -> Result<Answer, CommandError> {
         ]);
         views.push(json!({ "plan_id": plan, "standing": standing, "paths": paths }));
     }
-    let text = if views.is_empty() {
+    let mut text = if views.is_empty() {
         "No sandboxes.\n".to_owned()
     } else {
         table.to_string()
     };
-    Ok(Answer::new(json!({ "sandboxes": views }), text))
+    let workshop = &lifecycle.hands()?.workshop;
+    let archives = workshop.archives().map_err(lifecycle::Error::Sandbox)?;
+    let archives: Vec<_> = archives
+        .into_iter()
+        .filter_map(|plan| Some((plan, workshop.archived(plan)?)))
+        .collect();
+    for (plan, path) in &archives {
+        let path = ui::clean(&path.display().to_string());
+        text.push_str(&format!("Ignored files of {plan} are kept in {path}\n"));
+    }
+    let archives: Vec<_> = archives
+        .iter()
+        .map(|(plan, path)| json!({ "plan_id": plan, "path": path }))
+        .collect();
+    Ok(Answer::new(
+        json!({ "sandboxes": views, "archives": archives }),
+        text,
+    ))
 }
 
 fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
@@ -127,6 +146,9 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
                 kept.leftover.name
             ));
         }
+        for archived in &tidied.archived {
+            text.push_str(&archive_words(&handle, archived));
+        }
         if tidied.removed {
             text.push_str(&format!("{} removed\n", ui::styled(ui::BOLD, &handle)));
         }
@@ -135,7 +157,10 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
             .iter()
             .map(|kept| json!({ "resource": kept.resource, "ref": kept.leftover.name, "commit": kept.leftover.commit }))
             .collect();
-        views.push(json!({ "plan_id": plan, "removed": tidied.removed, "kept": kept }));
+        let archived: Vec<_> = tidied.archived.iter().map(archive_view).collect();
+        views.push(json!({
+            "plan_id": plan, "removed": tidied.removed, "kept": kept, "archived": archived,
+        }));
     }
     if text.is_empty() && failed.is_empty() {
         text = "Nothing to clean up.\n".to_owned();
@@ -153,14 +178,42 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
     Ok(answer)
 }
 
+/// What was kept of ignored files, for people.
+fn archive_words(handle: &str, archived: &ArchivedFiles) -> String {
+    let handle = ui::styled(ui::BOLD, handle);
+    let mut text = String::new();
+    if archived.files > 0 {
+        let files = ui::count(archived.files, "ignored file");
+        let path = ui::clean(&archived.path.display().to_string());
+        text.push_str(&format!("{handle} {files} kept in {path}\n"));
+    }
+    if !archived.not_kept.is_empty() {
+        let names = ui::clean(&PathSummary::of(&archived.not_kept).to_string());
+        text.push_str(&format!(
+            "{handle} ignored by git and too large to keep: {names}\n"
+        ));
+    }
+    text
+}
+
+fn archive_view(archived: &ArchivedFiles) -> Value {
+    json!({
+        "path": archived.path,
+        "files": archived.files,
+        "bytes": archived.bytes,
+        "not_kept": PathSummary::of(&archived.not_kept),
+    })
+}
+
 fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(id)?;
     let restored = app.lifecycle()?.restore(plan)?;
     if restored.is_empty() {
-        return Err(CommandError::new(
-            Exit::NotFound,
-            "Nothing of this plan was kept.",
-        ));
+        let error = CommandError::new(Exit::NotFound, "Nothing of this plan was kept.");
+        return Err(match app.lifecycle()?.hands()?.workshop.archived(plan) {
+            Some(path) => error.hint(format!("Its ignored files are in {}", path.display())),
+            None => error,
+        });
     }
     let text: String = restored
         .iter()

@@ -189,6 +189,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             lines.push((label, format!("{} ignored by git: {names}", paths.count)));
         }
     }
+    if let Some(path) = lifecycle
+        .hands()
+        .ok()
+        .and_then(|hands| hands.workshop.archived(plan.id))
+    {
+        lines.push(("archive", ui::clean(&path.display().to_string())));
+    }
     lines.push(("version", plan.version.to_string()));
     let ages = (ui::age(now, plan.created_at), ui::age(now, plan.updated_at));
     lines.push(("created", format!("{}, changed {}", ages.0, ages.1)));

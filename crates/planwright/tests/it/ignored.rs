@@ -229,3 +229,47 @@ git add -f dist; echo x >> src/a.txt
     let says = data["error"]["message"].as_str().unwrap();
     assert!(says.starts_with("dist cannot be taken"), "{says}");
 }
+
+/// Work that landed and work that did not: what git ignores is kept below the home when the sandbox goes, for nobody
+/// but its owner, and only so much of it.
+#[test]
+fn ignored_files_are_kept_in_a_private_archive_when_the_sandbox_goes() {
+    use std::os::unix::fs::PermissionsExt;
+    let script = "mkdir dist; echo js > dist/o.js; echo x >> src/a.txt; mkdir build/big
+truncate -s 40M build/big/blob; i=0; mkdir build/many
+while [ $i -lt 2001 ]; do : > build/many/$i; i=$((i+1)); done
+";
+    for landed in [false, true] {
+        let day = with_tracked_build(script);
+        let (plan, data) = day.begun(6);
+        let left_out = json!(["build/big/", "build/many/", "dist/"]);
+        assert_eq!(names(&data, "left_out"), left_out);
+        if landed {
+            day.ends(0, &["apply", &plan, "--yes"]);
+        } else {
+            day.ends(0, &["cancel", &plan]);
+            let cleaned = day.ends(0, &["sandbox", "clean", &plan])["cleaned"][0].clone();
+            let archived = &cleaned["archived"][0];
+            assert_eq!(archived["files"], 1, "{cleaned}");
+            let not_kept = json!(["build/many/", "build/big/"]);
+            assert_eq!(archived["not_kept"]["names"], not_kept, "{cleaned}");
+        }
+        let listed = day.ends(0, &["sandbox", "list"]);
+        assert_eq!(listed["archives"][0]["plan_id"], plan.as_str(), "{listed}");
+        let archive = listed["archives"][0]["path"].as_str().unwrap();
+        let status = day.seen(&["status", &plan]).stdout;
+        assert!(status.contains(archive), "{status}");
+        let mode = std::fs::metadata(archive).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let of_resource = format!("{archive}/shop+shop");
+        let mut holders = std::fs::read_dir(of_resource).unwrap();
+        let kept = holders.next().unwrap().unwrap().path().join("dist/o.js");
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "js\n");
+        if !landed {
+            let restored = day.ends(0, &["sandbox", "restore", &plan]);
+            let path = restored["sandboxes"][0]["path"].as_str().unwrap();
+            let text = std::fs::read_to_string(format!("{path}/dist/o.js")).unwrap();
+            assert_eq!(text, "js\n");
+        }
+    }
+}
