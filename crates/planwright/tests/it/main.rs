@@ -27,6 +27,7 @@ mod in_force;
 mod invariants;
 mod landing;
 mod modes;
+mod landing_table;
 mod output;
 mod permissions;
 mod preferences;

@@ -16,6 +16,19 @@ pub(super) fn is_in_tree(room: &Room<'_>, target: &str) -> bool {
     target == refs::landed(room.plan, &room.name())
 }
 
+/// Are there files that a result could land in?
+pub(super) fn check_work_tree(repository: &Repository) -> Result<(), SandboxError> {
+    match repository.work_tree() {
+        Some(_) => Ok(()),
+        None => Err(SandboxError::BadPlace {
+            path: repository.path().to_owned(),
+            why: "has no working tree".to_owned(),
+            hint: "Land it as a commit or on a branch: --as commit, or --as branch NAME."
+                .to_owned(),
+        }),
+    }
+}
+
 /// The commit that is checked out.
 pub(super) fn head(repository: &Repository) -> Result<ObjectId, SandboxError> {
     let git = Git::at(repository.surroundings(), repository.git_dir());
@@ -32,13 +45,7 @@ impl Workshop {
         room: &Room<'_>,
         repository: &Repository,
     ) -> Result<ObjectId, SandboxError> {
-        if repository.work_tree().is_none() {
-            return Err(SandboxError::BadPlace {
-                path: repository.path().to_owned(),
-                why: "has no working tree".to_owned(),
-                hint: "Land it as a commit or on a branch.".to_owned(),
-            });
-        }
+        check_work_tree(repository)?;
         if matches!(room.site.place, SitePlace::Dir { .. }) {
             return snapshot::take(repository);
         }

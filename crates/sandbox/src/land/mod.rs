@@ -271,7 +271,16 @@ impl Workshop {
             (SitePlace::Git { .. }, How::Branch(name)) => {
                 self.repository(room.site)?.check_new_branch(name)
             }
-            (SitePlace::Git { .. } | SitePlace::Dir { .. }, _) => Ok(()),
+            (SitePlace::Git { .. }, How::Uncommitted) => {
+                in_tree::check_work_tree(&self.repository(room.site)?)
+            }
+            (SitePlace::Dir { path }, How::Branch(_)) => Err(SandboxError::BadPlace {
+                path: path.clone(),
+                why: "is not a git repository: it has no branches".to_owned(),
+                hint: "Land it in the directory: leave out --as branch.".to_owned(),
+            }),
+            (SitePlace::Git { .. }, How::Commit { .. })
+            | (SitePlace::Dir { .. }, How::Commit { .. } | How::Uncommitted) => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use plan::how::Shape;
 use plan::invariant::{Gate, RuleRef};
-use plan::stage::{ConstraintKind, Landing};
+use plan::stage::{ConstraintKind, Landing, ResultTree};
 use plan::{Command, How, Plan, PlanId, Stage};
 use sandbox::{Room, SandboxError};
 
@@ -42,14 +42,14 @@ impl Lifecycle {
         let workshop = &self.hands()?.workshop;
         let mut unmatched = None;
         let mut matched = how.paths.is_empty();
-        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+        for tree in changed_trees(plan) {
             let site = self.site_named(plan, &tree.resource)?;
             let room = Room {
                 plan: plan.id,
                 site: &site,
             };
             workshop.check_arrival(&room, &arrival(how))?;
-            if !how.paths.is_empty() && tree.changes != Some(0) {
+            if !how.paths.is_empty() {
                 match workshop.restrict(&room, &outcome_of(tree)?, &how.paths) {
                     Ok(_) => matched = true,
                     Err(error @ SandboxError::NothingMatches { .. }) => unmatched = Some(error),
@@ -75,11 +75,11 @@ impl Lifecycle {
         if !row.plan.stage.is_final() {
             self.check_result(&row.plan)?;
         }
-        if !matches!(how.shape, Shape::Branch(_)) {
+        if matches!(how.shape, Shape::Commit) {
             return Ok(());
         }
-        for resource in &row.plan.resources {
-            if let Ok(site) = self.site(resource) {
+        for tree in changed_trees(&row.plan) {
+            if let Ok(site) = self.site_named(&row.plan, &tree.resource) {
                 let room = Room { plan, site: &site };
                 hands.workshop.check_arrival(&room, &arrival(how))?;
             }
@@ -137,4 +137,10 @@ impl Lifecycle {
         }
         self.approve_for(plan.id, how, true, call).map(|_| true)
     }
+}
+
+/// What a result changes.
+fn changed_trees(plan: &Plan) -> impl Iterator<Item = &ResultTree> {
+    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    trees.filter(|tree| tree.changes != Some(0))
 }
