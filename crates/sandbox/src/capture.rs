@@ -148,13 +148,16 @@ impl Workshop {
         match uncapturable {
             Uncapturable::Refuse => {
                 let added = git.run(&["add", "--all", "--", "."]);
-                added.map_err(nested_without_commit)?;
+                added
+                    .map_err(nested_without_commit)
+                    .map_err(refused_names)?;
             }
             Uncapturable::LeaveOut => {
                 let arguments = ["add", "--all", "--ignore-errors", "--", "."];
                 let answered = git.ask(&arguments)?;
-                let is_nested = answered.stderr.contains(WITHOUT_COMMIT);
-                if answered.code != 0 && !is_nested {
+                let said = &answered.stderr;
+                let is_left_out = said.contains(WITHOUT_COMMIT) || said.contains(INVALID_PATH);
+                if answered.code != 0 && !is_left_out {
                     return Err(git::failed(&arguments, &answered.stderr));
                 }
             }
@@ -205,6 +208,9 @@ const NESTED: &str = "it is a repository of its own; remove it or its .git";
 /// What git says of one that has no commit.
 const WITHOUT_COMMIT: &str = "/' does not have a commit checked out";
 
+/// What git says of a name that it does not store.
+const INVALID_PATH: &str = "error: invalid path '";
+
 impl SandboxError {
     /// There is a nested repository.
     pub(crate) fn nested(path: TreePath) -> Self {
@@ -224,6 +230,23 @@ fn nested_without_commit(error: SandboxError) -> SandboxError {
     match named.map(TreePath::new) {
         Some(Ok(path)) => SandboxError::nested(path),
         Some(Err(_)) | None => error,
+    }
+}
+
+/// git stores no name that some system takes for `.git`, and says so of the first it comes to.
+pub(crate) fn refused_names(error: SandboxError) -> SandboxError {
+    let SandboxError::Git { said, .. } = &error else {
+        return error;
+    };
+    let named = said
+        .lines()
+        .filter_map(|line| line.strip_prefix(INVALID_PATH))
+        .find_map(|line| line.strip_suffix('\''));
+    match named {
+        Some(name) => SandboxError::NameRefused {
+            name: name.to_owned(),
+        },
+        None => error,
     }
 }
 

@@ -55,6 +55,16 @@ pub enum SandboxError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The file system is full.
+    #[error("there is no space left at {path} ({} KiB are free): {what}", free / 1024)]
+    NoSpace {
+        /// Where.
+        path: PathBuf,
+        /// How many bytes are left.
+        free: u64,
+        /// What could not be done.
+        what: String,
+    },
     /// A path that no project can use.
     #[error("{path} {why}")]
     BadPlace {
@@ -114,6 +124,14 @@ pub enum SandboxError {
         path: TreePath,
         /// Why.
         why: &'static str,
+    },
+    /// A name that is no path of a tree.
+    #[error(
+        "{name} cannot be taken into the result: some systems take that name for .git, and git refuses it"
+    )]
+    NameRefused {
+        /// Which.
+        name: String,
     },
     /// The same of several paths.
     #[error("{} cannot be taken into the result: {why}", listed(paths))]
@@ -235,7 +253,7 @@ impl SandboxError {
     pub fn is_uncapturable(&self) -> bool {
         matches!(
             self,
-            Self::Uncapturable { .. } | Self::UncapturablePaths { .. }
+            Self::Uncapturable { .. } | Self::UncapturablePaths { .. } | Self::NameRefused { .. }
         )
     }
 
@@ -259,9 +277,37 @@ impl SandboxError {
                 | Self::Busy { .. }
                 | Self::TargetMoved { .. }
                 | Self::TooSlow { .. }
+                | Self::NoSpace { .. }
         )
     }
+
+    /// Says that the file system at this path is full where that is why something failed there. git does not
+    /// always say why it could not write a file.
+    pub(crate) fn explained_by_space(self, path: &Path) -> Self {
+        let says_so = match &self {
+            Self::File { source, .. } => matches!(
+                source.kind(),
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+            ),
+            Self::Git { said, .. } => {
+                said.contains("No space left on device") || said.contains("Disk quota exceeded")
+            }
+            _ => return self,
+        };
+        let free = rustix::fs::statvfs(path).map(|found| found.f_bavail * found.f_frsize);
+        match free {
+            Ok(free) if says_so || free < LITTLE_SPACE => Self::NoSpace {
+                path: path.to_owned(),
+                free,
+                what: self.to_string(),
+            },
+            Ok(_) | Err(_) => self,
+        }
+    }
 }
+
+/// With less than this left, what could not be written could not for that reason.
+const LITTLE_SPACE: u64 = 64 * 1024;
 
 /// The first of these paths, and how many more there are.
 fn listed(paths: &[TreePath]) -> String {

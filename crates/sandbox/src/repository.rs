@@ -56,6 +56,7 @@ pub enum Obstacle {
 impl Repository {
     /// Looks at the repository that this path belongs to.
     pub fn open(surroundings: &Surroundings, path: &Path) -> Result<Self, SandboxError> {
+        refuse_line_breaks(path)?;
         let as_user = Git::found_from(surroundings, path).like_the_user();
         let asked = [
             "rev-parse",
@@ -592,6 +593,19 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
 
 pub(crate) fn as_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// git answers with a path on a line, and keeps paths of other repositories on lines of files.
+fn refuse_line_breaks(path: &Path) -> Result<(), SandboxError> {
+    let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match resolved.as_os_str().as_bytes().contains(&b'\n') {
+        true => Err(SandboxError::BadPlace {
+            path: resolved,
+            why: "has a line break in its path, which git cannot name reliably".to_owned(),
+            hint: "Give it another name, or clone it elsewhere.".to_owned(),
+        }),
+        false => Ok(()),
+    }
 }
 
 fn not_a_repository(path: &Path, said: &str) -> SandboxError {

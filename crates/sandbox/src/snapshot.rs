@@ -4,6 +4,7 @@ use std::path::Path;
 
 use plan::Digest;
 
+use crate::capture::refused_names;
 use crate::error::Doing;
 use crate::room::{Room, Workshop};
 use crate::vault;
@@ -35,7 +36,8 @@ pub(crate) fn take(repository: &Repository) -> Result<ObjectId, SandboxError> {
     // Not where git would look for it: while a landing goes on, that one is locked.
     let index = checkout.git_dir.join("snapshot.index");
     let git = repository.git_on(&checkout, &index);
-    git.run(&["add", "--all", "--", "."])?;
+    git.run(&["add", "--all", "--", "."])
+        .map_err(refused_names)?;
     let tree = git.object(&["write-tree"])?;
     let git = vault::signed(repository.git(), "Planwright", "planwright@localhost", 0);
     git.object(&["commit-tree", tree.as_str(), "-m", "Snapshot"])
@@ -59,7 +61,8 @@ impl Workshop {
         let git = repository
             .git_on(&checkout, &index)
             .with("GIT_DIR", vault.path());
-        git.run(&["add", "--all", "--", "."])?;
+        git.run(&["add", "--all", "--", "."])
+            .map_err(refused_names)?;
         let tree = git.object(&["write-tree"])?;
         let _ = std::fs::remove_file(&index);
         if tree == vault.tree_of(tip)? {

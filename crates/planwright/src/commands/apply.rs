@@ -67,7 +67,7 @@ impl Arrival {
         let shape = match words.as_slice() {
             [] | ["commit"] => Shape::Commit,
             ["uncommitted"] => Shape::Uncommitted,
-            ["branch", name] => Shape::Branch((*name).to_owned()),
+            ["branch", name] => Shape::Branch(branch_name(name)?),
             ["branch"] => {
                 return Err(CommandError::usage("Name the new branch: --as branch NAME"));
             }
@@ -93,6 +93,17 @@ impl Arrival {
             paths: Vec::new(),
             allow_empty: self.allow_empty,
         })
+    }
+}
+
+/// The name of a branch, which may be given in full.
+fn branch_name(name: &str) -> Result<String, CommandError> {
+    match name.strip_prefix("refs/heads/") {
+        Some(short) => Ok(short.to_owned()),
+        None if name.starts_with("refs/") => Err(CommandError::usage(format!(
+            "`{name}` is not a branch: use --as branch NAME."
+        ))),
+        None => Ok(name.to_owned()),
     }
 }
 

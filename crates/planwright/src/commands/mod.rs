@@ -49,7 +49,7 @@ use clap::Subcommand;
 use lifecycle::Done;
 use serde_json::{Map, Value, json};
 
-use crate::cli::{App, Format};
+use crate::cli::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::ui;
@@ -189,7 +189,7 @@ impl Command {
 /// Goes on with a plan that was sent back, answered or retried, if its actor can be started from here;
 /// otherwise says where it stands. Repeating the command does not start it again.
 fn go_on_unless(detach: bool, app: &App, done: &Done) -> Result<Answer, CommandError> {
-    if detach || done.repeated || app.format == Format::Json || !run::is_workable(&done.plan) {
+    if detach || done.repeated || !run::is_workable(&done.plan) {
         return moved(app, done);
     }
     run::go_on(app, done.plan.id, run::Consent::Asked)

@@ -2,6 +2,7 @@
 
 use lifecycle::{Done, UseRequest};
 use plan::{Actors, Name, Profile};
+use sandbox::SitePlace;
 
 use crate::actions::Found;
 use crate::cli::App;
@@ -270,7 +271,9 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<
                 site.name
             ),
         }));
-        if start == Start::WithChanges {
+        // A plan on a directory starts from the files as they are.
+        let sees_all = start == Start::WithChanges || matches!(site.place, SitePlace::Dir { .. });
+        if sees_all {
             continue;
         }
         let mut uncommitted = lifecycle

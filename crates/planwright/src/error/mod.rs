@@ -6,6 +6,8 @@ mod sandbox;
 mod store;
 mod typed;
 
+use std::path::{Path, PathBuf};
+
 use lifecycle::Error;
 use plan::{Name, Plan, PlanResource, Verb};
 
@@ -14,6 +16,7 @@ use self::sandbox::of_sandbox;
 pub use self::typed::{command_for, daily_commands};
 use crate::exit::Exit;
 use crate::nearest::nearest;
+use crate::typed::quoted;
 use crate::yaml;
 
 /// Why a command did not work.
@@ -47,6 +50,13 @@ pub enum WayOut {
     Project(Name),
     /// The plan ended; what landed can be taken back.
     Ended,
+    /// This branch is not in the repository.
+    Branch {
+        /// Where the repository is.
+        path: PathBuf,
+        /// Its short name.
+        branch: String,
+    },
 }
 
 impl CommandError {
@@ -142,6 +152,7 @@ impl CommandError {
                 "Wait for it, or take the lease once it has expired: planwright plumbing reclaim",
             ),
             Some(WayOut::Project(_)) => self.hint("planwright project list"),
+            Some(WayOut::Branch { path, branch }) => self.hint(make_branch(&path, &branch)),
             Some(WayOut::Instead { .. } | WayOut::Ended) | None => self,
         }
     }
@@ -155,10 +166,11 @@ impl CommandError {
             self.message = about_what_was_typed(&self.message, *verb, word);
         }
         let Some((plan, handle)) = plan else {
-            if let Some(WayOut::Project(_)) = way_out {
-                return self.hint("planwright project list");
-            }
-            return self;
+            return match way_out {
+                Some(WayOut::Project(_)) => self.hint("planwright project list"),
+                Some(WayOut::Branch { path, branch }) => self.hint(make_branch(&path, &branch)),
+                Some(WayOut::Instead { .. } | WayOut::Wait | WayOut::Ended) | None => self,
+            };
         };
         match way_out {
             Some(WayOut::Instead { helps, .. }) => {
@@ -169,6 +181,9 @@ impl CommandError {
             }
             Some(WayOut::Wait) => self.hints.push("planwright wait ID".to_owned()),
             Some(WayOut::Project(name)) => self = without_its_project(self, plan, &name),
+            Some(WayOut::Branch { path, branch }) => {
+                self = without_its_branch(self, plan, &path, &branch);
+            }
             Some(WayOut::Ended) => {
                 let left = plan::decide::options(plan);
                 self.hints.extend(daily_commands(plan, &left, handle));
@@ -180,6 +195,46 @@ impl CommandError {
         }
         self
     }
+}
+
+fn make_branch(path: &Path, branch: &str) -> String {
+    let path = quoted(&path.display().to_string());
+    let branch = quoted(branch);
+    format!("Make it (git -C {path} branch {branch}), or name another.")
+}
+
+/// What helps a plan whose branch was deleted under it: the branch again, where the work started.
+fn without_its_branch(
+    mut error: CommandError,
+    plan: &Plan,
+    path: &Path,
+    branch: &str,
+) -> CommandError {
+    let target = format!("refs/heads/{branch}");
+    let resource = plan
+        .resources
+        .iter()
+        .find(|one| one.target.as_ref() == Some(&target));
+    let Some(resource) = resource else {
+        return error.hint(make_branch(path, branch));
+    };
+    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let mut bases = trees.map(|tree| (&tree.resource, &tree.base));
+    let base = bases.find(|(name, _)| **name == resource.name);
+    let base = base.map(|(_, base)| base.chars().take(12).collect::<String>());
+    error.message = format!(
+        "The branch `{branch}`, which the plan lands on, is not in {} any more",
+        path.display()
+    );
+    error.hints.clear();
+    let path = quoted(&path.display().to_string());
+    error
+        .hint(format!(
+            "Make it again where the work started: git -C {path} branch {} {}",
+            quoted(branch),
+            base.unwrap_or_default()
+        ))
+        .hint("planwright cancel ID")
 }
 
 /// What helps a plan whose project was deleted under it: the same one again.

@@ -2,7 +2,7 @@
 
 use sandbox::SandboxError;
 
-use super::CommandError;
+use super::{CommandError, WayOut};
 use crate::exit::Exit;
 
 /// What went wrong with a repository or a directory.
@@ -42,10 +42,15 @@ pub fn of_sandbox(error: &SandboxError) -> CommandError {
             "If you trust it: git config --global --add safe.directory {}",
             path.display()
         )),
-        SandboxError::NoBranch { path, branch } => new(Exit::NotFound, "no_branch").hint(format!(
-            "Make it (git -C {} branch {branch}), or name another.",
-            path.display()
-        )),
+        SandboxError::NoBranch { path, branch } => CommandError {
+            way_out: Some(WayOut::Branch {
+                path: path.clone(),
+                branch: branch.clone(),
+            }),
+            ..new(Exit::NotFound, "no_branch")
+        },
+        SandboxError::NoSpace { .. } => new(Exit::Error, "no_space")
+            .hint("Make room there and repeat the command; nothing is lost."),
         SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
         SandboxError::ResultGone { .. } => new(Exit::NotFound, "result_gone")
             .hint("Have the work done again: planwright retry ID --fresh"),
@@ -55,6 +60,7 @@ pub fn of_sandbox(error: &SandboxError) -> CommandError {
         SandboxError::NothingMatches { .. } => new(Exit::NotFound, "nothing_matches"),
         SandboxError::Uncapturable { .. }
         | SandboxError::UncapturablePaths { .. }
+        | SandboxError::NameRefused { .. }
         | SandboxError::Path(_) => new(Exit::Conflict, "uncapturable"),
         SandboxError::Fenced { .. } => new(Exit::Conflict, "fenced"),
         SandboxError::TargetMoved { .. } => {

@@ -925,7 +925,7 @@ fn a_result_is_not_sent_back_to_a_repository_that_is_gone() {
     let relink = relink.replace("PATH", elsewhere.to_str().unwrap());
     let words: Vec<&str> = relink.split(' ').skip(1).collect();
     day.yard.ok(&words);
-    day.yard.ok(&["revise", &plan, "again"]);
+    day.yard.ok(&["revise", &plan, "--detach", "again"]);
 }
 
 /// Whatever an agent says when the objects it borrows are gone: it is not to blame.

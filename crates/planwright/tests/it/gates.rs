@@ -109,7 +109,10 @@ fn what_is_forbidden_does_not_land_and_is_sent_back_three_times() {
     let why = day.ends(0, &["why", &plan]).to_string();
     assert!(why.contains("forbidden: db/1.sql"), "{why}");
     // A person sends it back with a word of their own: it is mended anew.
-    day.ends(0, &["revise", &plan, "Leave the database alone"]);
+    day.ends(
+        0,
+        &["revise", &plan, "--detach", "Leave the database alone"],
+    );
     day.ends(5, &["run", &plan]);
     assert_eq!(day.starts().len(), 8);
     day.ends(
@@ -257,7 +260,7 @@ fn a_rule_that_asks_waits_for_a_person() {
     day.ends(0, &[&rule[..], &["--reject", "It is not."]].concat());
     let data = day.ends(5, &["apply", &plan, "--yes"]);
     assert_eq!(data["failed"][0]["evidence"], "It is not.");
-    day.ends(0, &["revise", &plan, "Be kind"]);
+    day.ends(0, &["revise", &plan, "--detach", "Be kind"]);
     day.ends(6, &["run", &plan]);
     day.ends(6, &["apply", &plan, "--yes"]);
     day.ends(0, &rule);
@@ -390,7 +393,7 @@ fn an_invariant_actor_is_paid_for_or_not_asked() {
     );
     assert_eq!((dollars(&day, &plan), times()), (2.0, 1));
     day.ends(0, &["config", "set", "budget.cost", "20"]);
-    day.ends(0, &["retry", &plan]);
+    day.ends(0, &["retry", &plan, "--detach"]);
     day.ends(0, &["apply", &plan, "--yes"]);
     assert_eq!((dollars(&day, &plan), times()), (4.0, 2));
 }

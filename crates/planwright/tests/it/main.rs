@@ -5,6 +5,7 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
+mod answers;
 mod applied_together;
 mod attacks;
 mod bad_arguments;
@@ -26,8 +27,8 @@ mod ignored;
 mod in_force;
 mod invariants;
 mod landing;
-mod modes;
 mod landing_table;
+mod modes;
 mod output;
 mod permissions;
 mod preferences;

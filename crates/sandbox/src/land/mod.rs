@@ -169,7 +169,7 @@ impl Workshop {
             || self.bring(&vault, &repository, &aim, &merged.tree, second, message),
             || self.obstacle(room, &repository, &aim, &merged.tree),
         );
-        let new = brought?;
+        let new = brought.map_err(|error| error.explained_by_space(repository.path()))?;
         let pin = refs::Change::Put {
             name: refs::pin(room.plan, &room.name()),
             new: new.clone(),
@@ -413,6 +413,8 @@ impl Workshop {
         let journal = match staged {
             Ok(journal) => journal,
             Err(error) => {
+                // Asked before what was laid ready is removed again.
+                let error = error.explained_by_space(&checkout.work_tree);
                 if observe(repository, proposal)? == Seen::Landed {
                     // It failed after the branch had moved: whoever comes next rolls forward.
                     return Err(error);
