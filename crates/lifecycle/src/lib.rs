@@ -18,6 +18,7 @@ mod hands;
 mod ids;
 mod in_a_row;
 mod judge;
+mod lease_watch;
 mod means;
 mod meter;
 mod operations;
@@ -38,6 +39,7 @@ pub use handle::HandleError;
 pub use hands::Hands;
 pub use in_a_row::WentOn;
 pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
+pub use lease_watch::LeaseWatch;
 pub use operations::{Done, UseRequest};
 pub use perform::{
     Allowed, Driven, EnteredSandbox, Kept, Looked, Mendable, OpenSandbox, Stepped, Tidied, Undone,

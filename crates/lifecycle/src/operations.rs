@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use plan::action::ActionDefinition;
 use plan::changeset::{Entry, Node, TreePath};
@@ -11,16 +12,17 @@ use plan::invariant::{Gate, RuleDraft, RuleName, Scope};
 use plan::judgement::RuleOutcome;
 use plan::plan::{Limits, ProfileSource};
 use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, Work};
+use plan::takeover;
 use plan::ways::Clean;
 use plan::{
     Action, ActorDefinition, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan,
     PlanId, Profile, Receipt, Refusal, Span, Stage, Ways,
 };
-use store::Committed;
+use store::{Committed, PlanRow};
 
 use crate::judge::{Matter, check_rule};
 use crate::submit::Subject;
-use crate::{Allowed, Call, Claim, Error, Lifecycle};
+use crate::{Allowed, Call, Claim, Error, LEASE, LeaseWatch, Lifecycle};
 
 /// What an operation on a plan came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -410,32 +412,55 @@ impl Lifecycle {
         self.run(plan, Command::Release { epoch }, call)
     }
 
-    /// Takes an expired lease.
+    /// Takes an expired lease, or that of a process of this host that has ended. One that runs on this host keeps its
+    /// plan, whatever the clock says.
     pub fn reclaim(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        self.run(
-            plan,
-            Command::Reclaim {
-                grounds: Grounds::Expired,
-            },
-            call,
-        )
-    }
-
-    /// Takes the lease of a holder that is gone: it signed in on this host and its process has ended,
-    /// or the lease has expired.
-    pub fn reclaim_from_the_gone(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        let row = self.get_plan(plan)?;
-        let grounds = match (row.plan.stage.holder(), &self.hands) {
-            (Some(holder), Some(hands)) if hands.workshop.is_gone(&holder.owner)? => {
-                Grounds::OwnerDead(holder.epoch)
-            }
-            (Some(_) | None, _) => Grounds::Expired,
-        };
+        if self.hands.is_some() {
+            return self.reclaim_from_the_gone(plan, call);
+        }
+        let grounds = Grounds::Expired;
         self.run(plan, Command::Reclaim { grounds }, call)
     }
 
-    /// Takes every lease that has expired, at most `limit`. What somebody else reclaimed or renewed
-    /// in the meantime is left alone.
+    /// Takes the lease of a holder that is gone: it signed in on this host and its process has ended, or it did not
+    /// sign in here and its lease has expired.
+    pub fn reclaim_from_the_gone(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+        self.take_over(plan, &mut LeaseWatch::new(LEASE), call)
+    }
+
+    /// The same; and of a holder whose process runs on this host, if the watch saw it not renew its lease for as long
+    /// as one lasts: it is stopped, or hangs.
+    pub fn take_over(
+        &self,
+        plan: PlanId,
+        watch: &mut LeaseWatch,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let row = self.get_plan(plan)?;
+        self.take_over_as_seen(&row, watch, call)
+    }
+
+    pub(crate) fn take_over_as_seen(
+        &self,
+        row: &PlanRow,
+        watch: &mut LeaseWatch,
+        call: &Call,
+    ) -> Result<Done, Error> {
+        let liveness = self.holder_liveness(row)?;
+        let grounds = match (liveness, &row.lease) {
+            (Some(liveness), Some(lease)) => {
+                let unrenewed_for = watch.unrenewed_for(lease, Instant::now());
+                let grounds = takeover::grounds(liveness, lease, unrenewed_for, watch.length());
+                grounds.ok_or_else(|| held(row))?
+            }
+            // Whether it is held at all is decided on the rows as they are then.
+            (Some(_) | None, _) => Grounds::Expired,
+        };
+        self.run(row.plan.id, Command::Reclaim { grounds }, call)
+    }
+
+    /// Takes every lease that has expired, at most `limit`, but for those of processes that run on this host. What
+    /// somebody else reclaimed or renewed in the meantime is left alone.
     pub fn reclaim_expired(&self, limit: usize, call: &Call) -> Result<Vec<Plan>, Error> {
         self.reclaim_expired_but(&BTreeSet::new(), limit, call)
     }
@@ -452,9 +477,7 @@ impl Lifecycle {
         for plan in expired.into_iter().filter(|plan| !in_hand.contains(plan)) {
             match self.reclaim(plan, &call.follow_up()) {
                 Ok(done) => reclaimed.push(done.plan),
-                Err(Error::Refused(
-                    Refusal::LeaseRuns { .. } | Refusal::WrongState { .. } | Refusal::Final { .. },
-                )) => {}
+                Err(Error::Refused(refusal)) if is_left_to_its_holder(&refusal) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -673,6 +696,27 @@ fn about(plan: PlanId) -> Subject {
         plan: Some(plan),
         ..Subject::default()
     }
+}
+
+/// Its process runs on this host.
+fn held(row: &PlanRow) -> Error {
+    let lease = row.lease.as_ref();
+    let refusal = row.plan.stage.holder().map(|holder| Refusal::Held {
+        holder: holder.clone(),
+        expires_at: lease.map(|lease| lease.expires_at),
+    });
+    Error::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id)))
+}
+
+/// Does a refused takeover only mean that the plan is in good hands?
+pub(crate) fn is_left_to_its_holder(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Held { .. }
+            | Refusal::LeaseRuns { .. }
+            | Refusal::WrongState { .. }
+            | Refusal::Final { .. }
+    )
 }
 
 /// The gate that a plan stands before, or stood before when somebody began to work.

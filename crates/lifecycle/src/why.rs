@@ -7,6 +7,7 @@ use plan::judgement::{Counts, FailedRule};
 use plan::ledger::Over;
 use plan::project::HostId;
 use plan::stage::{ConstraintKind, Landing, Work};
+use plan::takeover::Liveness;
 use plan::{Phase, Plan, PlanId, Refusal, Stage, Verb};
 use store::PlanRow;
 
@@ -29,8 +30,8 @@ pub struct Why {
     pub over: Option<Over>,
     /// How many plans are due before it, if it waits to be taken.
     pub ahead: Option<usize>,
-    /// Whoever holds it signed in on this host and is gone.
-    pub holder_gone: bool,
+    /// What is known here about the process that holds it.
+    pub holder: Option<Liveness>,
     /// What can be done to it as it stands, most useful first.
     pub options: Vec<Verb>,
 }
@@ -117,15 +118,12 @@ impl Lifecycle {
             }
             None => None,
         };
-        let holder_gone = match (plan.stage.holder(), &self.hands) {
-            (Some(holder), Some(hands)) => hands.workshop.is_gone(&holder.owner)?,
-            (Some(_) | None, _) => false,
-        };
+        let holder = self.holder_liveness(&snapshot.row)?;
         Ok(Why {
             obstacle,
             over,
             ahead,
-            holder_gone,
+            holder,
             options: options(&snapshot.row.plan),
             row: snapshot.row,
             gate,

@@ -12,7 +12,7 @@ use crate::project::{HostId, Place, Resource, ResourceName};
 use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
 use crate::{
     ActorDefinition, Actors, Base, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId, Profile,
-    Span, Verb, Ways,
+    Span, Timestamp, Verb, Ways,
 };
 
 /// What is asked.
@@ -386,6 +386,14 @@ pub enum Grounds {
     Expired,
     /// The holder of this epoch was seen to be dead. Another may have come since, who is not.
     OwnerDead(Epoch),
+    /// Somebody watched this lease for its whole length, by a clock that only goes forward, and it was not renewed.
+    /// Checked against the stored lease: a renewal changes its expiry.
+    Unrenewed {
+        /// Of the lease that was watched.
+        epoch: Epoch,
+        /// Of the lease that was watched.
+        expires_at: Timestamp,
+    },
 }
 
 impl Command {

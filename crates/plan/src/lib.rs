@@ -38,6 +38,7 @@ pub mod profile;
 pub mod project;
 pub mod refusal;
 pub mod stage;
+pub mod takeover;
 pub mod text;
 pub mod time;
 pub mod verb;

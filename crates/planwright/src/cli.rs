@@ -12,7 +12,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
 use plan::ledger::Means;
 use plan::stage::{Category, ConstraintKind, Landing, Work};
-use plan::{Name, Plan, PlanId, Stage};
+use plan::{Name, Phase, Plan, PlanId, Stage};
 use store::{Clock, PlanFilter, PlanRow};
 
 use crate::commands::{self, Answer};
@@ -233,6 +233,18 @@ impl App {
 
     /// The command a person goes on with, if the plan waits for one.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
+        if self.is_interrupted(row)? {
+            let handle = self.lifecycle()?.short_name(row.plan.id)?;
+            return Ok(Some(match row.plan.phase() {
+                Phase::Apply => format!("planwright apply {handle}"),
+                Phase::Strategize | Phase::Execute if commands::is_workable(&row.plan) => {
+                    format!("planwright run {handle}")
+                }
+                Phase::Strategize | Phase::Execute => {
+                    format!("planwright plumbing reclaim {handle}")
+                }
+            }));
+        }
         if !row.needs_person() {
             return Ok(None);
         }
@@ -276,6 +288,19 @@ impl App {
 }
 
 impl App {
+    /// Did the process that works on a plan end without giving it back?
+    pub fn is_interrupted(&self, row: &PlanRow) -> Result<bool, CommandError> {
+        Ok(self.lifecycle()?.is_abandoned(row, self.clock.now())?)
+    }
+
+    /// The words for where a plan stands, and how they look.
+    pub fn standing(&self, row: &PlanRow) -> Result<(&'static str, anstyle::Style), CommandError> {
+        Ok(match self.is_interrupted(row)? {
+            true => ("interrupted", ui::WARN),
+            false => ui::standing(row),
+        })
+    }
+
     /// What gives a plan that used up what it might use something to go on with: as much again.
     fn more_means(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
         let lifecycle = self.lifecycle()?;

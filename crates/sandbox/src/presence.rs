@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use plan::Digest;
+use plan::takeover::Liveness;
 use rustix::fs::FlockOperation;
 
 use crate::SandboxError;
@@ -56,20 +57,25 @@ impl Workshop {
     /// Is somebody who signed in here proven to be gone? Of whoever did not sign in, nobody knows, nor of whoever is
     /// gone for long.
     pub fn is_gone(&self, owner: &str) -> Result<bool, SandboxError> {
+        Ok(self.liveness(owner)? == Liveness::Ended)
+    }
+
+    /// Does the process that signed in under this name still run? Only looks.
+    pub fn liveness(&self, owner: &str) -> Result<Liveness, SandboxError> {
         let path = self.presence_of(owner);
         loop {
             let lock = match File::open(&path) {
                 Ok(lock) => lock,
-                Err(error) if files::is_absent(&error) => return Ok(false),
+                Err(error) if files::is_absent(&error) => return Ok(Liveness::Unknown),
                 Err(error) => return Err(error).doing("opened", &path),
             };
             match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
                 Ok(()) if is_in_its_place(&lock, &path).doing("looked at", &path)? => {
-                    return Ok(true);
+                    return Ok(Liveness::Ended);
                 }
                 // Forgotten or left meanwhile, and perhaps somebody else's by now.
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Liveness::Running),
                 Err(error) => return Err(error).doing("locked", &path),
             }
         }

@@ -64,6 +64,7 @@ impl Program {
             variables: self.variables.clone(),
             input: Vec::new(),
             file_limit: None,
+            launcher: Vec::new(),
             user: self.user,
         }
     }
@@ -78,10 +79,24 @@ pub struct Run {
     variables: Vec<(OsString, OsString)>,
     input: Vec<u8>,
     file_limit: Option<u64>,
+    launcher: Vec<OsString>,
     user: Option<u32>,
 }
 
 impl Run {
+    /// Started by a command that executes the words after its own, as `nohup` does.
+    #[must_use]
+    pub fn launched_by(mut self, words: &[&str]) -> Self {
+        self.launcher = words.iter().map(Into::into).collect();
+        self
+    }
+
+    /// In a session of its own, controlled by the terminal it is started at.
+    #[must_use]
+    pub fn in_a_session(self) -> Self {
+        self.launched_by(&["setsid", "--ctty"])
+    }
+
     /// With a variable.
     #[must_use]
     pub fn set(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
@@ -138,6 +153,11 @@ impl Run {
     )]
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.file_limit {
+            None if !self.launcher.is_empty() => {
+                let mut command = Command::new(&self.launcher[0]);
+                command.args(&self.launcher[1..]).arg(&self.path);
+                command
+            }
             None => {
                 let mut command = Command::new(&self.path);
                 command.arg0("planwright");

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
@@ -21,13 +23,16 @@ pub struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
+    closed: Arc<AtomicBool>,
     read: usize,
 }
 
 impl Run {
     /// Starts it on a terminal of 100 columns.
     pub fn at_a_terminal(&self) -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // Inherited by nobody: a terminal is closed only when nobody has it any more.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
@@ -56,10 +61,23 @@ impl Run {
         let keyboard = output.try_clone().unwrap();
         let screen = Arc::new(Mutex::new(Vec::new()));
         let shown = Arc::clone(&screen);
+        let closed = Arc::new(AtomicBool::new(false));
+        let is_closed = Arc::clone(&closed);
         let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // A terminal that nobody holds any more is read from with an error.
-            while let Ok(count @ 1..) = output.read(&mut buffer) {
+            while !is_closed.load(Ordering::SeqCst) {
+                let mut polled = [PollFd::new(&output, PollFlags::IN)];
+                let moment = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 20_000_000,
+                };
+                if poll(&mut polled, Some(&moment)).unwrap() == 0 {
+                    continue;
+                }
+                // A terminal that nobody holds any more is read from with an error.
+                let Ok(count @ 1..) = output.read(&mut buffer) else {
+                    break;
+                };
                 let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
                 shown.extend(&buffer[..count]);
             }
@@ -69,6 +87,7 @@ impl Run {
             keyboard,
             screen,
             reader,
+            closed,
             read: 0,
         }
     }
@@ -108,6 +127,26 @@ impl Terminal {
         let number = i32::try_from(self.child.id()).unwrap();
         let process = rustix::process::Pid::from_raw(number).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    }
+
+    /// Closes the terminal, as closing its window does. The run is told only if the terminal controls it:
+    /// [`Run::in_a_session`].
+    #[track_caller]
+    pub fn closes(mut self) -> ExitStatus {
+        self.closed.store(true, Ordering::SeqCst);
+        self.reader.join().unwrap();
+        drop(self.keyboard);
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            if began.elapsed() >= PATIENCE {
+                self.child.kill().unwrap();
+                panic!("it does not end when its terminal is closed");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits for its end; how it ended, and what a person saw.

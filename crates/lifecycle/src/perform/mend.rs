@@ -1,6 +1,7 @@
 //! Finishing what crashes left. May be repeated: what is finished is not found again.
 
 use plan::stage::{Landing, StateName};
+use plan::takeover::Liveness;
 use plan::{Phase, Plan, PlanId, Span, Stage, Timestamp};
 use store::{PlanFilter, PlanRow};
 
@@ -22,7 +23,7 @@ pub enum Mendable {
 impl Lifecycle {
     /// What crashes left on this host. Only looks.
     pub fn mendable(&self) -> Result<Vec<Mendable>, Error> {
-        let workshop = &self.hands()?.workshop;
+        self.hands()?;
         let now = self.store.now()?;
         let mut found = Vec::new();
         for state in [StateName::Queued, StateName::Processing] {
@@ -33,9 +34,7 @@ impl Lifecycle {
             };
             for row in self.store.plans(&filter, None, MOST)? {
                 let gone = match row.plan.stage.holder() {
-                    Some(holder) => {
-                        workshop.is_gone(&holder.owner)? || self.is_left_here(&row, now)
-                    }
+                    Some(_) => self.is_left_here(&row, now)?,
                     None => true,
                 };
                 if row.plan.is_prepared() && row.plan.has_targets() && gone {
@@ -53,11 +52,10 @@ impl Lifecycle {
         Ok(found)
     }
 
-    /// Did its holder let its lease expire, and can it be gone on with from here? Of whoever is gone for long nothing
-    /// else is known.
-    fn is_left_here(&self, row: &PlanRow, now: Timestamp) -> bool {
-        let lease = row.lease.as_ref();
-        lease.is_some_and(|lease| lease.expires_at < now) && self.check_reach(&row.plan).is_ok()
+    /// Did its holder end without giving it back, and can it be gone on with from here?
+    fn is_left_here(&self, row: &PlanRow, now: Timestamp) -> Result<bool, Error> {
+        let ended = self.holder_liveness(row)? == Some(Liveness::Ended);
+        Ok(ended || self.is_abandoned(row, now)? && self.check_reach(&row.plan).is_ok())
     }
 
     /// Finishes one thing; of a landing, what came of it.

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use actors::{Actor, Stop};
 use plan::decide::Rest;
 use plan::stage::StateName;
-use plan::{Caller, Name, Plan, PlanId, Refusal, Span};
+use plan::takeover::Liveness;
+use plan::{Caller, Name, Plan, PlanId, Span};
 use store::PlanFilter;
 
 use super::pick::{Again, Only, Picked, Picker};
 use super::{Crew, Drive, Happening, Rested};
-use crate::{Call, Error, Lifecycle};
+use crate::operations::is_left_to_its_holder;
+use crate::{Call, Error, LeaseWatch, Lifecycle};
 
 /// For how long a claim holds without a renewal.
 pub const LEASE: Span = Span::seconds(30);
@@ -180,6 +182,7 @@ impl Worker {
         };
         let mut picker = Picker::new(self.only.clone(), again);
         let mut looked_for_the_gone: Option<Instant> = None;
+        let mut watch = LeaseWatch::new(self.lease);
         std::thread::scope(|scope| {
             let (ends, ended): (Sender<Ended>, Receiver<Ended>) = channel();
             let mut busy = BTreeSet::new();
@@ -193,7 +196,7 @@ impl Worker {
                     break;
                 }
                 if looked_for_the_gone.is_none_or(|at| at.elapsed() >= LOOK_FOR_THE_GONE) {
-                    match self.take_from_the_gone(&busy) {
+                    match self.take_from_the_gone(&busy, &mut watch) {
                         Ok(taken) => tally.reclaimed += taken,
                         Err(_) => tally.troubles += 1,
                     }
@@ -274,36 +277,44 @@ impl Worker {
     }
 
     /// Takes plans from holders whose lease expired, and from those that signed in on this host and are
-    /// gone. What somebody else took first is left to them.
-    fn take_from_the_gone(&self, in_hand: &BTreeSet<PlanId>) -> Result<u64, Error> {
+    /// gone or no longer renew their leases. What somebody else took first is left to them.
+    fn take_from_the_gone(
+        &self,
+        in_hand: &BTreeSet<PlanId>,
+        watch: &mut LeaseWatch,
+    ) -> Result<u64, Error> {
         let call = Call::by(Caller::Worker(self.owner.clone()));
         let expired = self
             .lifecycle
             .reclaim_expired_but(in_hand, MOST_HELD, &call)?;
         expired.iter().for_each(|plan| self.tell_if_halted(plan));
         let mut taken = expired.len() as u64;
-        let Some(hands) = &self.lifecycle.hands else {
+        if self.lifecycle.hands.is_none() {
             return Ok(taken);
-        };
+        }
         let held = PlanFilter {
             state: Some(StateName::Processing),
             ..PlanFilter::default()
         };
-        for row in self.lifecycle.list_plans(&held, None, MOST_HELD)? {
+        let rows = self.lifecycle.list_plans(&held, None, MOST_HELD)?;
+        watch.keep_only(&rows);
+        for row in &rows {
             let Some(holder) = row.plan.stage.holder() else {
                 continue;
             };
-            if holder.owner == self.owner || !hands.workshop.is_gone(&holder.owner)? {
+            let is_known_here = match self.lifecycle.holder_liveness(row)? {
+                Some(Liveness::Running | Liveness::Ended) => true,
+                Some(Liveness::Unknown) | None => false,
+            };
+            if holder.owner == self.owner || !is_known_here {
                 continue;
             }
-            match self.lifecycle.reclaim_from_the_gone(row.plan.id, &call) {
+            match self.lifecycle.take_over_as_seen(row, watch, &call) {
                 Ok(done) => {
                     self.tell_if_halted(&done.plan);
                     taken += 1;
                 }
-                Err(Error::Refused(
-                    Refusal::LeaseRuns { .. } | Refusal::WrongState { .. } | Refusal::Final { .. },
-                )) => {}
+                Err(Error::Refused(refusal)) if is_left_to_its_holder(&refusal) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -114,7 +114,13 @@ pub(super) fn reclaim(mut draft: Draft<'_>, grounds: Grounds) -> Result<Decision
         Grounds::OwnerDead(epoch) if holder.epoch != epoch => {
             return Err(Refusal::LeaseRuns { holder, expires_at });
         }
-        Grounds::Expired | Grounds::OwnerDead(_) => {}
+        Grounds::Unrenewed {
+            epoch,
+            expires_at: watched,
+        } if holder.epoch != epoch || expires_at != watched => {
+            return Err(Refusal::LeaseRuns { holder, expires_at });
+        }
+        Grounds::Expired | Grounds::OwnerDead(_) | Grounds::Unrenewed { .. } => {}
     }
     let epoch = draft.plan.epoch.next();
     let exhausted = draft.plan.unattended_attempts >= draft.plan.limits.attempts;

@@ -7,6 +7,7 @@ use plan::command::Grounds;
 use plan::decision::DecisionKind;
 use plan::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Origin};
 use plan::stage::{Category, ConstraintKind, PathSummary};
+use plan::takeover::{self, Liveness};
 use plan::{Command, Epoch, Event, Outcome, Phase, Profile, Refusal, Row, Span, Verb};
 
 use crate::spot::Driver;
@@ -835,4 +836,44 @@ fn nothing_is_taken_from_whoever_came_after_the_dead() {
     assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
     let living = world.plan().epoch;
     assert!(world.submit(&worker(), reclaim(living)).is_ok());
+}
+
+/// That a lease is not renewed is seen outside of the store; until it is told, it may have been.
+#[test]
+fn a_lease_that_was_renewed_while_it_was_watched_is_not_taken() {
+    let mut world = ExecuteProcessing.world();
+    let watched = world.facts.lease.clone().unwrap();
+    let reclaim = |epoch, expires_at| Command::Reclaim {
+        grounds: Grounds::Unrenewed { epoch, expires_at },
+    };
+    for (epoch, expires_at) in [
+        (watched.epoch.next(), watched.expires_at),
+        (watched.epoch, watched.expires_at.plus(Span(1))),
+        (watched.epoch, watched.expires_at.plus(Span(-1))),
+    ] {
+        let refusal = world.refused(&worker(), reclaim(epoch, expires_at));
+        assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
+    }
+    let taken = world.submit(&worker(), reclaim(watched.epoch, watched.expires_at));
+    assert!(taken.is_ok());
+    assert_eq!(world.stage(), "execute/queued");
+}
+
+#[test]
+fn only_of_a_process_that_is_not_known_here_the_clock_decides() {
+    let world = ExecuteProcessing.world();
+    let lease = world.facts.lease.clone().unwrap();
+    let grounds = |liveness, unrenewed_for| {
+        takeover::grounds(liveness, &lease, Span(unrenewed_for), Span(30))
+    };
+    let (epoch, expires_at) = (lease.epoch, lease.expires_at);
+    for unrenewed_for in [0, 30] {
+        let ended = grounds(Liveness::Ended, unrenewed_for);
+        assert_eq!(ended, Some(Grounds::OwnerDead(epoch)));
+        let unknown = grounds(Liveness::Unknown, unrenewed_for);
+        assert_eq!(unknown, Some(Grounds::Expired));
+    }
+    assert_eq!(grounds(Liveness::Running, 29), None);
+    let unrenewed = Grounds::Unrenewed { epoch, expires_at };
+    assert_eq!(grounds(Liveness::Running, 30), Some(unrenewed));
 }

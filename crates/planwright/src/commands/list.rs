@@ -109,7 +109,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let mut summaries = Vec::new();
     for row in &rows {
         let mut summary = summary(app, row)?;
-        let (mut standing, mut style) = ui::standing(row);
+        let (mut standing, mut style) = app.standing(row)?;
         summary.undone_by = undone.by(row.plan.id);
         if summary.undone_by.is_some() {
             (standing, style) = (UNDONE, ui::DIM);
@@ -174,7 +174,7 @@ pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
         action: row.plan.action.as_ref().map(ToString::to_string),
         phase: row.plan.phase().as_str(),
         state: row.plan.stage.state().as_str(),
-        standing: ui::standing(row).0,
+        standing: app.standing(row)?.0,
         version: row.plan.version.0,
         needs_person: row.needs_person(),
         updated_at: row.plan.updated_at,

@@ -15,6 +15,9 @@ use crate::wire::PlanSummary;
 /// How many are shown.
 const SHOWN: usize = 20;
 
+/// How many plans that are worked on are looked at.
+const MOST_HELD: usize = 500;
+
 /// What needs the person who asks.
 pub fn run(app: &App) -> Result<Answer, CommandError> {
     let lifecycle = app.lifecycle()?;
@@ -28,7 +31,7 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
     let mut text = String::new();
     for row in rows.iter().take(SHOWN) {
         let summary = list::summary(app, row)?;
-        let (standing, style) = ui::standing(row);
+        let (standing, style) = app.standing(row)?;
         text.push_str(&format!(
             "{}  {}  {}\n    {}\n",
             ui::styled(ui::BOLD, &summary.handle),
@@ -42,6 +45,19 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
         summaries.push(summary);
     }
     let unfinished = unfinished(lifecycle);
+    let interrupted = interrupted(app, &unfinished)?;
+    for summary in &interrupted {
+        text.push_str(&format!(
+            "{}  {}  {}\n    {}\n",
+            ui::styled(ui::BOLD, &summary.handle),
+            ui::styled(ui::WARN, "interrupted: its process has ended"),
+            ui::one_line(&summary.goal, 70),
+            ui::styled(
+                ui::CODE,
+                app.typed.hint(summary.next.as_deref().unwrap_or_default())
+            ),
+        ));
+    }
     for plan in &unfinished {
         text.push_str(&format!(
             "{}  {}\n    {}\n",
@@ -59,6 +75,7 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
         "needs_me": summaries,
         "more": more,
         "unfinished_landings": unfinished,
+        "interrupted": interrupted,
         "waiting": waiting,
     });
     let mut answer = Answer::new(data, text);
@@ -130,6 +147,22 @@ fn waiting_words(app: &App, waiting: &[Waiting]) -> String {
         }
     }
     text
+}
+
+/// Plans whose process ended without giving them back. A worker that runs takes them over by itself.
+fn interrupted(app: &App, unfinished: &[PlanId]) -> Result<Vec<PlanSummary>, CommandError> {
+    let filter = PlanFilter {
+        state: Some(StateName::Processing),
+        ..PlanFilter::default()
+    };
+    let rows = app.lifecycle()?.list_plans(&filter, None, MOST_HELD)?;
+    let mut interrupted = Vec::new();
+    for row in rows.iter().filter(|row| !unfinished.contains(&row.plan.id)) {
+        if interrupted.len() < SHOWN && app.is_interrupted(row)? {
+            interrupted.push(list::summary(app, row)?);
+        }
+    }
+    Ok(interrupted)
 }
 
 /// Landings that a killed process left half done on this host. Where nothing can be landed from, there

@@ -4,6 +4,7 @@ use lifecycle::Obstacle;
 use plan::ledger::{Budget, Ledger, Means};
 use plan::plan::Origin;
 use plan::stage::Landing;
+use plan::takeover::Liveness;
 use plan::{Phase, PlanId, Stage};
 use store::{PlanFilter, PlanRow};
 
@@ -29,7 +30,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let ledger = lifecycle.ledger(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
-    let (mut standing, mut style) = ui::standing(&row);
+    let (mut standing, mut style) = app.standing(&row)?;
     let undone_by = undone_by(app, &row)?;
     if undone_by.is_some() {
         (standing, style) = (list::UNDONE, ui::DIM);
@@ -84,10 +85,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         }
     }
     if let Some(lease) = &row.lease {
-        let until = if lease.expires_at < now {
-            "expired"
-        } else {
-            "until"
+        let until = match lifecycle.holder_liveness(&row)? {
+            Some(Liveness::Ended) => "whose process has ended, until",
+            Some(Liveness::Running) => "until",
+            Some(Liveness::Unknown) | None if lease.expires_at < now => "expired",
+            Some(Liveness::Unknown) | None => "until",
         };
         lines.push((
             "held by",

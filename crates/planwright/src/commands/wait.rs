@@ -97,7 +97,7 @@ fn answer(app: &App, rows: &[PlanRow], exit: Exit) -> Result<Answer, CommandErro
     let mut summaries = Vec::new();
     for row in rows {
         let summary = list::summary(app, row)?;
-        let (standing, style) = ui::standing(row);
+        let (standing, style) = app.standing(row)?;
         text.push_str(&format!(
             "{}  {}  {}\n",
             ui::styled(ui::BOLD, &summary.handle),

@@ -3,6 +3,7 @@
 use lifecycle::Obstacle;
 use plan::judgement::{Counts, Waits};
 use plan::stage::{Landing, Work};
+use plan::takeover::Liveness;
 use plan::{Phase, Refusal, Stage};
 use serde_json::json;
 
@@ -70,8 +71,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         })
         .collect();
     commands.extend(why.obstacle.as_ref().and_then(way_round));
-    if why.holder_gone && plan.phase() == Phase::Apply {
-        commands.push(format!("planwright apply {handle}"));
+    let is_interrupted = app.is_interrupted(&why.row)?;
+    if is_interrupted {
+        commands.extend(app.next_command(&why.row)?);
     }
     let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
     if to_review && plan.waits_for_forced() {
@@ -89,7 +91,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let epoch = format!("--epoch {}", plan.epoch);
     let options = daily_commands(plan, &why.options, &handle).into_iter();
     for command in options.map(|command| command.replace("--epoch E", &epoch)) {
-        if !commands.contains(&command) {
+        // Nobody is at work whom it could wait for.
+        let waits_in_vain = is_interrupted && command.starts_with("planwright wait ");
+        if !waits_in_vain && !commands.contains(&command) {
             commands.push(command);
         }
     }
@@ -162,12 +166,13 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
             .lease
             .as_ref()
             .is_some_and(|lease| lease.expires_at < now);
-        let lease = if why.holder_gone {
-            "its process has ended, and whoever comes next takes over"
-        } else if expired {
-            "its lease has expired and can be reclaimed"
-        } else {
-            "its lease runs"
+        let lease = match why.holder {
+            Some(Liveness::Ended) => "its process has ended, and whoever comes next takes over",
+            Some(Liveness::Running) => "its process is running on this host",
+            Some(Liveness::Unknown) | None if expired => {
+                "its lease has expired and can be reclaimed"
+            }
+            Some(Liveness::Unknown) | None => "its lease runs",
         };
         return format!(
             "The plan is held by {} since {}; {lease}",

@@ -170,6 +170,36 @@ fn interrupting_gives_the_plan_back_and_ends_the_agent() {
     assert_eq!(plans[0]["state"], "queued", "{plans}");
 }
 
+/// Closing the window is an interrupt: the plan is given back, and the agent ends.
+#[test]
+fn closing_the_terminal_gives_the_plan_back_and_ends_the_agent() {
+    let desk = Desk::new();
+    testkit::write_program(&desk.tools.path().join("claude"), "#!/bin/sh\nsleep 1000\n");
+    let mut run = desk
+        .run(&["run", "Tidy the shop"])
+        .in_a_session()
+        .at_a_terminal();
+    run.shows("working (claude)");
+    // Ended by itself, and not by the signal; nobody is left to read why.
+    let status = run.closes();
+    assert!(status.code().is_some(), "{status:?}");
+    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+    assert_eq!(plans[0]["state"], "queued", "{plans}");
+}
+
+#[test]
+fn closing_the_terminal_at_a_prompt_ends_it_and_loses_nothing() {
+    let desk = Desk::new();
+    let mut run = desk
+        .run(&["run", "Tidy the shop"])
+        .in_a_session()
+        .at_a_terminal();
+    run.shows("ater?");
+    run.closes();
+    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+    assert_eq!(plans[0]["standing"], "needs review", "{plans}");
+}
+
 /// At a prompt nothing works, so that nothing has to be stopped: it ends at once, and the plan waits.
 #[test]
 fn interrupting_at_a_prompt_ends_it_and_loses_nothing() {

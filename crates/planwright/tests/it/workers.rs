@@ -158,6 +158,86 @@ echo whole >> src/a.txt
     assert!(text.ends_with("six\nhalf\nwhole\n"), "{text}");
 }
 
+/// Works until it is let go.
+const WAITS: &str = "#!/bin/sh
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+while [ ! -e \"$STARTS.go\" ]; do sleep 0.05; done
+echo whole >> src/a.txt
+";
+
+/// A worker whose terminal is closed stops as one does that is asked to.
+#[test]
+fn a_worker_stops_when_its_terminal_is_closed() {
+    let day = Loop::with(WAITS);
+    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
+    let worker = working(&day);
+    wait_for("the agent works", || !day.starts().is_empty());
+    signal(&worker, Signal::HUP);
+    let said = worker.finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.data()["interrupted"], true, "{said:?}");
+    assert_eq!(day.yard.state_of(&plan), "execute/queued");
+}
+
+/// Whoever starts it with `nohup` wants it to outlive the terminal.
+#[test]
+fn a_worker_that_ignores_hangups_goes_on_without_its_terminal() {
+    let day = Loop::with(WAITS);
+    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
+    let run = day.yard.program.run(["--format", "json", "work", "--once"]);
+    let worker = run.launched_by(&["nohup"]).start();
+    wait_for("the agent works", || !day.starts().is_empty());
+    signal(&worker, Signal::HUP);
+    std::fs::write(day.file("starts.go"), "").unwrap();
+    let said = worker.finish();
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.data()["interrupted"], false, "{said:?}");
+    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+}
+
+/// A process that was killed gave nothing back. Whoever looks sees that, with the command that goes on, and changes
+/// nothing by looking.
+#[test]
+fn a_plan_whose_process_was_killed_is_shown_with_the_command_that_goes_on() {
+    let day = Loop::with(WAITS);
+    let words = ["run", "--actor", "scribe", "Write a line"];
+    let run = day.yard.program.run(words).within(day.yard.shop()).start();
+    wait_for("the agent works", || !day.starts().is_empty());
+    let working = day.ends(0, &["list"])["plans"][0].clone();
+    assert_eq!(working["standing"], "working", "{working}");
+    assert_eq!(working["next"], Value::Null, "{working}");
+    run.kill();
+
+    let listed = day.ends(0, &["list"])["plans"][0].clone();
+    let (plan, handle) = (&listed["plan_id"], listed["handle"].as_str().unwrap());
+    let goes_on = format!("planwright run {handle}");
+    assert_eq!(listed["standing"], "interrupted", "{listed}");
+    assert_eq!(listed["next"], goes_on, "{listed}");
+    for words in [&[][..], &["status", "@"], &["why", "@"]] {
+        let said = day.seen(words);
+        assert_eq!(said.code(), Some(0), "{said:?}");
+        let shown = format!("{}{}", said.stdout, said.stderr);
+        assert!(shown.contains(&goes_on), "{words:?}: {shown}");
+        assert!(shown.contains("process has ended"), "{words:?}: {shown}");
+        assert!(!shown.contains("Nothing needs you"), "{words:?}: {shown}");
+        assert!(!shown.contains("planwright wait"), "{words:?}: {shown}");
+    }
+    let seen = day.seen(&["list"]).stdout;
+    assert!(seen.contains("interrupted"), "{seen}");
+    let data = day.ends(0, &[]);
+    assert_eq!(data["interrupted"][0]["plan_id"], *plan, "{data}");
+    assert_eq!(data["interrupted"][0]["next"], goes_on, "{data}");
+    let status = day.ends(0, &["status", "@"]);
+    assert_eq!(status["version"], listed["version"], "{status}");
+    assert_eq!(state(&status), "execute/processing");
+
+    std::fs::write(day.file("starts.go"), "").unwrap();
+    day.ends(6, &["run", handle]);
+    assert_eq!(day.starts(), ["1", "2"]);
+    let data = day.ends(0, &[]);
+    assert_eq!(data["interrupted"], serde_json::json!([]), "{data}");
+}
+
 #[test]
 fn plans_of_a_paused_project_wait_until_it_is_resumed() {
     let day = Loop::with(SCRIBE);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use actors::Stop;
-use lifecycle::{Drive, Happening, Rested};
+use lifecycle::{Drive, Happening, LeaseWatch, Rested};
 use plan::decide::Rest;
 use plan::{Caller, Name, Phase, Plan, PlanId};
 
@@ -86,6 +86,7 @@ fn drive(
         tell: &tell,
     };
     let mut asks = asks;
+    let mut watch = LeaseWatch::new(lifecycle::LEASE);
     loop {
         match drive.go(plan, asks.take())? {
             Rested::Stopped => return Ok(true),
@@ -98,7 +99,8 @@ fn drive(
             }
             Rested::Rests(Rest::Held) => {
                 progress.waits("somebody else works on it");
-                take_from_the_gone(app, plan);
+                // Refused while whoever has it lives.
+                let _ = lifecycle.take_over(plan, &mut watch, &app.call());
             }
             Rested::NobodyFor(name) => return Err(nobody_for(app, plan, &name)?),
             Rested::Unreachable(error) => return Err(error.into()),
@@ -118,12 +120,4 @@ fn nobody_for(app: &App, plan: PlanId, name: &Name) -> Result<CommandError, Comm
     Ok(CommandError::new(Exit::NotFound, message)
         .hint("Work on it through plumbing: planwright help plumbing")
         .hint(format!("planwright cancel {handle}")))
-}
-
-/// Whoever held it may be gone; then it need not be waited for.
-fn take_from_the_gone(app: &App, plan: PlanId) {
-    if let Ok(lifecycle) = app.lifecycle() {
-        // Refused while whoever has it lives.
-        let _ = lifecycle.reclaim_from_the_gone(plan, &app.call());
-    }
 }
