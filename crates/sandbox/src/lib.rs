@@ -62,7 +62,7 @@ pub use room::{Entered, Room, Sandbox, Site, SitePlace, Start, Workshop};
 pub use runs::{CheckRecord, CheckRun, Run, RunRecord};
 pub use set_up::{Ended, Said, SetUp};
 pub use supervise::{
-    Confinement, Ending, Errand, Hold, Isolated, Reach, RunEnded, Running, Stopper, Supervisor,
-    offered, supervise,
+    Confinement, Ending, Errand, Hold, Isolated, Output, Reach, RunEnded, Running, Stopper,
+    Supervisor, offered, supervise,
 };
 pub use trial::{Seen, Trial};

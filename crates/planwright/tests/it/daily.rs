@@ -255,6 +255,49 @@ fn an_agent_that_hangs_is_ended_at_its_deadline() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
+/// The system kills the supervising process for want of memory, and what the agent started has a session of its own.
+/// The run notices, ends what is left, and tries again.
+#[test]
+fn a_killed_supervisor_keeps_nobody_waiting() {
+    let day = Loop::with(
+        "#!/bin/sh
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+if [ ! -e \"$STARTS.deep\" ]; then
+  setsid sh -c 'echo $$ > \"$STARTS.deep\"; exec sleep 1000' &
+  while [ ! -s \"$STARTS.deep\" ]; do sleep 0.05; done
+  kill -KILL $PPID
+  sleep 1000
+fi
+echo whole >> src/a.txt
+",
+    );
+    // Unconfined, so that it may kill the one that is above it.
+    let tool = day.file("scribe");
+    let text = format!(
+        "name: scribe\nkind: command\ncommand: [{}]\nisolation: off\nset_env: {{STARTS: {}}}\n",
+        tool.display(),
+        day.file("starts").display()
+    );
+    std::fs::write(day.file("scribe.yaml"), text).unwrap();
+    let file = day.file("scribe.yaml");
+    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    let words = [
+        "run",
+        "--actor",
+        "scribe",
+        "--timeout",
+        "60s",
+        "Write a line",
+    ];
+    let words = [&["--format", "json"], &words[..]].concat();
+    let run = day.yard.program.run(words).within(day.yard.shop()).start();
+    wait_for("the run goes on", || day.starts().len() >= 2);
+    let said = run.finish();
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    let deep = std::fs::read_to_string(day.file("starts.deep")).unwrap();
+    assert!(!Path::new("/proc").join(deep.trim()).exists());
+}
+
 #[test]
 fn an_agent_asks_and_goes_on_with_the_answer() {
     let day = Loop::with(

@@ -4,6 +4,8 @@
 //! of its own or by forking twice. As long as we have children, somebody is left.
 
 pub(super) use system::Family;
+#[cfg(target_os = "linux")]
+pub(super) use system::Kin;
 
 #[cfg(target_os = "linux")]
 mod system {
@@ -22,12 +24,14 @@ mod system {
     }
 
     /// A process, as the system describes it.
-    struct Kin {
-        process: Pid,
-        parent: i32,
+    pub(in super::super) struct Kin {
+        pub process: Pid,
+        pub parent: i32,
         group: i32,
+        /// It only waits to be asked how it ended.
+        pub has_ended: bool,
         /// Tells it from an earlier process with the same number.
-        started: u64,
+        pub started: u64,
     }
 
     impl Family {
@@ -129,7 +133,7 @@ mod system {
     }
 
     impl Kin {
-        fn read(process: Pid) -> Option<Self> {
+        pub fn read(process: Pid) -> Option<Self> {
             let directory = Path::new("/proc").join(process.as_raw_nonzero().to_string());
             let stat = std::fs::read(directory.join("stat")).ok()?;
             Self::parse(process, &String::from_utf8_lossy(&stat))
@@ -139,13 +143,15 @@ mod system {
         fn parse(process: Pid, stat: &str) -> Option<Self> {
             let (_, rest) = stat.rsplit_once(')')?;
             let mut words = rest.split_ascii_whitespace();
-            let parent = words.nth(1)?.parse().ok()?;
+            let has_ended = matches!(words.next()?, "Z" | "X");
+            let parent = words.next()?.parse().ok()?;
             let group = words.next()?.parse().ok()?;
             let started = words.nth(16)?.parse().ok()?;
             Some(Self {
                 process,
                 parent,
                 group,
+                has_ended,
                 started,
             })
         }
@@ -161,6 +167,9 @@ mod system {
             let stat = "7 (a) S 1 2 (b)) R 41 42 43 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0";
             let kin = Kin::parse(process, stat).unwrap();
             assert_eq!((kin.parent, kin.group, kin.started), (41, 42, 4711));
+            assert!(!kin.has_ended);
+            let ended = stat.replace(" R 41", " Z 41");
+            assert!(Kin::parse(process, &ended).unwrap().has_ended);
             assert!(Kin::parse(process, "7 (a").is_none());
         }
     }

@@ -18,7 +18,9 @@ mod errand;
 mod family;
 mod hold;
 mod inner;
+mod leftover;
 mod outer;
+mod output;
 mod running;
 mod wire;
 
@@ -29,6 +31,7 @@ pub use confine::offered;
 pub use ending::{Ending, Isolated, RunEnded};
 pub use errand::{Confinement, Errand, Reach};
 pub use hold::Hold;
+pub use output::Output;
 pub use running::{Running, Stopper, Supervisor};
 
 pub(crate) use hold::{Alone, take, take_alone};

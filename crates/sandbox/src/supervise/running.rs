@@ -7,12 +7,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::ending::{Ending, Isolated};
 use super::errand::Errand;
+use super::leftover::{self, MARK, Traces};
+use super::output::Output;
 use super::wire::{self, SentErrand, Told};
 use crate::SandboxError;
 use crate::error::Doing;
@@ -36,7 +38,10 @@ type Ready = Arc<Mutex<Option<Running>>>;
 pub struct Running {
     process: Child,
     lifeline: Arc<UnixStream>,
-    output: Option<(ChildStdout, ChildStderr)>,
+    output: Option<(Output, Output)>,
+    /// What readers of the output see the end of once the run is over.
+    over: UnixStream,
+    traces: Traces,
     /// Whoever makes the next one ready once this one runs: before that it would only be in its way.
     next: Option<Supervisor>,
 }
@@ -67,19 +72,16 @@ impl Supervisor {
     /// Starts a program. That it is missing is told by its ending; an error here means that it could
     /// not even be tried.
     pub fn start(&self, errand: &Errand) -> Result<Running, SandboxError> {
-        let message = wire::line(&SentErrand::pack(errand));
-        if message.len() as u64 > wire::ERRAND_LIMIT {
-            let too_long = io::Error::from(io::ErrorKind::ArgumentListTooLong);
-            return Err(too_long).doing("given its errand", self.program());
-        }
         // One that ended while it waited has taken nothing on yet.
         let waiting = self.take_ready();
-        let mut running = match waiting.filter(|waiting| waiting.send(&message).is_ok()) {
-            Some(running) => running,
-            None => {
+        let given = waiting.map(|waiting| (waiting.give(errand), waiting));
+        let mut running = match given {
+            Some((Ok(()), running)) => running,
+            Some((Err(_), _)) | None => {
                 let running = self.start_waiting()?;
-                let given = running.send(&message);
-                given.doing("given its errand", self.program())?;
+                running
+                    .give(errand)
+                    .doing("given its errand", self.program())?;
                 running
             }
         };
@@ -98,11 +100,27 @@ impl Supervisor {
         let (lifeline, theirs) = UnixStream::pair().doing("started", program)?;
         let words = self.command.iter().skip(1);
         let mut process = start_program(program, words, theirs).doing("started", program)?;
-        let output = process.stdout.take().zip(process.stderr.take());
+        let (over, ends) = UnixStream::pair().doing("started", program)?;
+        let ends = Arc::new(ends);
+        let pipes = process.stdout.take().zip(process.stderr.take());
+        let pipes = pipes.map(|(output, errors)| (OwnedFd::from(output), OwnedFd::from(errors)));
+        let traces = Traces {
+            // No two that live have the same number.
+            mark: format!("{}-{}", std::process::id(), process.id()),
+            pipes: pipes
+                .iter()
+                .flat_map(|(output, errors)| [output, errors])
+                .filter_map(|pipe| Some(rustix::fs::fstat(pipe).ok()?.st_ino))
+                .collect(),
+        };
+        let output =
+            pipes.map(|(output, errors)| (Output::new(output, &ends), Output::new(errors, &ends)));
         Ok(Running {
             process,
             lifeline: Arc::new(lifeline),
             output,
+            over,
+            traces,
             next: None,
         })
     }
@@ -126,9 +144,9 @@ impl Supervisor {
 }
 
 impl Running {
-    /// What the program says, on standard output and standard error; once. Both end only when
-    /// nothing of the program is left.
-    pub fn take_output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+    /// What the program says, on standard output and standard error; once. Both end when nothing of the program is
+    /// left, and at the latest when [`wait`](Self::wait) returns.
+    pub fn take_output(&mut self) -> Option<(Output, Output)> {
         self.output.take()
     }
 
@@ -151,7 +169,8 @@ impl Running {
             throw_away(output);
             throw_away(errors);
         }
-        let mut answers = BufReader::new(&*self.lifeline);
+        let lifeline = Arc::clone(&self.lifeline);
+        let mut answers = BufReader::new(&*lifeline);
         let mut began = Some(began);
         loop {
             let answer = wire::next_line(&mut answers, wire::ANSWER_LIMIT)
@@ -170,8 +189,35 @@ impl Running {
                 Ok(None) => "it is gone".to_owned(),
                 Err(error) => error.to_string(),
             };
-            return Err(SandboxError::Unsupervised { why });
+            return Err(self.end_unsupervised(why));
         }
+    }
+
+    /// The supervising process was killed, or is of no use: whatever is left of the program is ended from here.
+    fn end_unsupervised(&mut self, mut why: String) -> SandboxError {
+        // It may still be there, and would start or adopt somebody.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let left = leftover::end_all(&self.traces);
+        if !left.is_empty() {
+            let left: Vec<String> = left.iter().map(i32::to_string).collect();
+            why.push_str(&format!(
+                "; of the program, these processes still run: {}",
+                left.join(", ")
+            ));
+        }
+        SandboxError::Unsupervised { why }
+    }
+
+    fn give(&self, errand: &Errand) -> io::Result<()> {
+        let mut errand = errand.clone();
+        let mark = (MARK.into(), self.traces.mark.clone().into());
+        errand.environment.push(mark);
+        let message = wire::line(&SentErrand::pack(&errand));
+        if message.len() as u64 > wire::ERRAND_LIMIT {
+            return Err(io::ErrorKind::ArgumentListTooLong.into());
+        }
+        self.send(&message)
     }
 
     fn send(&self, message: &[u8]) -> io::Result<()> {
@@ -186,6 +232,7 @@ impl Drop for Running {
         // For the supervising process we are gone, whoever else still holds the socket.
         let _ = self.lifeline.shutdown(Shutdown::Both);
         let _ = self.process.wait();
+        let _ = self.over.shutdown(Shutdown::Both);
     }
 }
 

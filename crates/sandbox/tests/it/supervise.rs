@@ -109,7 +109,12 @@ fn words_and_environment_are_exactly_what_was_given() {
     let mut said = Vec::new();
     output.read_to_end(&mut said).unwrap();
     running.wait().unwrap();
-    assert_eq!(said, b"ONE=a\xff\n\"\nTWO=\n");
+    // Besides, every program is told by which run it is supervised.
+    let (given, rest) = said.split_at(b"ONE=a\xff\n\"\n".len());
+    assert_eq!(given, b"ONE=a\xff\n\"\n");
+    let mark = rest.strip_prefix(b"PLANWRIGHT_SUPERVISED=").unwrap();
+    let mark = mark.strip_suffix(b"\nTWO=\n").unwrap();
+    assert!(!mark.contains(&b'\n'));
 
     let mut errand = stage.errand(&["/usr/bin/printf", "%s|%s"]);
     errand.command.extend(["".into(), odd]);
@@ -481,4 +486,41 @@ fn the_last_stage_starts_nothing_for_a_supervisor_that_is_gone() {
     BufReader::new(ours).read_to_string(&mut said).unwrap();
     assert_eq!(said, "{\"not_started\":\"its supervisor is gone\"}\n");
     assert!(!last_stage.wait().unwrap().success());
+}
+
+/// Somebody kills the supervising process, as a system without memory does. Whatever the program started is found and
+/// ended, and neither reading nor waiting takes for ever.
+#[test]
+fn what_a_killed_supervisor_leaves_is_ended() {
+    let daemon = "sh -c 'echo $$ > deep; exec sleep 1000'";
+    for (name, starts) in [
+        ("marked", format!("setsid {daemon} > /dev/null 2>&1 &")),
+        ("writes", format!("env -i PATH=$PATH setsid {daemon} &")),
+        (
+            "below",
+            format!("setsid sh -c \"env -i PATH=$PATH {daemon}; :\" > /dev/null 2>&1 &"),
+        ),
+    ] {
+        let stage = Stage::new();
+        let script = format!("{starts}\necho before; echo $PPID > supervisor; exec sleep 1000");
+        let mut running = supervisor().start(&stage.shell(&script)).unwrap();
+        let (mut output, mut errors) = running.take_output().unwrap();
+        let killed = stage.await_file("supervisor").parse().unwrap();
+        let deep = stage.await_file("deep");
+        let killed = rustix::process::Pid::from_raw(killed).unwrap();
+        rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut said = String::new();
+            let _ = output.read_to_string(&mut said);
+            let _ = errors.read_to_string(&mut said);
+            tell.send(said)
+        });
+        let error = running.wait().unwrap_err();
+        assert!(!is_alive(&deep), "{name}");
+        let said = told.recv_timeout(Duration::from_secs(20));
+        assert_eq!(said.as_deref(), Ok("before\n"), "{name}");
+        let why = error.to_string();
+        assert!(!why.contains("still run"), "{name}: {why}");
+    }
 }

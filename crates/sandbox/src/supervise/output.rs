@@ -1,0 +1,47 @@
+//! What a supervised program writes. Reading it ends with the run, even if a process that got away still
+//! holds the other end.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// One of the outputs of a program, to be read to its end.
+#[derive(Debug)]
+pub struct Output {
+    pipe: OwnedFd,
+    /// At its end once the run is over.
+    over: Arc<UnixStream>,
+}
+
+impl Output {
+    pub(super) fn new(pipe: OwnedFd, over: &Arc<UnixStream>) -> Self {
+        Self {
+            pipe,
+            over: Arc::clone(over),
+        }
+    }
+}
+
+impl Read for Output {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let is_readable = loop {
+            let mut polled = [
+                PollFd::new(&self.pipe, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.over.as_fd(), PollFlags::IN),
+            ];
+            match poll(&mut polled, None) {
+                Ok(_) => break !polled[0].revents().is_empty(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        // What was written before the run was over is read; what somebody writes later is not waited for.
+        match is_readable {
+            true => Ok(rustix::io::read(&self.pipe, buffer)?),
+            false => Ok(0),
+        }
+    }
+}
