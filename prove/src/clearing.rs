@@ -35,6 +35,23 @@ impl Ground {
         }
         found
     }
+
+    /// Kills the supervising processes that a worker started.
+    #[cfg(feature = "broken")]
+    pub fn kill_supervisors_of(&self, worker: u32) {
+        for (number, words) in self.processes() {
+            let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+            let parent = stat
+                .rsplit_once(") ")
+                .and_then(|(_, rest)| rest.split(' ').nth(1));
+            let is_its = parent == Some(worker.to_string().as_str());
+            if let Some(process) =
+                Pid::from_raw(number).filter(|_| is_its && words.ends_with(" supervise"))
+            {
+                let _gone_already = kill_process(process, Signal::KILL);
+            }
+        }
+    }
 }
 
 impl Drop for Ground {

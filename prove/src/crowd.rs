@@ -28,7 +28,7 @@ const ENDING: Duration = Duration::from_secs(20);
 pub struct Manners {
     /// Between two strokes, on average.
     pub breath: Duration,
-    /// Some are stopped past their lease, and not only killed.
+    /// Some are stopped past their lease, or have their terminal closed, and are not only killed.
     pub stops: bool,
 }
 
@@ -60,6 +60,8 @@ pub struct Deeds {
     pub kills: u32,
     /// How many were stopped.
     pub stops: u32,
+    /// How many had their terminal closed.
+    pub hangups: u32,
 }
 
 /// What was done to a worker, in microseconds since 1970.
@@ -171,12 +173,12 @@ impl Crowd {
             .filter(|member| member.stopped_until.is_some());
         let may_stop = stopped.count() * 2 < self.members.len();
         if !self.manners.stops || random.bool() {
-            let mut member = self.members.swap_remove(at);
-            let killed = format!("{} is killed", member.child.id());
-            self.deeds.of[member.deed].killed = Some(self.chronicle.write(killed)?);
-            member.child.kill().context("could not kill a worker")?;
-            member.child.wait()?;
-            self.deeds.kills += 1;
+            let is_stopped = self.members[at].stopped_until.is_some();
+            if self.manners.stops && !is_stopped && random.bool() {
+                self.close_terminal(at, Signal::HUP)?;
+            } else {
+                self.kill(at)?;
+            }
             self.hire(ground, random.u32(1..=3))?;
         } else if may_stop && self.members[at].stopped_until.is_none() {
             let pause = LEASE.mul_f64(1.1 + random.f64());
@@ -196,10 +198,83 @@ impl Crowd {
         Ok(())
     }
 
+    fn kill(&mut self, at: usize) -> anyhow::Result<()> {
+        let mut member = self.members.swap_remove(at);
+        let killed = format!("{} is killed", member.child.id());
+        self.deeds.of[member.deed].killed = Some(self.chronicle.write(killed)?);
+        member.child.kill().context("could not kill a worker")?;
+        member.child.wait()?;
+        self.deeds.kills += 1;
+        Ok(())
+    }
+
+    /// Closes the terminal of a worker. It is to give back what it holds, so that nobody need take it.
+    fn close_terminal(&mut self, at: usize, how: Signal) -> anyhow::Result<()> {
+        let mut member = self.members.swap_remove(at);
+        let worker = member.child.id();
+        self.chronicle
+            .write(format_args!("the terminal of {worker} is closed"))?;
+        signal(&member.child, how)?;
+        let until = Instant::now() + ENDING;
+        let status = loop {
+            if let Some(status) = member.child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > until {
+                let _gone_already = member.child.kill();
+                bail!("worker {worker} did not end when its terminal was closed");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        // One that had only just begun was not listening yet, and held nothing.
+        if !status.success() && status.signal() != Some(how.as_raw()) {
+            bail!("the terminal of worker {worker} was closed, and it ended with {status}");
+        }
+        self.deeds.hangups += 1;
+        Ok(())
+    }
+
+    /// Ends a worker as a closed terminal does that nobody listens to.
+    #[cfg(feature = "broken")]
+    pub fn close_terminal_unheard(
+        &mut self,
+        ground: &Ground,
+        random: &mut Rng,
+    ) -> anyhow::Result<()> {
+        let running = |member: &Member| member.stopped_until.is_none();
+        if let Some(at) = self.members.iter().position(running) {
+            self.close_terminal(at, Signal::KILL)?;
+            self.hire(ground, random.u32(1..=3))?;
+        }
+        Ok(())
+    }
+
+    /// Kills a worker together with the processes that supervise its actors, so that nobody is left to end what
+    /// those started.
+    #[cfg(feature = "broken")]
+    pub fn kill_with_supervisors(
+        &mut self,
+        ground: &Ground,
+        random: &mut Rng,
+    ) -> anyhow::Result<()> {
+        let at = random.usize(..self.members.len());
+        signal(&self.members[at].child, Signal::STOP)?;
+        ground.kill_supervisors_of(self.members[at].child.id());
+        self.kill(at)?;
+        self.hire(ground, random.u32(1..=3))
+    }
+
     /// What was done to them so far, in words.
     pub fn told(&self) -> String {
-        let Deeds { kills, stops, .. } = self.deeds;
-        format!("{kills} workers killed, {stops} stopped past their lease")
+        let Deeds {
+            kills,
+            stops,
+            hangups,
+            ..
+        } = self.deeds;
+        format!(
+            "{kills} workers killed, {stops} stopped past their lease, {hangups} terminals closed"
+        )
     }
 
     /// Lets everybody go on.

@@ -50,8 +50,8 @@ pub struct Ground {
     /// The store below it.
     pub store: Arc<dyn Store>,
     cast: Cast,
-    home: PathBuf,
-    address: String,
+    pub home: PathBuf,
+    pub address: String,
     _server: Option<Cluster>,
 }
 

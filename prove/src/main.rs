@@ -272,7 +272,7 @@ fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
         })?;
         println!(
             "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
-             stopped past their lease, {} times a plan taken over",
+             stopped past their lease, {} terminals closed, {} times a plan taken over",
             outcome.plans,
             outcome.applied,
             outcome.to_review,
@@ -280,6 +280,7 @@ fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
             outcome.starts,
             outcome.kills,
             outcome.stops,
+            outcome.hangups,
             outcome.taken_over
         );
         Ok(judged(&outcome.violations, &outcome.missing))

@@ -167,6 +167,8 @@ fn work_is_begun_once_whatever_is_killed_or_stopped_and_planted_bugs_are_found()
     for (bug, says) in [
         ("two-owners", "which nobody had disturbed"),
         ("orphan-process", "a process was left behind"),
+        ("unheard-hangup", "which nobody had disturbed"),
+        ("fast-clock", "which nobody had disturbed"),
     ] {
         check(
             "work",

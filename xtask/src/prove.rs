@@ -57,7 +57,7 @@ enum Trial {
 
 /// The bugs that can be planted, each with the trial that is to find it. Their names are those of the `Bug`s in `prove`,
 /// which nothing here depends on: it is built only once the arguments are known to be right.
-const BUGS: [(&str, Trial); 16] = [
+const BUGS: [(&str, Trial); 19] = [
     ("stale-read", Trial::Run),
     ("no-fence", Trial::Run),
     ("wrong-changeset", Trial::Run),
@@ -66,8 +66,11 @@ const BUGS: [(&str, Trial); 16] = [
     ("lost-event", Trial::Run),
     ("double-apply", Trial::Land),
     ("lost-work", Trial::Land),
+    ("lost-ignored", Trial::Land),
     ("two-owners", Trial::Work),
     ("orphan-process", Trial::Work),
+    ("unheard-hangup", Trial::Work),
+    ("fast-clock", Trial::Work),
     ("skip-strategize-gate", Trial::Gates),
     ("skip-execute-gate", Trial::Gates),
     ("skip-result-gate", Trial::Gates),

@@ -459,6 +459,12 @@ impl Lifecycle {
         self.run(row.plan.id, Command::Reclaim { grounds }, call)
     }
 
+    /// Takes a lease back that the caller itself holds under this epoch and nobody works under any more.
+    pub(crate) fn take_back(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
+        let grounds = Grounds::OwnerDead(epoch);
+        self.run(plan, Command::Reclaim { grounds }, call)
+    }
+
     /// Takes every lease that has expired, at most `limit`, but for those of processes that run on this host. What
     /// somebody else reclaimed or renewed in the meantime is left alone.
     pub fn reclaim_expired(&self, limit: usize, call: &Call) -> Result<Vec<Plan>, Error> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use fastrand::Rng;
 use lifecycle::{Call, Error, Lifecycle};
 use plan::{Caller, Timestamp};
-use rustix::process::{Pid, Signal, kill_process};
 use store::Submission;
 
+use super::hasty::Hasty;
+use crate::crowd::Crowd;
 use crate::ground::Ground;
 use crate::wrapped::{Doors, Wrapped};
 
@@ -18,6 +19,10 @@ pub enum Bug {
     TwoOwners,
     /// What an actor started is not ended with it.
     OrphanProcess,
+    /// A worker whose terminal is closed gives nothing back.
+    UnheardHangup,
+    /// A worker whose clock is ahead takes plans from workers that run.
+    FastClock,
 }
 
 /// Every lease has expired.
@@ -38,16 +43,15 @@ impl Doors for NoLease {
 }
 
 /// Lets a bug strike now and then.
-pub fn plant(bug: Bug, ground: &Ground, random: &mut Rng) -> anyhow::Result<()> {
+pub fn plant(bug: Bug, ground: &Ground, crowd: &mut Crowd, random: &mut Rng) -> anyhow::Result<()> {
     if random.u8(..100) < 70 {
         return Ok(());
     }
     match bug {
         Bug::TwoOwners => take_from_the_living(ground),
-        Bug::OrphanProcess => {
-            kill_a_supervisor(ground);
-            Ok(())
-        }
+        Bug::UnheardHangup => crowd.close_terminal_unheard(ground, random),
+        Bug::FastClock => Hasty::blind(ground).look(),
+        Bug::OrphanProcess => crowd.kill_with_supervisors(ground, random),
     }
 }
 
@@ -62,15 +66,5 @@ fn take_from_the_living(ground: &Ground) -> anyhow::Result<()> {
         // Somebody handed it in meanwhile.
         Ok(_) | Err(Error::Refused(_)) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Nobody is left to end what its actor started.
-fn kill_a_supervisor(ground: &Ground) {
-    let is_supervisor = |(_, words): &&(i32, String)| words.ends_with(" supervise");
-    let processes = ground.processes();
-    let supervisor = processes.iter().find(is_supervisor);
-    if let Some(process) = supervisor.and_then(|(number, _)| Pid::from_raw(*number)) {
-        let _gone_already = kill_process(process, Signal::KILL);
     }
 }

@@ -36,6 +36,7 @@ pub fn check(trial: &Trial, ground: &Ground, deeds: &Deeds) -> anyhow::Result<Ou
     let mut outcome = Outcome {
         kills: deeds.kills,
         stops: deeds.stops,
+        hangups: deeds.hangups,
         violations: left_behind(ground),
         ..Outcome::default()
     };
@@ -75,6 +76,7 @@ fn missing(outcome: &Outcome, trial: &Trial) -> Vec<String> {
         (outcome.applied, 5 + trial.at(10), "plans that were applied"),
         (number(outcome.kills), 3 + trial.at(5), "kills"),
         (number(outcome.stops), 1 + trial.at(3), "stops"),
+        (number(outcome.hangups), trial.at(3), "closed terminals"),
         (
             outcome.taken_over,
             1 + trial.at(5),
@@ -126,6 +128,14 @@ impl Life<'_> {
         }
     }
 
+    /// Did the holder of this epoch give the plan back?
+    fn was_released(&self, epoch: u64) -> bool {
+        self.history.iter().any(|one| match one.event {
+            Event::Released { epoch: released } => released.0 == epoch,
+            _ => false,
+        })
+    }
+
     /// Each start had a claim, each attempt was started once, and nobody was started beside a living one.
     fn started(&self, deeds: &Deeds, violations: &mut Vec<String>) {
         let id = self.plan.id;
@@ -140,9 +150,10 @@ impl Life<'_> {
             if claim.is_none_or(|claim| claim.phase.to_string() != start.phase) {
                 violations.push(format!("{id} was worked on without a claim: {start:?}"));
             }
-            if !attempts.insert((start.phase.as_str(), start.attempt))
-                || !epochs.insert(start.epoch)
-            {
+            // What is given back costs no attempt: its next start has the same number.
+            let goes_on = self.was_released(start.epoch);
+            let is_first = goes_on || attempts.insert((start.phase.as_str(), start.attempt));
+            if !is_first || !epochs.insert(start.epoch) {
                 violations.push(format!("{id}: an attempt was started twice: {start:?}"));
             }
             for beside in &start.beside {

@@ -8,6 +8,7 @@ pub mod actor;
 pub mod bug;
 
 mod check;
+mod hasty;
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use fastrand::Rng;
 
+use self::hasty::Hasty;
 use crate::crowd::{Crowd, Manners};
 use crate::ground::{Cast, Ground};
 use crate::trial::{Progress, Trial};
@@ -47,6 +49,8 @@ pub struct Outcome {
     pub kills: u32,
     /// Workers that were stopped past their lease.
     pub stops: u32,
+    /// Workers whose terminal was closed.
+    pub hangups: u32,
     /// What must never happen.
     pub violations: Vec<String>,
     /// What did not happen often enough for the trial to mean anything.
@@ -83,8 +87,10 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let mut makers = Vec::new();
     let ahead = AHEAD * usize::try_from(trial.processes)?;
     let mut progress = Progress::of(trial);
+    let hasty = Hasty::on(&ground);
     while progress.has_time() {
         trial.require_uninterrupted()?;
+        hasty.look()?;
         finished(&mut makers)?;
         if makers.len() < MAKERS && ground.unfinished()?.len() < ahead {
             makers.push(ground.make_plan(&mut random)?);
@@ -94,7 +100,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         progress.tell(|| crowd.told());
         #[cfg(feature = "broken")]
         if let Some(bug) = settings.bug {
-            bug::plant(bug, &ground, &mut random)?;
+            bug::plant(bug, &ground, &mut crowd, &mut random)?;
         }
     }
     crowd.wake_everybody()?;

@@ -302,14 +302,21 @@ impl Worker {
             let Some(holder) = row.plan.stage.holder() else {
                 continue;
             };
-            let is_known_here = match self.lifecycle.holder_liveness(row)? {
-                Some(Liveness::Running | Liveness::Ended) => true,
-                Some(Liveness::Unknown) | None => false,
+            let taken_over = if holder.owner == self.owner {
+                // Ours, and nobody here works on it: what came of it could not be stored.
+                if in_hand.contains(&row.plan.id) {
+                    continue;
+                }
+                self.lifecycle.take_back(row.plan.id, holder.epoch, &call)
+            } else {
+                match self.lifecycle.holder_liveness(row)? {
+                    Some(Liveness::Running | Liveness::Ended) => {
+                        self.lifecycle.take_over_as_seen(row, watch, &call)
+                    }
+                    Some(Liveness::Unknown) | None => continue,
+                }
             };
-            if holder.owner == self.owner || !is_known_here {
-                continue;
-            }
-            match self.lifecycle.take_over_as_seen(row, watch, &call) {
+            match taken_over {
                 Ok(done) => {
                     self.tell_if_halted(&done.plan);
                     taken += 1;
