@@ -92,6 +92,9 @@ impl Workshop {
     pub fn rescue_older(&self, room: &Room<'_>) -> Result<Vec<Leftover>, SandboxError> {
         let mut older = self.all(room)?;
         older.pop();
+        if older.is_empty() {
+            return Ok(Vec::new());
+        }
         let vault = self.ready_vault(room)?;
         let mut kept = Vec::new();
         for sandbox in older.iter().filter(|sandbox| sandbox.is_there()) {

@@ -226,6 +226,147 @@ impl Spot {
     }
 }
 
+/// How a directory is opened that may hold anything.
+const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY
+    .union(OFlags::RDONLY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
+/// Opens a directory below another, component by component; nothing if one of them is missing. A link on the way is
+/// an error.
+pub(crate) fn open_below(root: &Path, components: &[&str]) -> io::Result<Option<OwnedFd>> {
+    let root = rustix::fs::openat(CWD, root, OPEN_DIRECTORY, Mode::empty())?;
+    open_below_at(&root, components)
+}
+
+/// The same below an open one.
+pub(crate) fn open_below_at(root: &OwnedFd, components: &[&str]) -> io::Result<Option<OwnedFd>> {
+    let mut directory = root.try_clone()?;
+    for component in components {
+        directory = match open_directory_at(&directory, OsStr::new(component))? {
+            Some(opened) => opened,
+            None => return Ok(None),
+        };
+    }
+    Ok(Some(directory))
+}
+
+/// Opens a directory in another; nothing if it is missing. A link, or anything else, is an error.
+pub(crate) fn open_directory_at(above: &OwnedFd, name: &OsStr) -> io::Result<Option<OwnedFd>> {
+    match rustix::fs::openat(above, name, OPEN_DIRECTORY, Mode::empty()) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The names in an open directory, in order; more than these are an error.
+pub(crate) fn names_at(directory: &OwnedFd, most: usize) -> io::Result<Vec<std::ffi::OsString>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        if names.len() >= most {
+            return Err(io::Error::other("there are too many files in it"));
+        }
+        names.push(OsStr::from_bytes(name).to_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The content of a plain file in a directory, nothing if there is none. A link, a pipe or a file of more bytes
+/// than these is an error.
+pub(crate) fn read_plain_at(
+    directory: &OwnedFd,
+    name: &OsStr,
+    most: u64,
+) -> io::Result<Option<Vec<u8>>> {
+    // Not blocking: it may be a pipe that nobody writes to.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => std::fs::File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > most {
+        return Err(io::Error::other("not a plain file of the expected size"));
+    }
+    let mut content = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, most), &mut content)?;
+    Ok(Some(content))
+}
+
+/// How deep a tree that is linked may be.
+const MAX_LINKED_DEPTH: usize = 32;
+
+/// Links the plain files of a directory into a new one, copying where the file system cannot; links and the like are
+/// left out. More files than are `left` are an error.
+pub(crate) fn link_tree(
+    above: &OwnedFd,
+    name: &OsStr,
+    copy: &Path,
+    left: &mut usize,
+) -> io::Result<()> {
+    link_tree_at(above, name, copy, left, MAX_LINKED_DEPTH)
+}
+
+fn link_tree_at(
+    above: &OwnedFd,
+    name: &OsStr,
+    copy: &Path,
+    left: &mut usize,
+    depth: usize,
+) -> io::Result<()> {
+    if depth == 0 {
+        return Err(io::Error::other("its directories are too deep"));
+    }
+    let Some(directory) = open_directory_at(above, name)? else {
+        return Ok(());
+    };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(copy)?;
+    for inner in names_at(&directory, *left)? {
+        let metadata = rustix::fs::statat(&directory, &inner, AtFlags::SYMLINK_NOFOLLOW)?;
+        let there = copy.join(&inner);
+        match rustix::fs::FileType::from_raw_mode(metadata.st_mode) {
+            rustix::fs::FileType::Directory => {
+                link_tree_at(&directory, &inner, &there, left, depth - 1)?;
+            }
+            rustix::fs::FileType::RegularFile => {
+                *left = left
+                    .checked_sub(1)
+                    .ok_or_else(|| io::Error::other("there are too many files in it"))?;
+                link_or_copy(&directory, &inner, &there)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn link_or_copy(directory: &OwnedFd, name: &OsStr, copy: &Path) -> io::Result<()> {
+    match rustix::fs::linkat(directory, name, CWD, copy, AtFlags::empty()) {
+        // What is there may be a link to somebody's file: it is not written to.
+        Ok(()) | Err(rustix::io::Errno::EXIST) => return Ok(()),
+        Err(_) => {}
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut source: std::fs::File =
+        rustix::fs::openat(directory, name, flags, Mode::empty())?.into();
+    let mut options = std::fs::File::options();
+    let mut copy = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(copy)?;
+    io::copy(&mut source, &mut copy).map(drop)
+}
+
 /// What came of copying one file.
 pub(crate) enum Copied {
     /// It is there now, with so many bytes; also if it was there before.

@@ -12,6 +12,7 @@
 //! - the **sandbox** itself, a working tree with a repository for the agent to use as it likes.
 //!   The engine never runs git with the configuration in there.
 
+mod agent_refs;
 mod archive;
 mod capture;
 mod checkout;
@@ -44,6 +45,7 @@ mod vault;
 
 pub mod land;
 
+pub use agent_refs::KeptAgentRefs;
 pub use archive::ArchivedFiles;
 pub use capture::{Captured, Change};
 pub use clean::{Leftover, SandboxState};

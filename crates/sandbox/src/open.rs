@@ -175,6 +175,12 @@ fn set_aside(sandbox: &Sandbox) -> Result<Vec<(u32, PathBuf)>, SandboxError> {
     Ok(numbered.collect())
 }
 
+/// The same by their paths alone.
+pub(crate) fn repositories_set_aside(sandbox: &Sandbox) -> Result<Vec<PathBuf>, SandboxError> {
+    let repositories = set_aside(sandbox)?.into_iter();
+    Ok(repositories.map(|(_, path)| path).collect())
+}
+
 /// The objects in them, which whoever works in the sandbox borrows.
 pub(crate) fn objects_set_aside(sandbox: &Sandbox) -> Result<Vec<PathBuf>, SandboxError> {
     let repositories = set_aside(sandbox)?.into_iter();

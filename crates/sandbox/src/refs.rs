@@ -39,6 +39,16 @@ pub(crate) fn rescue_of(plan: PlanId, room: &str, made_by: Epoch) -> String {
     format!("{ROOT}rescue/{plan}/{room}+{made_by}")
 }
 
+/// Keeps the refs that agents made for themselves. No room is called `agent`: each has a plus in its name.
+pub(crate) fn rescue_of_agents(plan: PlanId, room: &str) -> String {
+    format!("{ROOT}rescue/{plan}/agent/{room}/")
+}
+
+/// Keeps one of them.
+pub(crate) fn rescue_of_agent(plan: PlanId, room: &str, made_by: Epoch, name: &str) -> String {
+    format!("{}{made_by}/{name}", rescue_of_agents(plan, room))
+}
+
 /// Says which holder's word counts.
 fn fence(plan: PlanId) -> String {
     format!("{ROOT}fence/{plan}")

@@ -1,5 +1,7 @@
 //! Tidying up after plans. May be repeated: what is gone is gone, what is kept is kept once.
 
+use std::path::PathBuf;
+
 use plan::stage::Landing;
 use plan::{Plan, PlanId, Stage};
 use sandbox::{ArchivedFiles, Leftover, Opened, Remarks, Room};
@@ -26,6 +28,8 @@ pub struct Tidied {
     pub kept: Vec<Kept>,
     /// Ignored files that are part of no result, below the home.
     pub archived: Vec<ArchivedFiles>,
+    /// Directories with what agents left in their repositories and no ref can keep.
+    pub set_aside: Vec<PathBuf>,
 }
 
 /// A sandbox that a person is about to enter.
@@ -55,7 +59,9 @@ impl Lifecycle {
             };
             let older = workshop.rescue_older(&room)?;
             tidied.archived.extend(workshop.archive_left_out(&room)?);
-            let kept = newest.into_iter().chain(older);
+            let agents = workshop.rescue_agent_refs(&room, landed)?;
+            tidied.set_aside.extend(agents.set_aside);
+            let kept = newest.into_iter().chain(older).chain(agents.refs);
             tidied.kept.extend(kept.map(|leftover| Kept {
                 resource: site.name.clone(),
                 leftover,
@@ -94,6 +100,25 @@ impl Lifecycle {
             }
         }
         Ok(restored)
+    }
+
+    /// What is kept of the branches, tags and stashes that agents made for themselves.
+    pub fn agent_refs_of(&self, plan: PlanId) -> Result<Vec<Kept>, Error> {
+        let plan = self.get_plan(plan)?.plan;
+        let workshop = &self.hands()?.workshop;
+        let mut found = Vec::new();
+        for site in self.sites(&plan)? {
+            let room = Room {
+                plan: plan.id,
+                site: &site,
+            };
+            let kept = workshop.rescued_agent_refs(&room)?;
+            found.extend(kept.into_iter().map(|leftover| Kept {
+                resource: site.name.clone(),
+                leftover,
+            }));
+        }
+        Ok(found)
     }
 
     /// The sandboxes of a plan that are there.

@@ -149,17 +149,26 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
         for archived in &tidied.archived {
             text.push_str(&archive_words(&handle, archived));
         }
+        for place in &tidied.set_aside {
+            text.push_str(&format!(
+                "{} the agent's own repository cannot be read in full: its files are kept in {}\n",
+                ui::styled(ui::BOLD, &handle),
+                place.display()
+            ));
+        }
         if tidied.removed {
             text.push_str(&format!("{} removed\n", ui::styled(ui::BOLD, &handle)));
         }
-        let kept: Vec<_> = tidied
-            .kept
+        let kept: Vec<_> = tidied.kept.iter().map(kept_view).collect();
+        let set_aside: Vec<String> = tidied
+            .set_aside
             .iter()
-            .map(|kept| json!({ "resource": kept.resource, "ref": kept.leftover.name, "commit": kept.leftover.commit }))
+            .map(|place| place.display().to_string())
             .collect();
         let archived: Vec<_> = tidied.archived.iter().map(archive_view).collect();
         views.push(json!({
             "plan_id": plan, "removed": tidied.removed, "kept": kept, "archived": archived,
+            "set_aside": set_aside,
         }));
     }
     if text.is_empty() && failed.is_empty() {
@@ -208,7 +217,8 @@ fn archive_view(archived: &ArchivedFiles) -> Value {
 fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
     let plan = app.plan(id)?;
     let restored = app.lifecycle()?.restore(plan)?;
-    if restored.is_empty() {
+    let agent_refs = app.lifecycle()?.agent_refs_of(plan)?;
+    if restored.is_empty() && agent_refs.is_empty() {
         let error = CommandError::new(Exit::NotFound, "Nothing of this plan was kept.");
         return Err(match app.lifecycle()?.hands()?.workshop.archived(plan) {
             Some(path) => error.hint(format!("Its ignored files are in {}", path.display())),
@@ -220,8 +230,26 @@ fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
         .map(|sandbox| format!("{}\n", sandbox.path.display()))
         .collect();
     let data: Vec<SandboxView> = restored.iter().map(SandboxView::from).collect();
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "sandboxes": data }),
+    let kept: Vec<_> = agent_refs.iter().map(kept_view).collect();
+    let mut answer = Answer::new(
+        json!({ "plan_id": plan, "sandboxes": data, "agent_refs": kept }),
         text,
-    ))
+    );
+    answer
+        .messages
+        .extend(agent_refs.iter().map(|kept| Message {
+            level: "info",
+            text: format!(
+                "The agent left {} in {}.",
+                kept.leftover.name, kept.resource
+            ),
+        }));
+    if let Some(kept) = agent_refs.first() {
+        answer = answer.hint(format!("git log -p {}", kept.leftover.name));
+    }
+    Ok(answer)
+}
+
+fn kept_view(kept: &lifecycle::Kept) -> serde_json::Value {
+    json!({ "resource": kept.resource, "ref": kept.leftover.name, "commit": kept.leftover.commit })
 }

@@ -236,3 +236,54 @@ fn a_vault_in_the_old_place_is_still_used() {
         0
     );
 }
+
+/// What an agent stashed or committed elsewhere in its repository is kept with its sandbox's other work.
+#[test]
+fn stashes_and_branches_of_an_agent_are_kept_and_named() {
+    let yard = Yard::new();
+    let ada = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+    let left_by_agent = |sandbox: &std::path::Path| {
+        let git = |words: &[&str]| crate::yard::git_in(sandbox, &[&ada[..], words].concat());
+        std::fs::write(sandbox.join("src/a.txt"), "stashed\n").unwrap();
+        git(&["stash", "-q"]);
+        git(&["switch", "-q", "-c", "try"]);
+        std::fs::write(sandbox.join("tried.txt"), "tried\n").unwrap();
+        git(&["add", "."]);
+        git(&["commit", "-q", "-m", "try"]);
+        git(&["switch", "-q", "main"]);
+    };
+    // Dropped with nothing else to keep; then landed.
+    let (dropped, sandbox) = yard.working();
+    left_by_agent(&sandbox);
+    yard.ok(&["cancel", &dropped]);
+    let cleaned = yard.ok(&["sandbox", "clean"]);
+    let kept = cleaned["cleaned"][0]["kept"].as_array().unwrap();
+    let names: Vec<&str> = kept
+        .iter()
+        .map(|one| one["ref"].as_str().unwrap())
+        .collect();
+    assert!(
+        names[0].ends_with("/heads/try") && names[1].ends_with("/stash"),
+        "{names:?}"
+    );
+    assert_eq!(
+        yard.git(&["show", &format!("{}:tried.txt", names[0])]),
+        "tried"
+    );
+    assert_eq!(
+        yard.git(&["show", &format!("{}:src/a.txt", names[1])]),
+        "stashed"
+    );
+    let restored = yard.run(&["sandbox", "restore", &dropped]);
+    assert!(restored.messages().contains(names[1]), "{restored:?}");
+    assert_eq!(restored.data()["agent_refs"].as_array().unwrap().len(), 2);
+
+    let (landed, sandbox) = yard.working();
+    left_by_agent(&sandbox);
+    std::fs::write(sandbox.join("new.txt"), "new\n").unwrap();
+    yard.ok(&["plumbing", "complete-execute", &landed, "--epoch", "2"]);
+    yard.ok(&["apply", &landed, "--yes"]);
+    assert!(!sandbox.exists());
+    let restored = yard.ok(&["sandbox", "restore", &landed]);
+    assert_eq!(restored["agent_refs"].as_array().unwrap().len(), 2);
+}

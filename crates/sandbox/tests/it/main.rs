@@ -8,6 +8,7 @@
     reason = "this is a test: it starts git and processes of its own, and fails bluntly"
 )]
 
+mod agent_refs;
 mod confinement;
 mod crashes;
 mod hanging;

@@ -1,0 +1,494 @@
+//! Keeps what an agent left in the repository of its sandbox: branches, tags, stashes, a detached HEAD.
+//!
+//! The repository is the agent's, so that no git is ever run in it. Its refs and reflogs are read as data, its object
+//! files are linked into a repository of ours, and what a ref leads to is copied into the user's repository by a git
+//! that checks every object. What does not pass is kept as it is below the home, in a form that git does not take for a
+//! repository.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use plan::PlanId;
+
+use crate::clean::Leftover;
+use crate::error::Doing;
+use crate::fault::Step;
+use crate::git::Git;
+use crate::room::{Room, Sandbox, Workshop};
+use crate::{ObjectId, Repository, SandboxError, files, open, refs, vault};
+
+/// More refs than these were not made by working.
+const MAX_REFS: usize = 1_000;
+
+/// How deep below `refs` a name may lie.
+const MAX_REF_DEPTH: usize = 16;
+
+/// How many of the newest entries of HEAD's reflog are looked at.
+const MAX_REFLOG_ENTRIES: usize = 100;
+
+/// The largest file of refs or reflog that is read.
+const MAX_REF_FILE_BYTES: u64 = 16 << 20;
+
+/// The longest name that is kept as it is.
+const MAX_NAME_BYTES: usize = 200;
+
+/// How many files of an agent's repository are linked.
+const MAX_LINKED_FILES: usize = 500_000;
+
+/// What was kept of the repositories of agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeptAgentRefs {
+    /// Under refs of the user's repository.
+    pub refs: Vec<Leftover>,
+    /// Directories with the refs and objects of repositories that could not be read, or not be trusted.
+    pub set_aside: Vec<PathBuf>,
+}
+
+/// A ref of an agent's, by the name it is to be kept under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AgentRef {
+    name: String,
+    object: ObjectId,
+}
+
+/// The refs of an agent's repository.
+#[derive(Debug, Default)]
+struct AgentRefs {
+    found: Vec<AgentRef>,
+    /// The commit that is checked out.
+    head: Option<ObjectId>,
+    /// Something is there that could not be read.
+    is_incomplete: bool,
+}
+
+impl Workshop {
+    /// Keeps every ref of the agents' repositories of a resource that leads to something the user's repository does not
+    /// have. Of a plan that landed, what is checked out is what landed. Repeating it gives the same.
+    pub fn rescue_agent_refs(
+        &self,
+        room: &Room<'_>,
+        has_landed: bool,
+    ) -> Result<KeptAgentRefs, SandboxError> {
+        let mut kept = KeptAgentRefs::default();
+        for sandbox in self.all(room)?.iter().filter(|sandbox| sandbox.is_there()) {
+            let Ok(Some(git_dir)) = files::open_below(&sandbox.path, &[".git"]) else {
+                // Removed, or never whole: there is nothing to keep.
+                continue;
+            };
+            let mut agent = AgentRefs::read(&git_dir, has_landed);
+            let mut git_dirs = vec![git_dir];
+            // Where a clean repository took the place of the agent's it has the refs, and these the objects.
+            for path in open::repositories_set_aside(sandbox)? {
+                let Ok(Some(git_dir)) = files::open_below(&path, &[]) else {
+                    continue;
+                };
+                agent.is_incomplete |= has_reftable(&git_dir);
+                git_dirs.push(git_dir);
+            }
+            self.rescue_refs_of(room, sandbox, &git_dirs, agent, has_landed, &mut kept)?;
+        }
+        Ok(kept)
+    }
+
+    fn rescue_refs_of(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        git_dirs: &[OwnedFd],
+        agent: AgentRefs,
+        has_landed: bool,
+        kept: &mut KeptAgentRefs,
+    ) -> Result<(), SandboxError> {
+        let mut known = BTreeSet::from([sandbox.base.clone()]);
+        known.extend(agent.head.clone().filter(|_| has_landed));
+        let mut found = agent.found;
+        found.retain(|one| !known.contains(&one.object));
+        let mut is_incomplete = agent.is_incomplete;
+        if !found.is_empty() {
+            let repository = self.repository(room.site)?;
+            let source = ObjectSource::open(self, room, sandbox, &repository, git_dirs)?;
+            source.forget_missing(&mut known)?;
+            for one in &found {
+                let name =
+                    refs::rescue_of_agent(room.plan, &room.name(), sandbox.made_by, &one.name);
+                match source.copy(&repository, &one.object, &sandbox.base, &known, &name)? {
+                    Copied::New { is_history } => {
+                        known.extend(is_history.then(|| one.object.clone()));
+                        kept.refs.push(leftover(room.plan, name, &one.object));
+                        self.after(Step::Rescued, repository.path())?;
+                    }
+                    Copied::Known => {}
+                    Copied::Refused => is_incomplete = true,
+                }
+            }
+        }
+        if is_incomplete {
+            let aside = self.set_refs_aside(room, sandbox, git_dirs)?;
+            kept.set_aside.push(aside);
+        }
+        Ok(())
+    }
+
+    /// Keeps the files of an agent's repository as they are. Without its configuration and HEAD no git takes them for a
+    /// repository and runs what the agent configured.
+    fn set_refs_aside(
+        &self,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        git_dirs: &[OwnedFd],
+    ) -> Result<PathBuf, SandboxError> {
+        let rescued = self.home().join("rescued").join(room.plan.to_string());
+        self.make_directory(&rescued)?;
+        let aside = rescued.join(format!("{}+{}-agent", room.name(), sandbox.made_by));
+        files::remove_tree(&aside)?;
+        let mut left = MAX_LINKED_FILES;
+        for (number, git_dir) in git_dirs.iter().enumerate() {
+            let aside = aside.join(number.to_string());
+            files::make_private_directory(&aside)?;
+            for name in ["objects", "refs", "logs", "reftable"] {
+                let copy = aside.join(name);
+                if let Ok(Some(_)) = files::open_directory_at(git_dir, OsStr::new(name)) {
+                    let linked = files::link_tree(git_dir, OsStr::new(name), &copy, &mut left);
+                    linked.doing("copied", &copy)?;
+                }
+            }
+            if let Ok(Some(text)) = read_file(git_dir, &[], "packed-refs") {
+                files::write_private_file(&aside.join("packed-refs"), &text)?;
+            }
+        }
+        Ok(aside)
+    }
+
+    /// The refs of agents that are kept for a plan.
+    pub fn rescued_agent_refs(&self, room: &Room<'_>) -> Result<Vec<Leftover>, SandboxError> {
+        let git = self.repository(room.site)?.git();
+        let below = refs::rescue_of_agents(room.plan, &room.name());
+        let format = "--format=%(objectname) %(refname)";
+        let listed = git.line(&["for-each-ref", format, &below])?;
+        let lines = listed.lines().filter_map(|line| line.split_once(' '));
+        let found = lines.filter_map(|(object, name)| {
+            let object: ObjectId = object.parse().ok()?;
+            Some(leftover(room.plan, name.to_owned(), &object))
+        });
+        Ok(found.collect())
+    }
+}
+
+fn leftover(plan: PlanId, name: String, object: &ObjectId) -> Leftover {
+    Leftover {
+        plan,
+        name,
+        commit: object.clone(),
+    }
+}
+
+impl AgentRefs {
+    fn read(git_dir: &OwnedFd, has_landed: bool) -> Self {
+        let mut refs = Self::default();
+        let read = |name: &str| read_file(git_dir, &[], name);
+        refs.is_incomplete = has_reftable(git_dir);
+        let head = match read("HEAD") {
+            Ok(text) => text.unwrap_or_default(),
+            Err(_) => {
+                refs.is_incomplete = true;
+                Vec::new()
+            }
+        };
+        match files::open_below_at(git_dir, &["refs"]) {
+            Ok(Some(directory)) => refs.read_loose(&directory, "", 0),
+            Ok(None) => {}
+            Err(_) => refs.is_incomplete = true,
+        }
+        match read("packed-refs") {
+            Ok(text) => refs.read_packed(&text.unwrap_or_default()),
+            Err(_) => refs.is_incomplete = true,
+        }
+        let head = String::from_utf8_lossy(&head).trim().to_owned();
+        match head.strip_prefix("ref: ") {
+            Some(branch) => {
+                let branch = branch.trim().strip_prefix("refs/").unwrap_or(branch);
+                let tip = refs.found.iter().find(|one| one.name == branch);
+                refs.head = tip.map(|one| one.object.clone());
+            }
+            None => {
+                refs.head = head.parse().ok();
+                refs.add("HEAD", head.as_bytes());
+            }
+        }
+        match read_file(git_dir, &["logs", "refs"], "stash") {
+            Ok(text) => refs.read_stashes(&text.unwrap_or_default()),
+            Err(_) => refs.is_incomplete = true,
+        }
+        if !has_landed && let Ok(text) = read_file(git_dir, &["logs"], "HEAD") {
+            refs.read_reflog(&text.unwrap_or_default());
+        }
+        refs
+    }
+
+    fn read_loose(&mut self, directory: &OwnedFd, above: &str, depth: usize) {
+        let names = match files::names_at(directory, MAX_REFS) {
+            Ok(names) if depth < MAX_REF_DEPTH => names,
+            Ok(_) | Err(_) => {
+                self.is_incomplete = true;
+                return;
+            }
+        };
+        for file in names {
+            let name = match file.to_str() {
+                Some(name) if above.is_empty() => name.to_owned(),
+                Some(name) => format!("{above}/{name}"),
+                None => format!("{above}/\u{fffd}"),
+            };
+            if let Ok(Some(inner)) = files::open_directory_at(directory, &file) {
+                self.read_loose(&inner, &name, depth + 1);
+                continue;
+            }
+            match files::read_plain_at(directory, &file, MAX_REF_FILE_BYTES) {
+                Ok(Some(text)) if text.starts_with(b"ref: ") => {}
+                Ok(Some(text)) => self.add(&name, &text),
+                Ok(None) => {}
+                Err(_) => self.is_incomplete = true,
+            }
+        }
+    }
+
+    fn read_packed(&mut self, text: &[u8]) {
+        for line in String::from_utf8_lossy(text).lines() {
+            if line.starts_with(['#', '^']) {
+                continue;
+            }
+            let Some((object, name)) = line.split_once(' ') else {
+                continue;
+            };
+            let name = name.strip_prefix("refs/").unwrap_or(name);
+            // A loose ref of the same name is newer.
+            if !self.found.iter().any(|one| one.name == name) {
+                self.add(name, object.as_bytes());
+            }
+        }
+    }
+
+    /// Earlier stashes; the newest is a ref.
+    fn read_stashes(&mut self, log: &[u8]) {
+        for (number, object) in entries(log).enumerate().skip(1) {
+            self.add(&format!("stash-{number}"), object.as_bytes());
+        }
+    }
+
+    /// Where HEAD was: commits that were amended or reset away.
+    fn read_reflog(&mut self, log: &[u8]) {
+        for (number, object) in entries(log).take(MAX_REFLOG_ENTRIES).enumerate() {
+            if !self.found.iter().any(|one| one.object.as_str() == object) {
+                self.add(&format!("reflog/{number}"), object.as_bytes());
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, text: &[u8]) {
+        if self.found.len() >= MAX_REFS {
+            self.is_incomplete = true;
+            return;
+        }
+        let text = String::from_utf8_lossy(text);
+        match text.trim().parse::<ObjectId>() {
+            Ok(object) if !object.is_nothing() => {
+                let name = match is_valid_name(name) {
+                    true => name.to_owned(),
+                    false => format!("unnamed/{}", self.found.len()),
+                };
+                self.found.push(AgentRef { name, object });
+            }
+            // An empty file is what a killed git leaves.
+            Ok(_) => {}
+            Err(_) => self.is_incomplete |= !text.trim().is_empty(),
+        }
+    }
+}
+
+/// Are refs kept in a format that only git reads?
+fn has_reftable(git_dir: &OwnedFd) -> bool {
+    files::open_below_at(git_dir, &["reftable"]).is_ok_and(|found| found.is_some())
+}
+
+/// A file of an agent's repository, as data.
+fn read_file(git_dir: &OwnedFd, above: &[&str], name: &str) -> std::io::Result<Option<Vec<u8>>> {
+    match files::open_below_at(git_dir, above)? {
+        Some(directory) => files::read_plain_at(&directory, OsStr::new(name), MAX_REF_FILE_BYTES),
+        None => Ok(None),
+    }
+}
+
+/// The objects that a reflog names, newest first, each once.
+fn entries(log: &[u8]) -> impl Iterator<Item = String> {
+    let mut seen = BTreeSet::new();
+    let text = String::from_utf8_lossy(log).into_owned();
+    let new = text.lines().rev().filter_map(|line| {
+        let object = line.split(' ').nth(1)?;
+        seen.insert(object.to_owned()).then(|| object.to_owned())
+    });
+    new.collect::<Vec<_>>().into_iter()
+}
+
+/// May a ref have this name? As `git check-ref-format` has it, and a little stricter.
+fn is_valid_name(name: &str) -> bool {
+    let is_bad = |c: char| c.is_control() || " ~^:?*[\\\u{fffd}".contains(c);
+    let component = |part: &str| {
+        let ends_badly = part.ends_with('.') || part.ends_with(".lock");
+        !part.is_empty() && !part.starts_with(['.', '-']) && !ends_badly && part != "@"
+    };
+    name.len() <= MAX_NAME_BYTES
+        && !name.contains(is_bad)
+        && !name.contains("..")
+        && !name.contains("@{")
+        && name.split('/').all(component)
+}
+
+/// What came of copying what a ref leads to.
+enum Copied {
+    /// It is in the user's repository, under a ref of its own.
+    New {
+        /// A commit, or a tag that may lead to one.
+        is_history: bool,
+    },
+    /// It can be reached from what is known.
+    Known,
+    /// It is missing, damaged, or does not pass git's checks.
+    Refused,
+}
+
+/// A repository of ours with the objects of an agent's; gone with this value.
+struct ObjectSource {
+    git: Git,
+    /// Removed when nobody reads from it any more.
+    _scratch: crate::compare::Scratch,
+}
+
+impl ObjectSource {
+    fn open(
+        workshop: &Workshop,
+        room: &Room<'_>,
+        sandbox: &Sandbox,
+        repository: &Repository,
+        git_dirs: &[OwnedFd],
+    ) -> Result<Self, SandboxError> {
+        let vault = workshop.ready_vault(room)?;
+        // Beside the sandbox, so that files can be linked.
+        let path = sandbox.index.with_extension("agent-objects");
+        files::remove_tree(&path)?;
+        let scratch = crate::compare::Scratch(path.clone());
+        vault::bare_repository(&path, repository.object_format())?;
+        // Only what we say: an agent may have named any directory as one to borrow from.
+        let lenders = [repository.common_dir().join("objects"), vault.objects()];
+        vault::borrow(&path, &lenders)?;
+        vault::copy_if_there(vault.path(), &path, "shallow")?;
+        let mut left = MAX_LINKED_FILES;
+        for git_dir in git_dirs {
+            let Ok(Some(objects)) = files::open_below_at(git_dir, &["objects"]) else {
+                continue;
+            };
+            let names = files::names_at(&objects, MAX_LINKED_FILES);
+            let mut names = names.doing("read", &sandbox.path)?;
+            names.retain(|name| name.to_str().is_some_and(is_object_directory));
+            for name in names {
+                let copy = path.join("objects").join(&name);
+                // What is no directory holds no object.
+                if let Ok(Some(_)) = files::open_directory_at(&objects, &name) {
+                    let linked = files::link_tree(&objects, &name, &copy, &mut left);
+                    linked.doing("copied", &copy)?;
+                }
+            }
+        }
+        Ok(Self {
+            git: Git::at(repository.surroundings(), &path),
+            _scratch: scratch,
+        })
+    }
+
+    /// Leaves only commits that are there: nothing can be reached from others.
+    fn forget_missing(&self, known: &mut BTreeSet<ObjectId>) -> Result<(), SandboxError> {
+        let mut there = BTreeSet::new();
+        for object in known.iter() {
+            let commit = format!("{object}^{{commit}}");
+            if refs::read(&self.git, &commit)?.is_some() {
+                there.insert(object.clone());
+            }
+        }
+        *known = there;
+        Ok(())
+    }
+
+    /// Copies what an object leads to into the user's repository and puts a ref on it.
+    fn copy(
+        &self,
+        repository: &Repository,
+        object: &ObjectId,
+        base: &ObjectId,
+        known: &BTreeSet<ObjectId>,
+        name: &str,
+    ) -> Result<Copied, SandboxError> {
+        let kind = self.git.ask(&["cat-file", "-t", object.as_str()])?;
+        let is_history = matches!(kind.stdout.as_slice(), b"commit\n" | b"tag\n");
+        if kind.code != 0 {
+            return Ok(Copied::Refused);
+        }
+        // Of a tag, what it says is nowhere else, whatever it is on.
+        if kind.stdout == b"commit\n" {
+            let mut arguments = vec!["rev-list", "--max-count=1", object.as_str(), "--not"];
+            arguments.extend(known.iter().map(ObjectId::as_str));
+            let listed = self.git.ask(&arguments)?;
+            match (listed.code, listed.stdout.is_empty()) {
+                (0, true) => return Ok(Copied::Known),
+                (0, false) => {}
+                (_, _) => return Ok(Copied::Refused),
+            }
+        }
+        let users = repository.git();
+        // A snapshot of what was not committed is only in the vault; what it was taken on is the user's.
+        let has_base = users.ask(&["cat-file", "-e", base.as_str()])?.code == 0;
+        let below = if has_base { "" } else { "^1" };
+        let wanted = format!("{object}\n^{base}{below}\n");
+        let pack = ["pack-objects", "--revs", "--stdout", "--quiet"];
+        // It computes the name of every object itself, and refuses what could do harm when it is checked out.
+        let index = ["index-pack", "--stdin", "--strict"];
+        match self.git.pipe_into(&pack, wanted.as_bytes(), &users, &index) {
+            Ok(_) => {}
+            Err(SandboxError::Git { .. }) => return Ok(Copied::Refused),
+            Err(error) => return Err(error),
+        }
+        let packs = repository.common_dir().join("objects/pack");
+        files::sync_directory(&packs)?;
+        match users.run(&["update-ref", name, object.as_str()]) {
+            Ok(_) => Ok(Copied::New { is_history }),
+            // Another ref of the agent's is where this one needs a directory, or the reverse.
+            Err(SandboxError::Git { .. }) => Ok(Copied::Refused),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Does git keep objects in a directory of this name?
+fn is_object_directory(name: &str) -> bool {
+    let is_hexadecimal = |byte: u8| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase();
+    name == "pack" || (name.len() == 2 && name.bytes().all(is_hexadecimal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_git_would_refuse_are_not_taken() {
+        for good in ["heads/main", "tags/v1.0", "stash", "HEAD", "heads/a-b/c_d"] {
+            assert!(is_valid_name(good), "{good}");
+        }
+        for bad in [
+            "", "/", "a//b", "a/", ".a", "a/.b", "a.lock", "a..b", "a b", "a~1", "a:b", "a\nb",
+            "@", "a/@{0}", "-a", "a.",
+        ] {
+            assert!(!is_valid_name(bad), "{bad}");
+        }
+        assert!(!is_valid_name(&"a".repeat(MAX_NAME_BYTES + 1)));
+    }
+}
