@@ -12,8 +12,10 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::wire::{Message, SandboxView};
 
-/// Print where a plan's sandbox is, ready for you to enter: git there runs nothing that an agent configured. Edits
-/// there land only if they are handed in.
+/// Print the path of a plan's sandbox, ready for you to enter
+///
+/// The repository there gets a clean configuration first, so that git runs nothing that an agent configured. Edits there land
+/// only if they are handed in.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan.
