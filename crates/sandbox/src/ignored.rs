@@ -63,6 +63,17 @@ impl fmt::Display for IgnoredPath {
     }
 }
 
+/// How a holder finds its sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Nobody has worked in it but those who made it ready.
+    BeforeAnyAgent,
+    /// Back at its base, with the ignored files of earlier holders.
+    AtBase,
+    /// As an earlier holder left it.
+    AsLeft,
+}
+
 /// What is known beside a sandbox of its ignored files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
@@ -131,8 +142,9 @@ impl Workshop {
         &self,
         room: &Room<'_>,
         sandbox: &Sandbox,
-        from_base: bool,
+        found: Found,
     ) -> Result<(), SandboxError> {
+        let from_base = found == Found::AtBase;
         let mut record = Record::of(sandbox)?;
         // Repeated for the same holder, the agent may have worked meanwhile.
         if record.before == Some(sandbox.held_by) {
@@ -161,8 +173,10 @@ impl Workshop {
             let there: Vec<TreePath> = inside.into_iter().filter(|one| !is_agents(one)).collect();
             record.protected.extend(there);
         }
-        let below = self.writes_below_submodules(room, sandbox)?;
-        record.below_submodules.extend(below);
+        if found == Found::BeforeAnyAgent {
+            let below = self.writes_below_submodules(room, sandbox)?;
+            record.below_submodules.extend(below);
+        }
         record.before = Some(sandbox.held_by);
         record.write(sandbox)
     }
@@ -184,7 +198,7 @@ impl Workshop {
         }
         Err(SandboxError::UncapturablePaths {
             paths,
-            why: "they are in a submodule, of which only the commit is kept; remove them, or \
+            why: "of a submodule only the commit is kept; remove what was written below it, or \
                   change the submodule's own repository",
         })
     }
@@ -266,6 +280,16 @@ impl Workshop {
         let record = Record::of(sandbox)?;
         let (_, others) = list_ignored(&self.git_inside(room, sandbox))?;
         Ok(not_protected(others, &record, &sandbox.path))
+    }
+
+    /// Remembers the ignored files of work that is not captured, such as that of a failed run, as an agent's.
+    pub fn remember_ignored(&self, room: &Room<'_>, epoch: Epoch) -> Result<(), SandboxError> {
+        let entered = self.occupy(room, epoch)?;
+        let found = IgnoredFiles {
+            left_out: self.left_out(room, &entered.sandbox)?,
+            ..IgnoredFiles::default()
+        };
+        self.remember_left_out(&entered.sandbox, &found)
     }
 
     /// Remembers what an agent left out as its own, for the next holder.

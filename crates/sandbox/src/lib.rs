@@ -54,7 +54,7 @@ pub use error::SandboxError;
 pub use fault::{Faults, Step};
 pub use furnish::{FurnishLimits, Furnished};
 pub use git::{PATIENCE, Surroundings, minimum_version, version as git_version};
-pub use ignored::{IgnoredFiles, IgnoredPath};
+pub use ignored::{Found, IgnoredFiles, IgnoredPath};
 pub use object::ObjectId;
 pub use open::{Opened, Remarks};
 pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};

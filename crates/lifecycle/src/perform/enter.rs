@@ -11,7 +11,7 @@ use actors::Stop;
 use plan::base::Start;
 use plan::stage::Category;
 use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
-use sandbox::{Entered, Hold, ObjectId, Room, SandboxError, Site};
+use sandbox::{Entered, Found, Hold, ObjectId, Room, SandboxError, Site};
 
 use crate::{Aside, Call, Claim, Error, Lifecycle};
 
@@ -167,6 +167,7 @@ impl Lifecycle {
         }
         let setup = wanted.and_then(|one| one.setup.as_deref());
         has_ignored |= setup.is_some();
+        let was_set_up = setup.is_none() || sandbox.is_set_up();
         if let Some(command) = setup.filter(|_| !sandbox.is_set_up()) {
             self.tell(plan, Aside::SetsUp(command));
             let is_wanted = self.is_wanted(plan.id, epoch, call);
@@ -174,7 +175,14 @@ impl Lifecycle {
         }
         // Before the agent works: what is ignored and there by now is not its work.
         if has_ignored {
-            workshop.protect_ignored(room, &sandbox, start == sandbox::Start::Base)?;
+            let found = if is_new || !was_set_up {
+                Found::BeforeAnyAgent
+            } else if start == sandbox::Start::Base {
+                Found::AtBase
+            } else {
+                Found::AsLeft
+            };
+            workshop.protect_ignored(room, &sandbox, found)?;
         }
         if plan.entrance.catch_up {
             let tip = workshop.tip(room.site)?;

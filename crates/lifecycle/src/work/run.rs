@@ -251,6 +251,9 @@ impl Claim {
     pub(crate) fn hand_in(&self, report: &Report, call: &Call) -> Result<Done, Error> {
         let (lifecycle, plan, epoch) = (&self.lifecycle, self.plan().id, self.epoch());
         let phase = self.phase();
+        if report.outcome != Outcome::Done {
+            self.remember_ignored();
+        }
         let handed_in = match &report.outcome {
             Outcome::Stopped => lifecycle.release(plan, epoch, call),
             Outcome::Failed { category, message } => {
@@ -284,8 +287,25 @@ impl Claim {
             }
             Err(error) => return Err(error),
         };
+        self.remember_ignored();
         let (category, why) = self.blamed(category, why);
         lifecycle.fail(plan, epoch, category, &shortened(&why), call)
+    }
+
+    /// Remembers which ignored files an agent made whose work is not captured: the next run may add them. Without
+    /// that they count as not the agent's, and stay out.
+    fn remember_ignored(&self) {
+        let (Ok(hands), Ok(sites)) = (self.lifecycle.hands(), self.lifecycle.sites(self.plan()))
+        else {
+            return;
+        };
+        for site in &sites {
+            let room = Room {
+                plan: self.plan().id,
+                site,
+            };
+            let _ = hands.workshop.remember_ignored(&room, self.epoch());
+        }
     }
 
     /// What went wrong, by where it came from: whoever works on a repository that goes missing fails over

@@ -94,19 +94,20 @@ pub fn ignored(paths: &IgnoredPaths) -> String {
         withheld,
         left_out,
     } = paths;
-    let mut say = |paths: &PathSummary, told: &str| {
+    let mut say = |paths: &PathSummary, told: &str, style| {
         if !paths.is_empty() {
             let names = ui::clean(&paths.to_string());
             let note = format!("{told} ({}): {names}", paths.count);
-            text.push_str(&format!("{}\n", ui::styled(ui::WARN, note)));
+            text.push_str(&format!("{}\n", ui::styled(style, note)));
         }
     };
-    say(forced, "Ignored by git, added by the agent");
+    say(forced, "Ignored by git, added by the agent", ui::WARN);
     say(
         withheld,
         "Not captured, because it was there before the agent began",
+        ui::WARN,
     );
-    say(left_out, "Ignored by git and left out");
+    say(left_out, "Ignored by git and left out", ui::DIM);
     text
 }
 

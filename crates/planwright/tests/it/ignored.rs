@@ -273,3 +273,23 @@ while [ $i -lt 2001 ]; do : > build/many/$i; i=$((i+1)); done
         }
     }
 }
+
+/// What a run that failed left behind is the agent's, too: it can be added by the next, and is named if it is not.
+#[test]
+fn ignored_files_of_a_failed_run_can_be_added_by_the_next() {
+    for (then, kind, named) in [
+        ("git add -f dist/o.js", "forced", "dist/o.js"),
+        ("true", "left_out", "dist/"),
+    ] {
+        let day = with_tracked_build(&format!(
+            "if [ -e dist/o.js ]; then {then}; echo x >> src/a.txt
+else mkdir dist; echo js > dist/o.js; exit 3; fi
+"
+        ));
+        let (plan, _) = day.begun(7);
+        assert_eq!(day.seen(&["retry", &plan]).code(), Some(6), "{then}");
+        let data = day.ends(0, &["status", &plan]);
+        assert_eq!(names(&data, kind), json!([named]), "{data}");
+        assert_eq!(names(&data, "withheld"), json!(null), "{data}");
+    }
+}

@@ -18,11 +18,11 @@ fn writes_below_a_submodule_are_refused_by_name() {
     for (script, named) in [
         ("echo x > lib/new.txt; echo x >> src/a.txt", "lib/new.txt"),
         (
-            "mkdir -p lib/deep; echo x > lib/deep/one; echo y > lib/two",
+            "mkdir -p lib/deep; echo x > lib/deep/one; echo y > lib/two; echo x >> src/a.txt",
             "lib/deep/one, lib/two",
         ),
         (
-            "git rm -q --cached lib; echo x > lib/new.txt; git add lib/new.txt; git commit -qm x",
+            "git rm -q --cached lib || exit 0; echo x > lib/new.txt; git add lib; git commit -qm x",
             "lib/new.txt",
         ),
     ] {
@@ -33,6 +33,8 @@ fn writes_below_a_submodule_are_refused_by_name() {
         let says = data["error"]["message"].as_str().unwrap();
         let expected = format!("{named} cannot be taken into the result");
         assert!(says.starts_with(&expected), "{script}: {says}");
+        // Tried again, it is still there and still refused.
+        assert_eq!(day.seen(&["retry", &plan]).code(), Some(7), "{script}");
         // Nor is it thrown away: its sandbox stays until somebody saw to it.
         day.ends(0, &["cancel", &plan]);
         day.ends(4, &["sandbox", "clean", &plan]);
