@@ -29,7 +29,7 @@ use sandbox::Supervisor;
 pub use ambient::Ambient;
 pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
 pub use check::{ActorProblem, check};
-pub use command::CommandActor;
+pub use command::{CommandActor, command_reach};
 pub use human::HumanActor;
 pub use preset::{preset, presets};
 pub use program::installed;

@@ -84,7 +84,9 @@ impl App {
         if let Some(lifecycle) = self.lifecycle.get() {
             return Ok(lifecycle);
         }
-        let hands = crate::host::hands(&self.settings.home)?;
+        let mut hands = crate::host::hands(&self.settings.home)?;
+        let reach = crate::crew::command_reach(self);
+        hands.workshop = hands.workshop.with_command_reach(reach);
         let asides = self.asides.clone();
         let lifecycle = open(&self.settings.store()?)?
             .telling(move |plan, aside| asides.tell(plan, aside))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use actors::{Actor, Ambient, installed, preset, presets};
 use lifecycle::{Crew, Inspectors};
 use plan::{ActorDefinition, Actors, Name};
-use sandbox::Supervisor;
+use sandbox::{CommandReach, Supervisor};
 
 use crate::cli::App;
 use crate::error::{CommandError, did_you_mean};
@@ -51,7 +51,19 @@ pub fn inspectors(app: &App) -> Result<Inspectors, CommandError> {
         let file = file.map_err(|problem| problem.to_string())?;
         Ok(file.invariants)
     };
-    Ok(Inspectors::new(hire(app, supervisor()?), read_rules))
+    let inspectors = Inspectors::new(hire(app, supervisor()?), read_rules);
+    Ok(inspectors.with_reach(app.settings.writable(), app.settings.readable()))
+}
+
+/// What the set-up commands of repositories reach here.
+pub fn command_reach(app: &App) -> CommandReach {
+    let ambient = ambient(app);
+    let (writable, readable) = (app.settings.writable(), app.settings.readable());
+    let unconfined = app.settings.unconfined(ambient.home.as_deref());
+    CommandReach::new(
+        move || actors::command_reach(&ambient, &writable, &readable),
+        unconfined,
+    )
 }
 
 /// How actors are made of their definitions here.

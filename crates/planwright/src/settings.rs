@@ -17,7 +17,7 @@ use crate::reading;
 use crate::yaml;
 
 /// The keys of the user's file.
-pub const KEYS: [Key; 11] = [
+pub const KEYS: [Key; 14] = [
     Key::Store,
     Key::Actor,
     Key::Profile,
@@ -29,6 +29,9 @@ pub const KEYS: [Key; 11] = [
     Key::LimitTime,
     Key::BudgetCost,
     Key::BudgetTokens,
+    Key::SandboxReadable,
+    Key::SandboxWritable,
+    Key::SandboxUnconfined,
 ];
 
 /// One setting.
@@ -56,6 +59,12 @@ pub enum Key {
     BudgetCost,
     /// How many tokens all plans together may use.
     BudgetTokens,
+    /// What set-up commands and rules may read besides tools and caches: paths, separated by commas.
+    SandboxReadable,
+    /// What set-up commands and rules may write besides their checkout: paths, separated by commas.
+    SandboxWritable,
+    /// Repositories whose set-up command is not confined: paths, separated by commas.
+    SandboxUnconfined,
 }
 
 impl Key {
@@ -73,6 +82,9 @@ impl Key {
             Self::LimitTime => "limits.time",
             Self::BudgetCost => "budget.cost",
             Self::BudgetTokens => "budget.tokens",
+            Self::SandboxReadable => "sandbox.readable",
+            Self::SandboxWritable => "sandbox.writable",
+            Self::SandboxUnconfined => "sandbox.unconfined",
         }
     }
 
@@ -90,6 +102,9 @@ impl Key {
             Self::LimitTime => "PLANWRIGHT_LIMITS_TIME",
             Self::BudgetCost => "PLANWRIGHT_BUDGET_COST",
             Self::BudgetTokens => "PLANWRIGHT_BUDGET_TOKENS",
+            Self::SandboxReadable => "PLANWRIGHT_SANDBOX_READABLE",
+            Self::SandboxWritable => "PLANWRIGHT_SANDBOX_WRITABLE",
+            Self::SandboxUnconfined => "PLANWRIGHT_SANDBOX_UNCONFINED",
         }
     }
 
@@ -122,6 +137,9 @@ impl Key {
                 .map_err(|error| CommandError::usage(error.to_string())),
             Self::LimitTokens | Self::BudgetTokens => {
                 limits::tokens(value).map(drop).map_err(CommandError::usage)
+            }
+            Self::SandboxReadable | Self::SandboxWritable | Self::SandboxUnconfined => {
+                paths_in(value).map(drop).map_err(CommandError::usage)
             }
         }
     }
@@ -307,6 +325,32 @@ impl Settings {
         limits::budget(said(Key::BudgetCost), said(Key::BudgetTokens))
     }
 
+    /// What set-up commands and rules may write besides their checkout, as it is written.
+    pub fn writable(&self) -> Vec<String> {
+        self.paths(Key::SandboxWritable)
+    }
+
+    /// What they may read besides tools and caches.
+    pub fn readable(&self) -> Vec<String> {
+        self.paths(Key::SandboxReadable)
+    }
+
+    fn paths(&self, key: Key) -> Vec<String> {
+        let said = self.get(key).value.as_deref();
+        said.and_then(|value| paths_in(value).ok())
+            .unwrap_or_default()
+    }
+
+    /// Repositories whose set-up command is not confined.
+    pub fn unconfined(&self, user_home: Option<&Path>) -> Vec<PathBuf> {
+        let expanded = self.paths(Key::SandboxUnconfined).into_iter();
+        let expanded = expanded.filter_map(|path| match path.strip_prefix("~/") {
+            Some(below) => Some(user_home?.join(below)),
+            None => Some(PathBuf::from(path)),
+        });
+        expanded.collect()
+    }
+
     /// The user's file.
     pub fn file(&self) -> PathBuf {
         self.home.join("config.yaml")
@@ -469,6 +513,31 @@ impl StorePlace {
     }
 }
 
+/// Paths separated by commas, each from the root or the home directory.
+fn paths_in(value: &str) -> Result<Vec<String>, String> {
+    let mut paths = Vec::new();
+    for path in value
+        .split(',')
+        .map(str::trim)
+        .filter(|path| !path.is_empty())
+    {
+        let is_whole = path.starts_with('/') || path.starts_with("~/");
+        if !is_whole || path.contains('\0') {
+            return Err(format!(
+                "`{path}` is not a path that begins with `/` or `~/`."
+            ));
+        }
+        if matches!(path.trim_end_matches('/'), "" | "~") {
+            return Err(format!("`{path}` is everything; name what is needed."));
+        }
+        paths.push(path.to_owned());
+    }
+    if paths.is_empty() {
+        return Err("There is no path in it.".to_owned());
+    }
+    Ok(paths)
+}
+
 fn default_of(key: Key, home: &Path) -> Option<String> {
     match key {
         Key::Store => Some(format!("sqlite:{}", home.join("planwright.db").display())),
@@ -480,7 +549,10 @@ fn default_of(key: Key, home: &Path) -> Option<String> {
         | Key::LimitTokens
         | Key::LimitTime
         | Key::BudgetCost
-        | Key::BudgetTokens => None,
+        | Key::BudgetTokens
+        | Key::SandboxReadable
+        | Key::SandboxWritable
+        | Key::SandboxUnconfined => None,
         Key::Profile => Some(Profile::default().to_string()),
     }
 }

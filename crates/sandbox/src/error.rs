@@ -177,7 +177,7 @@ pub enum SandboxError {
         path: PathBuf,
     },
     /// The user's set-up command did not succeed.
-    #[error("the set-up `{command}` {ended}\n{said}")]
+    #[error("the set-up `{command}` {ended}\n{said}{hint}")]
     SetUpFailed {
         /// The command.
         command: String,
@@ -185,6 +185,8 @@ pub enum SandboxError {
         ended: Ended,
         /// The end of what it said.
         said: Said,
+        /// What can be done if it was kept from something; empty otherwise.
+        hint: String,
     },
     /// The user's set-up command was ended because nobody wanted it any more.
     #[error("the set-up `{command}` was stopped")]

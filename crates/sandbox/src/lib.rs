@@ -62,7 +62,7 @@ pub use presence::Presence;
 pub use repository::{Obstacle, Repository};
 pub use room::{Entered, Room, Sandbox, Site, SitePlace, Start, Workshop};
 pub use runs::{CheckRecord, CheckRun, Run, RunRecord};
-pub use set_up::{Ended, Said, SetUp};
+pub use set_up::{CommandReach, Ended, Said, SetUp, sounds_denied};
 pub use supervise::{
     Confinement, Ending, Errand, Hold, Isolated, Output, Reach, RunEnded, Running, Stopper,
     Supervisor, offered, supervise,

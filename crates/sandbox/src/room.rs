@@ -31,6 +31,7 @@ use crate::error::Doing;
 use crate::fault::{Faults, Step};
 use crate::git::Surroundings;
 use crate::inside::check_reachable;
+use crate::set_up::CommandReach;
 use crate::supervise::{self, Alone, Hold, Supervisor};
 use crate::vault::Vault;
 use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
@@ -44,6 +45,7 @@ pub struct Workshop {
     home: PathBuf,
     surroundings: Surroundings,
     supervisor: Option<Supervisor>,
+    command_reach: CommandReach,
     faults: Faults,
 }
 
@@ -253,6 +255,7 @@ impl Workshop {
             home: home.into(),
             surroundings,
             supervisor: None,
+            command_reach: CommandReach::default(),
             faults: Faults::default(),
         }
     }
@@ -262,6 +265,17 @@ impl Workshop {
     pub fn with_supervisor(mut self, supervisor: Supervisor) -> Self {
         self.supervisor = Some(supervisor);
         self
+    }
+
+    /// With what set-up commands reach by a person's settings; without, it is the system and their sandbox.
+    #[must_use]
+    pub fn with_command_reach(mut self, reach: CommandReach) -> Self {
+        self.command_reach = reach;
+        self
+    }
+
+    pub(crate) fn command_reach(&self) -> &CommandReach {
+        &self.command_reach
     }
 
     /// With faults, for tests.

@@ -1,18 +1,21 @@
-//! Setting up: the user's own command (`npm ci`), run once in a new sandbox.
+//! Setting up: the repository's own command (`npm ci`), run once in a new sandbox.
 //!
-//! It is a shell that runs it, because the user wrote it as they would type it. It is supervised as actors
-//! are: nothing it started stays behind, however it or we end. It is not confined: the user wrote it, and
-//! what it fetches is kept in places that only they know.
+//! It is a shell that runs it, because it is written as one would type it. It is supervised as actors are: nothing
+//! it started stays behind, however it or we end. It is confined as actors are, too: the command and the scripts it
+//! runs come from the repository, and whatever landed there may have been written by an agent. A person's own
+//! settings open more to it, or everything.
 
 use std::fmt;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::room::{Sandbox, Workshop};
-use crate::supervise::{Confinement, Ending, Errand, RunEnded, Running};
+use crate::compare::Scratch;
+use crate::room::{Room, Sandbox, Site, Workshop};
+use crate::supervise::{Confinement, Ending, Errand, Isolated, Reach, RunEnded, Running};
 use crate::{SandboxError, Surroundings, files};
 
 /// How much is kept of what a command says.
@@ -89,12 +92,63 @@ impl fmt::Display for Ended {
     }
 }
 
+/// Makes out what is open to commands.
+type FindReach = dyn Fn() -> Reach + Send + Sync;
+
+/// What the set-up commands of repositories reach besides the system and their sandbox, by a person's settings.
+#[derive(Clone)]
+pub struct CommandReach {
+    reach: Arc<FindReach>,
+    unconfined: Vec<PathBuf>,
+}
+
+impl CommandReach {
+    /// Tools, caches and what else the person opens to them, looked up when a command is run; and the repositories
+    /// whose set-up can do what the person can.
+    pub fn new(
+        reach: impl Fn() -> Reach + Send + Sync + 'static,
+        unconfined: Vec<PathBuf>,
+    ) -> Self {
+        Self {
+            reach: Arc::new(reach),
+            unconfined,
+        }
+    }
+
+    fn lets_run_unconfined(&self, repository: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let repository = real(repository);
+        self.unconfined.iter().any(|path| real(path) == repository)
+    }
+}
+
+impl Default for CommandReach {
+    fn default() -> Self {
+        Self::new(Reach::default, Vec::new())
+    }
+}
+
+impl fmt::Debug for CommandReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CommandReach");
+        shown.field("unconfined", &self.unconfined);
+        shown.finish_non_exhaustive()
+    }
+}
+
 impl Workshop {
-    /// Runs the user's set-up command in a sandbox, unless it succeeded there before. It gets `PATH`
-    /// and `HOME` and nothing else of the environment. It is ended, with everything it started, when it
-    /// takes too long, when it is no longer wanted, and when this process ends.
+    /// Do the person's settings let the set-up of this resource do what they can?
+    pub fn runs_set_up_unconfined(&self, site: &Site) -> bool {
+        self.command_reach().lets_run_unconfined(site.place.path())
+    }
+
+    /// Runs a repository's set-up command in a sandbox, unless it succeeded there before. It gets `PATH`
+    /// and `HOME` and nothing else of the environment, and is confined where possible unless the person's settings
+    /// say otherwise. It is ended, with everything it started, when it takes too long, when it is no longer wanted,
+    /// and when this process ends.
     pub fn set_up(
         &self,
+        room: &Room<'_>,
         sandbox: &Sandbox,
         command: &str,
         limit: Duration,
@@ -113,7 +167,27 @@ impl Workshop {
         let Some(supervisor) = self.supervisor() else {
             return Err(SandboxError::NoSupervisor { command });
         };
-        let errand = errand(self.surroundings(), sandbox, &command);
+        // `/tmp` is out of a confined program's reach.
+        let temporary = Scratch(sandbox.index.with_extension("tmp"));
+        files::remove_tree(&temporary.0)?;
+        files::make_private_directory(&temporary.0)?;
+        let confinement = match self.runs_set_up_unconfined(room.site) {
+            true => Confinement::Off,
+            false => {
+                let mut reach = (self.command_reach().reach)();
+                reach.writable.push(sandbox.path.clone());
+                reach.writable.push(temporary.0.clone());
+                reach.readable.extend(self.borrowed(room)?);
+                Confinement::WherePossible(reach)
+            }
+        };
+        let errand = errand(
+            self.surroundings(),
+            sandbox,
+            &command,
+            confinement,
+            &temporary.0,
+        );
         let mut running = supervisor.start(&errand)?;
         let tail = Tail::of(&mut running);
         let (ending, cut) = attend(running, limit, is_wanted)?;
@@ -129,16 +203,68 @@ impl Workshop {
             (None, RunEnded::Signal(signal)) => Ended::Signal(signal),
             (None, RunEnded::NotStarted(why)) => Ended::NotStarted(why),
         };
+        let hint = match ending.isolation {
+            Isolated::Confined { .. } | Isolated::Partly { .. } if sounds_denied(&said.end) => {
+                hint_to_open(room.site.place.path())
+            }
+            Isolated::Confined { .. }
+            | Isolated::Partly { .. }
+            | Isolated::Unavailable
+            | Isolated::Off => String::new(),
+        };
         Err(SandboxError::SetUpFailed {
             command,
             ended,
             said,
+            hint,
         })
     }
 }
 
-fn errand(surroundings: &Surroundings, sandbox: &Sandbox, command: &str) -> Errand {
-    let given = [("PATH", &surroundings.path), ("HOME", &surroundings.home)];
+/// Does what a program said sound as if it was kept from something?
+pub fn sounds_denied(said: &str) -> bool {
+    const DENIED: &[&str] = &[
+        "ermission denied",
+        "EACCES",
+        "EPERM",
+        "Operation not permitted",
+        "ead-only file system",
+        "not writable",
+        "does not exist",
+    ];
+    DENIED.iter().any(|words| said.contains(words))
+}
+
+/// What a person can do about a set-up that was kept from something.
+fn hint_to_open(repository: &Path) -> String {
+    format!(
+        "\nIt ran confined: it can write its sandbox and a temporary directory, and read your tools and their caches. \
+         To open more to it, such as a cache or a login:\n  planwright config set sandbox.writable \
+         \"~/.npm/, ~/.cache/\"\n  planwright config set sandbox.readable \"~/.npmrc\"\n\
+         To run the set-up of this repository unconfined, in which case whatever lands there will run with your \
+         rights:\n  planwright config set sandbox.unconfined {}",
+        repository.display()
+    )
+}
+
+fn errand(
+    surroundings: &Surroundings,
+    sandbox: &Sandbox,
+    command: &str,
+    confinement: Confinement,
+    temporary: &Path,
+) -> Errand {
+    let temporary = match confinement {
+        Confinement::Off => None,
+        Confinement::WherePossible(_) | Confinement::Required(_) => Some(temporary.into()),
+    };
+    let given = [
+        ("PATH", &surroundings.path),
+        ("HOME", &surroundings.home),
+        ("TMPDIR", &temporary),
+        ("TMP", &temporary),
+        ("TEMP", &temporary),
+    ];
     let given = given.into_iter();
     Errand {
         command: ["/bin/sh", "-c", IN_ONE, "/bin/sh", command]
@@ -149,7 +275,7 @@ fn errand(surroundings: &Surroundings, sandbox: &Sandbox, command: &str) -> Erra
             .filter_map(|(name, value)| Some((name.into(), value.clone()?)))
             .collect(),
         input: None,
-        confinement: Confinement::Off,
+        confinement,
         locks: vec![sandbox.lock()],
     }
 }

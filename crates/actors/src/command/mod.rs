@@ -25,6 +25,8 @@ use plan::ledger::Metering;
 use plan::stage::Category;
 use sandbox::{Ending, Errand, Isolated, SandboxError, Supervisor};
 
+pub use reach::command_reach;
+
 use crate::{
     Actor, Ambient, Assignment, Outcome, Report, Usage, Workplace, program, report_file, stream,
 };

@@ -13,10 +13,20 @@ use sandbox::{Confinement, Reach};
 use super::desk::Desk;
 use crate::{Ambient, Assignment, Workplace};
 
-/// Tools in a home directory, and the settings that builds and git need.
+/// Tools in a home directory, the caches of package managers, and the settings that builds and git need.
 const TOOLS: &[&str] = &[
     ".asdf",
     ".bun",
+    ".bundle/cache",
+    ".cache/bazel",
+    ".cache/deno",
+    ".cache/go-build",
+    ".cache/node",
+    ".cache/pip",
+    ".cache/pnpm",
+    ".cache/pypoetry",
+    ".cache/uv",
+    ".cache/yarn",
     ".cargo/bin",
     ".cargo/config.toml",
     ".cargo/env",
@@ -26,7 +36,10 @@ const TOOLS: &[&str] = &[
     ".config/git/config",
     ".config/git/ignore",
     ".deno",
+    ".gem/ruby",
     ".gitconfig",
+    ".gradle/caches",
+    ".gradle/wrapper",
     ".local/bin",
     ".local/lib",
     ".local/share/fnm",
@@ -34,15 +47,37 @@ const TOOLS: &[&str] = &[
     ".local/share/pipx",
     ".local/share/pnpm",
     ".local/share/uv",
+    ".m2/repository",
     ".npm",
+    ".nuget/packages",
     ".nvm",
+    ".pnpm-store",
     ".pyenv",
     ".rbenv",
     ".rustup",
     ".sdkman",
     ".volta",
+    ".yarn",
     "go",
 ];
+
+/// What commands of repositories reach besides the system and the checkout they run in: tools and the caches of
+/// package managers, to be read, and what the person lets them write and read.
+pub fn command_reach(ambient: &Ambient, writable: &[String], readable: &[String]) -> Reach {
+    let fence = Fence::of(ambient);
+    fence.make_missing(writable, ambient);
+    let named = writable.iter().filter_map(|path| ambient.expand(path));
+    let writable = fence.allowed(named.collect()).collect();
+    let mut tools: Vec<PathBuf> = std::env::split_paths(ambient.path()).collect();
+    if let Some(home) = &ambient.home {
+        tools.extend(TOOLS.iter().map(|tool| home.join(tool)));
+    }
+    tools.extend(readable.iter().filter_map(|path| ambient.expand(path)));
+    Reach {
+        writable,
+        readable: fence.allowed(tools).collect(),
+    }
+}
 
 pub(super) fn confinement(
     line: &CommandLine,

@@ -19,7 +19,7 @@ use plan::invariant::{Check, Rule, RuleDraft, RuleRef};
 use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Waits};
 use plan::ledger::{Amount, Grant};
 use plan::{ActorDefinition, Digest, Phase, Plan, Span};
-use sandbox::CheckRecord;
+use sandbox::{CheckRecord, sounds_denied};
 
 use super::{Case, Depth, inquiry};
 use crate::meter::Meter;
@@ -63,6 +63,8 @@ type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
 pub struct Inspectors {
     pub(super) hire: Option<Arc<Hire>>,
     pub(super) read_rules: Option<ReadRules>,
+    pub(super) writable: Vec<String>,
+    pub(super) readable: Vec<String>,
 }
 
 impl Inspectors {
@@ -74,7 +76,17 @@ impl Inspectors {
         Self {
             hire: Some(Arc::new(hire)),
             read_rules: Some(read_rules),
+            writable: Vec::new(),
+            readable: Vec::new(),
         }
+    }
+
+    /// With what the person lets commands of rules write and read besides their checkout; paths may begin with `~/`.
+    #[must_use]
+    pub fn with_reach(mut self, writable: Vec<String>, readable: Vec<String>) -> Self {
+        self.writable = writable;
+        self.readable = readable;
+        self
     }
 }
 
@@ -180,6 +192,7 @@ impl Case<'_> {
             plan,
             rule,
             hire: hire.as_ref(),
+            inspectors: &self.lifecycle.inspectors,
             stop: &self.stop,
             run: trial.path.join("run"),
             readable: Vec::new(),
@@ -300,6 +313,7 @@ struct Bench<'a> {
     plan: &'a Plan,
     rule: &'a Rule,
     hire: &'a Hire,
+    inspectors: &'a Inspectors,
     stop: &'a Stop,
     run: PathBuf,
     readable: Vec<PathBuf>,
@@ -361,6 +375,8 @@ impl Bench<'_> {
             command: words.to_vec(),
             timeout: Some(time),
             isolation: Isolation::WherePossible,
+            writable: self.inspectors.writable.clone(),
+            readable: self.inspectors.readable.clone(),
             ..CommandLine::default()
         };
         let definition = ActorDefinition {
@@ -426,6 +442,10 @@ impl Bench<'_> {
     }
 }
 
+/// What a person can do about a command that was kept from something.
+const HINT_TO_OPEN: &str = "\nCommands of rules run confined: they can write their checkout and a temporary directory. \
+                            To open more to them: planwright config set sandbox.writable \"~/.npm/\", or sandbox.readable";
+
 /// Only an end without an error is a pass, whatever else was reported.
 fn said_by(report: Report) -> RuleOutcome {
     match report.outcome {
@@ -433,7 +453,11 @@ fn said_by(report: Report) -> RuleOutcome {
         Outcome::Failed { message, .. } => {
             // The shell is ours; what is told is how the rule's own command ended.
             let own = message.strip_prefix(SHELL).map(|end| format!("it{end}"));
-            RuleOutcome::Failed(own.unwrap_or(message))
+            let mut own = own.unwrap_or(message);
+            if sounds_denied(&own) && sandbox::offered().confines_files() {
+                own.push_str(HINT_TO_OPEN);
+            }
+            RuleOutcome::Failed(own)
         }
         Outcome::Asks { question, .. } => {
             RuleOutcome::Failed(format!("it asks instead of judging: {question}"))

@@ -171,7 +171,7 @@ impl Lifecycle {
         if let Some(command) = setup.filter(|_| !sandbox.is_set_up()) {
             self.tell(plan, Aside::SetsUp(command));
             let is_wanted = self.is_wanted(plan.id, epoch, call);
-            workshop.set_up(&sandbox, command, SET_UP_LIMIT, &is_wanted)?;
+            workshop.set_up(room, &sandbox, command, SET_UP_LIMIT, &is_wanted)?;
         }
         // Before the agent works: what is ignored and there by now is not its work.
         if has_ignored {

@@ -263,6 +263,19 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<
     let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
     let mut messages = Vec::new();
     for site in &sites {
+        let unconfined = lifecycle
+            .hands()
+            .is_ok_and(|hands| hands.workshop.runs_set_up_unconfined(site));
+        if unconfined {
+            messages.push(Message {
+                level: "info",
+                text: format!(
+                    "{}: its set-up command runs unconfined, with your rights, as your settings say \
+                     (sandbox.unconfined).",
+                    site.name
+                ),
+            });
+        }
         let branch = in_force::other_rules_on(app, site);
         messages.extend(branch.as_ref().map(|branch| Message {
             level: "info",

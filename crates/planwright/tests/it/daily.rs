@@ -890,6 +890,7 @@ impl LongSetUp {
     fn begun() -> Self {
         let day = Loop::with(SCRIBE);
         let tools = day.tools.path().display().to_string();
+        day.ends(0, &["config", "set", "sandbox.writable", &tools]);
         day.set_up_with(&format!(
             "setsid sh -c 'echo $$ > {tools}/escaped; exec sleep 1000' & \
              echo $$ > {tools}/setup; sleep 1000"

@@ -14,6 +14,7 @@ mod bad_stores;
 mod budgets;
 mod commands;
 mod conditions;
+mod confined_commands;
 mod conflict_markers;
 mod cut_off;
 mod daily;

@@ -65,6 +65,10 @@ fn a_submodule_that_was_checked_out_is_compared_with_its_commit() {
         ("echo x > lib/README.new; echo x >> src/a.txt", 7),
     ] {
         let day = with_submodule(script);
+        // The set-up is confined; where the submodule comes from is for the person to open.
+        let inner = day.yard.shop().with_file_name("inner");
+        let inner = inner.to_str().unwrap();
+        day.ends(0, &["config", "set", "sandbox.readable", inner]);
         let set_up = "git -c protocol.file.allow=always submodule --quiet update --init";
         let text = format!("sandbox:\n  setup: {set_up}\n");
         day.yard.write("planwright.yaml", &text);

@@ -166,12 +166,13 @@ fn pipes_and_nested_repositories_are_left_alone() {
 }
 
 fn set_up(
-    workshop: &Workshop,
+    yard: &Yard,
     sandbox: &Sandbox,
     command: &str,
     limit: Duration,
 ) -> Result<SetUp, SandboxError> {
-    workshop.set_up(sandbox, command, limit, &|| true)
+    let (workshop, room) = (&yard.workshop, yard.room(plan(1)));
+    workshop.set_up(&room, sandbox, command, limit, &|| true)
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
     let sandbox = yard.enter(plan(1), 1);
     let command =
         "pwd; env | cut -d= -f1 | sort | tr '\\n' ' '; mkdir -p target; echo x >> target/ran";
-    let SetUp::Done(said) = set_up(&yard.workshop, &sandbox, command, MINUTE).unwrap() else {
+    let SetUp::Done(said) = set_up(&yard, &sandbox, command, MINUTE).unwrap() else {
         panic!("it had not run before");
     };
     let lines: Vec<&str> = said.end.lines().collect();
@@ -188,10 +189,12 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
     assert_eq!(lines[0], place.to_str().unwrap());
     for name in lines[1].split_whitespace() {
         // The shell sets a few by itself.
-        let known = ["HOME", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
+        let known = [
+            "HOME", "PATH", "PWD", "OLDPWD", "SHLVL", "_", "TMPDIR", "TMP", "TEMP",
+        ];
         assert!(known.contains(&name), "{name} was passed on");
     }
-    let again = set_up(&yard.workshop, &sandbox, command, MINUTE).unwrap();
+    let again = set_up(&yard, &sandbox, command, MINUTE).unwrap();
     assert_eq!(again, SetUp::DoneBefore);
     let ran = std::fs::read_to_string(sandbox.path.join("target/ran")).unwrap();
     assert_eq!(ran, "x\n");
@@ -202,7 +205,7 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
         .enter(&room, plan::Epoch(2), &sandbox.base, Start::Afresh)
         .unwrap();
     assert!(matches!(
-        set_up(&yard.workshop, &fresh.sandbox, command, MINUTE),
+        set_up(&yard, &fresh.sandbox, command, MINUTE),
         Ok(SetUp::Done(_))
     ));
 }
@@ -213,19 +216,19 @@ fn a_set_up_that_fails_says_how_and_is_tried_again() {
     let sandbox = yard.enter(plan(1), 1);
     let command = "echo out; echo no such package >&2; exit 3";
     for _ in 0..2 {
-        let failed = set_up(&yard.workshop, &sandbox, command, MINUTE);
+        let failed = set_up(&yard, &sandbox, command, MINUTE);
         let Err(SandboxError::SetUpFailed { ended, said, .. }) = failed else {
             panic!("{failed:?}");
         };
         assert_eq!(ended, Ended::Code(3));
         assert_eq!(said.end, "out\nno such package\n");
     }
-    let killed = set_up(&yard.workshop, &sandbox, "kill -TERM $$", MINUTE);
+    let killed = set_up(&yard, &sandbox, "kill -TERM $$", MINUTE);
     let Err(SandboxError::SetUpFailed { ended, .. }) = killed else {
         panic!("{killed:?}");
     };
     assert_eq!(ended, Ended::Signal(15));
-    let done = set_up(&yard.workshop, &sandbox, "true", MINUTE);
+    let done = set_up(&yard, &sandbox, "true", MINUTE);
     assert!(matches!(done, Ok(SetUp::Done(_))));
 }
 
@@ -234,7 +237,7 @@ fn only_the_end_of_a_long_output_is_kept() {
     let yard = Yard::new();
     let sandbox = yard.enter(plan(1), 1);
     let command = "yes 0123456789 | head -n 100000; echo the end";
-    let SetUp::Done(said) = set_up(&yard.workshop, &sandbox, command, MINUTE).unwrap() else {
+    let SetUp::Done(said) = set_up(&yard, &sandbox, command, MINUTE).unwrap() else {
         panic!("it had not run before");
     };
     assert_eq!(said.end.len(), 64 << 10);
@@ -249,7 +252,7 @@ fn a_set_up_that_takes_too_long_is_ended_with_all_it_started() {
     let began = Instant::now();
     let command = format!("echo begun; {ESCAPES} sleep 62");
     let limit = Duration::from_millis(500);
-    let late = set_up(&yard.workshop, &sandbox, &command, limit);
+    let late = set_up(&yard, &sandbox, &command, limit);
     let Err(SandboxError::SetUpFailed { ended, said, .. }) = late else {
         panic!("{late:?}");
     };
@@ -258,7 +261,7 @@ fn a_set_up_that_takes_too_long_is_ended_with_all_it_started() {
     assert!(began.elapsed() < Duration::from_secs(30));
     assert_gone(&sandbox);
     // What it leaves running when it ends by itself goes as well.
-    let done = set_up(&yard.workshop, &sandbox, ESCAPES, MINUTE);
+    let done = set_up(&yard, &sandbox, ESCAPES, MINUTE);
     assert!(matches!(done, Ok(SetUp::Done(_))), "{done:?}");
     assert_gone(&sandbox);
 }
@@ -273,11 +276,13 @@ fn a_set_up_that_nobody_wants_any_more_is_ended_with_all_it_started() {
     let sandbox = yard.enter(plan(1), 1);
     let began = Instant::now();
     let is_begun = || std::fs::read(sandbox.path.join("child")).is_ok_and(|text| !text.is_empty());
-    let stopped = yard
-        .workshop
-        .set_up(&sandbox, &format!("{ESCAPES} sleep 62"), MINUTE, &|| {
-            !is_begun()
-        });
+    let stopped = yard.workshop.set_up(
+        &yard.room(plan(1)),
+        &sandbox,
+        &format!("{ESCAPES} sleep 62"),
+        MINUTE,
+        &|| !is_begun(),
+    );
     assert!(
         matches!(stopped, Err(SandboxError::SetUpStopped { .. })),
         "{stopped:?}"
@@ -285,7 +290,7 @@ fn a_set_up_that_nobody_wants_any_more_is_ended_with_all_it_started() {
     assert!(began.elapsed() < Duration::from_secs(30));
     assert_gone(&sandbox);
     // Nothing says that it succeeded.
-    let done = set_up(&yard.workshop, &sandbox, "true", MINUTE);
+    let done = set_up(&yard, &sandbox, "true", MINUTE);
     assert!(matches!(done, Ok(SetUp::Done(_))), "{done:?}");
 }
 
@@ -300,7 +305,9 @@ fn nobody_takes_a_sandbox_over_that_is_being_set_up() {
         looked.set(true);
         taken.is_ok()
     };
-    let stopped = yard.workshop.set_up(&sandbox, "sleep 62", MINUTE, &look);
+    let stopped = yard
+        .workshop
+        .set_up(&yard.room(plan(1)), &sandbox, "sleep 62", MINUTE, &look);
     assert!(looked.get());
     assert!(
         matches!(stopped, Err(SandboxError::SetUpStopped { .. })),
@@ -316,7 +323,8 @@ fn a_workshop_that_nobody_supervises_in_runs_no_set_up() {
         yard.directory.path().join("home"),
         crate::yard::surroundings(),
     );
-    let refused = set_up(&alone, &sandbox, "touch ran", MINUTE);
+    let room = yard.room(plan(1));
+    let refused = alone.set_up(&room, &sandbox, "touch ran", MINUTE, &|| true);
     assert!(
         matches!(refused, Err(SandboxError::NoSupervisor { .. })),
         "{refused:?}"
@@ -328,7 +336,7 @@ fn a_workshop_that_nobody_supervises_in_runs_no_set_up() {
 fn people_are_told_the_last_lines_of_a_set_up() {
     let yard = Yard::new();
     let sandbox = yard.enter(plan(1), 1);
-    let failed = set_up(&yard.workshop, &sandbox, "seq 1 100; exit 4", MINUTE);
+    let failed = set_up(&yard, &sandbox, "seq 1 100; exit 4", MINUTE);
     let told = failed.unwrap_err().to_string();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(
@@ -337,7 +345,7 @@ fn people_are_told_the_last_lines_of_a_set_up() {
     );
     assert_eq!(lines[1..3], ["[…]", "61"]);
     assert_eq!(lines.last(), Some(&"100"));
-    let silent = set_up(&yard.workshop, &sandbox, "exit 4", MINUTE);
+    let silent = set_up(&yard, &sandbox, "exit 4", MINUTE);
     assert!(
         silent
             .unwrap_err()
