@@ -292,6 +292,15 @@ impl World {
             let merged = match merge(&work.before, &tip, &work.after) {
                 Ok(merged) => merged,
                 Err(expected) => {
+                    // What the person did not commit yet is named as that, and not as somebody's commit.
+                    let uncommitted = differing(self.head(), &tip);
+                    let edited: BTreeSet<String> =
+                        expected.intersection(&uncommitted).cloned().collect();
+                    if !edited.is_empty() {
+                        assert_hindered(&edited, &proposed);
+                        self.say("  hindered");
+                        return;
+                    }
                     let Proposed::Conflict { paths, .. } = proposed else {
                         panic!("{expected:?} conflict, not {proposed:?}");
                     };
