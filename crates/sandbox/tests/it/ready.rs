@@ -188,9 +188,18 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
     let place = sandbox.path.canonicalize().unwrap();
     assert_eq!(lines[0], place.to_str().unwrap());
     for name in lines[1].split_whitespace() {
-        // The shell sets a few by itself.
+        // The shell sets a few by itself, and the supervisor marks what it runs.
         let known = [
-            "HOME", "PATH", "PWD", "OLDPWD", "SHLVL", "_", "TMPDIR", "TMP", "TEMP",
+            "HOME",
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+            "TMPDIR",
+            "TMP",
+            "TEMP",
+            "PLANWRIGHT_SUPERVISED",
         ];
         assert!(known.contains(&name), "{name} was passed on");
     }
