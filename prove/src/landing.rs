@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ pub enum Bug {
     LostWork,
     /// Files that git ignores are left out of what lands, although they were committed.
     LostIgnored,
+    /// Whoever asks is told who lands the plan instead of what came of it.
+    ToldHeld,
 }
 
 /// What came of a trial.
@@ -94,6 +97,8 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
         let (yard, over, fail, person) = (&yard, &over, &fail, &person);
         let person_works = move || work_as_a_person(yard, person, over).inspect_err(fail);
         threads.push(scope.spawn(person_works));
+        let workers = move || work_beside(yard, over).inspect_err(fail);
+        threads.push(scope.spawn(workers));
         let mut progress = Progress::of(trial);
         while !threads.iter().all(ScopedJoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(50));
@@ -116,6 +121,8 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
 struct Yard {
     ground: Ground,
     kills: AtomicU64,
+    /// Answers that were not what came of it.
+    untrue: Mutex<Vec<String>>,
 }
 
 impl Yard {
@@ -139,17 +146,49 @@ impl Yard {
         let action = trial.directory.join("make.yaml");
         std::fs::write(
             &action,
-            "name: make\ndescription: Make a file\nactor: bot\n",
+            // Nobody knows this actor: workers land what it made, and leave the rest to the players.
+            "name: make\ndescription: Make a file\nactor: hand\n",
         )?;
         ground.must(&["action", "create", "--config", text(&action)?])?;
         let kills = AtomicU64::new(0);
-        Ok(Self { ground, kills })
+        let untrue = Mutex::default();
+        Ok(Self {
+            ground,
+            kills,
+            untrue,
+        })
     }
 
     /// Runs the program and kills it at some moment, if it takes that long.
     fn ask_and_kill(&self, words: &[&str], random: &mut fastrand::Rng) -> anyhow::Result<()> {
         let killed = self.ground.ask_and_kill(words, random)?;
         self.kills.fetch_add(u64::from(killed), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Is the answer to a landing what came of the plan?
+    fn check_answer(
+        &self,
+        words: &[&str],
+        (code, envelope): &(Option<i32>, Value),
+    ) -> anyhow::Result<()> {
+        let data = &envelope["data"];
+        let untrue = match (code, data["kind"].as_str()) {
+            (Some(4), Some(kind @ ("held" | "lease_runs" | "fenced"))) => {
+                format!("{words:?} was not told what came of it: {kind}")
+            }
+            (Some(0), _) => {
+                let plan = data["plan_id"].as_str().context("it names its plan")?;
+                let state = self.ground.must(&["plumbing", "show", plan])?["state"].take();
+                if state == "applied" {
+                    return Ok(());
+                }
+                format!("{words:?} was told that it landed, and the plan is {state}")
+            }
+            _ => return Ok(()),
+        };
+        let mut all = self.untrue.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(untrue);
         Ok(())
     }
 
@@ -165,6 +204,8 @@ impl Yard {
             commits: person,
             ..Outcome::default()
         };
+        let untrue = self.untrue.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.violations.extend(untrue.iter().cloned());
         let mut wrong = |what: String| outcome.violations.push(what);
         let mut landed: BTreeMap<String, Value> = BTreeMap::new();
         let mut after = None::<String>;
@@ -267,10 +308,10 @@ fn play(
         while random.u8(..100) < 60 {
             yard.ask_and_kill(&words, &mut random)?;
         }
-        land(yard, &words, over)?;
+        land(yard, settings, &words, over)?;
         plant(yard, settings, &mut random)?;
         if random.u8(..100) < 40 {
-            undo(yard, &plan, &mut random, over)?;
+            undo(yard, settings, &plan, &mut random, over)?;
         }
     }
     Ok(())
@@ -287,7 +328,12 @@ fn work(
         .must(&["plumbing", "start-strategize", plan, "--owner", "bot"])?;
     yard.ground
         .must(&["plumbing", "complete-strategize", plan, "--epoch", "1"])?;
-    yard.ground.must(&["plumbing", "execute-plan", plan])?;
+    // A worker may be faster.
+    match yard.ground.ask(&["plumbing", "execute-plan", plan])? {
+        (Some(0), _) => {}
+        (Some(4), envelope) if envelope["data"]["kind"] == "wrong_state" => {}
+        (code, envelope) => bail!("{plan} did not go on: {code:?}, {envelope}"),
+    }
     let claimed = yard
         .ground
         .must(&["plumbing", "start-execute", plan, "--owner", "bot"])?;
@@ -323,11 +369,19 @@ fn work(
     Ok(true)
 }
 
-/// Lands until it is answered; a person's git may be in the way for a moment.
-fn land(yard: &Yard, words: &[&str], over: &(impl Fn() -> bool + Sync)) -> anyhow::Result<()> {
+/// Lands until it is answered; a person's git may be in the way for a moment. Workers may be faster: then the answer
+/// has to be what came of theirs.
+fn land(
+    yard: &Yard,
+    settings: &Settings,
+    words: &[&str],
+    over: &(impl Fn() -> bool + Sync),
+) -> anyhow::Result<()> {
     let mut last = Value::Null;
     for _ in 0..200 {
-        match yard.ground.ask(words)? {
+        let answered = mislead(settings, yard.ground.ask(words)?);
+        yard.check_answer(words, &answered)?;
+        match answered {
             (Some(0), _) => return Ok(()),
             // A killed try had landed it.
             (Some(4), envelope) if envelope["data"]["kind"] == "final" => return Ok(()),
@@ -346,6 +400,7 @@ fn land(yard: &Yard, words: &[&str], over: &(impl Fn() -> bool + Sync)) -> anyho
 
 fn undo(
     yard: &Yard,
+    settings: &Settings,
     plan: &str,
     random: &mut fastrand::Rng,
     over: &(impl Fn() -> bool + Sync),
@@ -356,7 +411,22 @@ fn undo(
     if random.bool() {
         yard.ask_and_kill(&words, random)?;
     }
-    land(yard, &words, over)
+    land(yard, settings, &words, over)
+}
+
+/// Workers land what waits to, one after the other killed and replaced.
+fn work_beside(yard: &Yard, over: &(impl Fn() -> bool + Sync)) -> anyhow::Result<()> {
+    const LIFE: Duration = Duration::from_millis(1_500);
+    while !over() {
+        let mut worker = yard.ground.worker(2).spawn()?;
+        let until = Instant::now() + LIFE;
+        while Instant::now() < until && !over() && worker.try_wait()?.is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        worker.kill()?;
+        worker.wait()?;
+    }
+    Ok(())
 }
 
 /// Commits a line after the other; their git and ours take turns at the index.
@@ -416,8 +486,8 @@ fn plant(yard: &Yard, settings: &Settings, random: &mut fastrand::Rng) -> anyhow
                 yard.ground
                     .git(&["update-ref", "refs/heads/main", &again, &tip])
             }),
-        // Strikes while the plan is worked on.
-        Bug::LostIgnored => Ok(String::new()),
+        // One strikes while the plan is worked on, the other when it is answered.
+        Bug::LostIgnored | Bug::ToldHeld => Ok(String::new()),
         Bug::LostWork => yard
             .ground
             .git(&["rev-parse", "main^{tree}"])
@@ -456,4 +526,20 @@ fn forget_commit(_yard: &Yard, _settings: &Settings, _sandbox: &Path) -> anyhow:
 #[cfg(not(feature = "broken"))]
 fn plant(_yard: &Yard, _settings: &Settings, _random: &mut fastrand::Rng) -> anyhow::Result<()> {
     Ok(())
+}
+
+/// The answer of a program that does not wait for whoever is faster.
+#[cfg(feature = "broken")]
+fn mislead(settings: &Settings, answered: (Option<i32>, Value)) -> (Option<i32>, Value) {
+    match settings.bug {
+        Some(Bug::ToldHeld) if fastrand::bool() => {
+            (Some(4), serde_json::json!({"data": {"kind": "held"}}))
+        }
+        _ => answered,
+    }
+}
+
+#[cfg(not(feature = "broken"))]
+fn mislead(_settings: &Settings, answered: (Option<i32>, Value)) -> (Option<i32>, Value) {
+    answered
 }

@@ -150,6 +150,7 @@ fn plans_land_once_whatever_is_killed_and_planted_bugs_are_found() {
         ("double-apply", "landed 2 times"),
         ("lost-work", "landed and is not in the branch"),
         ("lost-ignored", ".o is not in the branch"),
+        ("told-held", "was not told what came of it"),
     ] {
         check(
             "land",
