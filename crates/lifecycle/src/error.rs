@@ -69,6 +69,15 @@ impl Error {
         matches!(self, Self::Store(error) | Self::Unknown(error) if error.is_passing())
     }
 
+    /// Is it that no room is left, for the store or for sandboxes?
+    pub fn is_about_room(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Unknown(error) => matches!(error, StoreError::Full { .. }),
+            Self::Sandbox(error) => error.is_about_room(),
+            _ => false,
+        }
+    }
+
     /// An error of reading what was just committed. That the store failed must not be told as "nothing was
     /// written".
     pub(crate) fn after_commit(self) -> Self {

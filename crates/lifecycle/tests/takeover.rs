@@ -7,12 +7,17 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actors::{Actor, Assignment, Report, Stop, Workplace};
 use plan::{Actors, Caller, Phase, Plan, PlanId, Profile, Refusal, Span};
-use planwright_lifecycle::{Call, Error, Hands, LEASE, LeaseWatch, Lifecycle, UseRequest, Worker};
+use planwright_lifecycle::{
+    Call, Error, Hands, Happening, LEASE, LeaseWatch, Lifecycle, UseRequest, Worker,
+};
 use sandbox::{Surroundings, Workshop};
+use store::fault::{Fault, FaultPoint, Faults};
 use store::{SqliteOptions, SqliteStore};
 use testkit::{TestClock, samples};
 
@@ -43,11 +48,15 @@ impl Host {
 
     /// The engine of a process whose clock is ahead by so much.
     fn engine(&self, ahead: Span) -> Lifecycle {
+        self.engine_with(ahead, Faults::default())
+    }
+
+    fn engine_with(&self, ahead: Span, faults: Faults) -> Lifecycle {
         let clock = TestClock::default();
         clock.advance(ahead);
         let options = SqliteOptions {
             clock: clock.clock(),
-            ..SqliteOptions::default()
+            faults,
         };
         let store = SqliteStore::new(self.0.path().join("planwright.db"), options);
         let hands = Hands {
@@ -72,6 +81,13 @@ impl Actor for Bot {
 
 /// A plan that `owner` holds.
 fn held_by(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
+    let plan = new_plan(lifecycle);
+    let claim = lifecycle.claim(Phase::Strategize, owner, lease, &ada());
+    assert_eq!(claim.unwrap().unwrap().plan().id, plan);
+    plan
+}
+
+fn new_plan(lifecycle: &Lifecycle) -> PlanId {
     let request = UseRequest {
         goal: Some("Look around".to_owned()),
         fallback_actors: Some(Actors::both(samples::name("bot"))),
@@ -79,10 +95,7 @@ fn held_by(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
         strategy_wanted: true,
         ..UseRequest::default()
     };
-    let plan = lifecycle.use_action(request, &ada()).unwrap().plan.id;
-    let claim = lifecycle.claim(Phase::Strategize, owner, lease, &ada());
-    assert_eq!(claim.unwrap().unwrap().plan().id, plan);
-    plan
+    lifecycle.use_action(request, &ada()).unwrap().plan.id
 }
 
 fn plan_of(lifecycle: &Lifecycle, plan: PlanId) -> Plan {
@@ -167,4 +180,84 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(plan_of(&engine, plan).stage.holder().is_none());
+}
+
+/// Fills the disk while it works.
+struct Fills(Arc<AtomicBool>);
+
+impl Actor for Fills {
+    fn work(&self, _: &Assignment, _: &Workplace<'_>) -> Report {
+        self.0.store(true, Ordering::SeqCst);
+        Report::done("filled the disk")
+    }
+
+    fn strategizes(&self) -> bool {
+        true
+    }
+}
+
+/// A worker on a full disk says so and ends, whatever is left of its lease. Once there is room, the plan goes on at once.
+#[test]
+fn a_full_disk_is_said_and_keeps_nobody_waiting() {
+    let host = Host::new();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&is_full);
+    let faults = Faults::new(move |at| {
+        match at == FaultPoint::BeforeCommit && fails.load(Ordering::SeqCst) {
+            true => Fault::Full,
+            false => Fault::None,
+        }
+    });
+    let engine = host.engine_with(Span(0), faults);
+    let plan = new_plan(&engine);
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let says = Arc::clone(&said);
+    let stop = Stop::default();
+    let worker = Worker::new(&engine)
+        .actor("bot", Fills(Arc::clone(&is_full)))
+        .lease(AN_HOUR)
+        .telling(move |_, happening| {
+            if let Happening::Retries(what) | Happening::Trouble(what) = happening {
+                says.lock().unwrap().push(what.clone());
+            }
+        });
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| ended.send(worker.drain(&stop)));
+        let drained = has_ended.recv_timeout(Duration::from_secs(60));
+        stop.ask();
+        let tally = drained.expect("it waits for ever").unwrap();
+        assert!(tally.troubles > 0, "{tally:?}");
+    });
+    let said = said.lock().unwrap().join("\n");
+    assert!(said.contains("no room is left"), "{said}");
+    assert_eq!(
+        plan_of(&engine, plan).stage.to_string(),
+        "strategize/processing"
+    );
+
+    is_full.store(false, Ordering::SeqCst);
+    let worker = Worker::new(&engine).actor("bot", Bot);
+    let tally = worker.drain(&Stop::default()).unwrap();
+    assert_eq!(tally.reclaimed, 1);
+    assert_eq!(
+        plan_of(&engine, plan).stage.to_string(),
+        "strategize/complete"
+    );
+}
+
+/// The worker that found no room goes on by itself when there is some.
+#[test]
+fn a_worker_goes_on_with_its_own_plan_once_there_is_room() {
+    let host = Host::new();
+    let engine = host.engine(Span(0));
+    let plan = held_by("worker", &engine, AN_HOUR);
+    // Held under its name, and nobody works on it.
+    let worker = Worker::new(&engine).actor("bot", Bot).owner("worker");
+    let tally = worker.drain(&Stop::default()).unwrap();
+    assert_eq!((tally.reclaimed, tally.taken), (1, 1));
+    assert_eq!(
+        plan_of(&engine, plan).stage.to_string(),
+        "strategize/complete"
+    );
 }

@@ -67,8 +67,25 @@ impl Change {
 }
 
 impl Workshop {
-    /// Remembers the state of a holder's sandbox, and says what it is.
+    /// Remembers the state of a holder's sandbox, and says what it is. On a full disk nothing is left of the attempt.
     pub fn capture(
+        &self,
+        room: &Room<'_>,
+        epoch: Epoch,
+        base: &ObjectId,
+    ) -> Result<Captured, SandboxError> {
+        let captured = self.capture_once(room, epoch, base);
+        captured.map_err(|error| {
+            let vault = self.vault(room);
+            let error = error.explained_by_space(vault.path());
+            if error.is_about_room() {
+                vault.remove_unfinished_objects();
+            }
+            error
+        })
+    }
+
+    fn capture_once(
         &self,
         room: &Room<'_>,
         epoch: Epoch,

@@ -283,17 +283,27 @@ impl SandboxError {
         )
     }
 
-    /// Says that the file system at this path is full where that is why something failed there. git does not
-    /// always say why it could not write a file.
-    pub(crate) fn explained_by_space(self, path: &Path) -> Self {
-        let says_so = match &self {
+    /// Is it that no room is left, on the disk or for this user?
+    pub fn is_about_room(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
             Self::File { source, .. } => matches!(
                 source.kind(),
                 std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
             ),
+            // It speaks the language of the C locale.
             Self::Git { said, .. } => {
                 said.contains("No space left on device") || said.contains("Disk quota exceeded")
             }
+            _ => false,
+        }
+    }
+
+    /// Says that the file system at this path is full where that is why something failed there. git does not
+    /// always say why it could not write a file.
+    pub(crate) fn explained_by_space(self, path: &Path) -> Self {
+        let says_so = match &self {
+            Self::File { .. } | Self::Git { .. } => self.is_about_room(),
             _ => return self,
         };
         let free = rustix::fs::statvfs(path).map(|found| found.f_bavail * found.f_frsize);

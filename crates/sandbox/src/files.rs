@@ -563,3 +563,10 @@ fn open_up(path: &Path) {
         open_up(&entry.path());
     }
 }
+
+/// How many bytes this user can still write there; of what does not exist yet, where it would be made.
+pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
+    let there = path.ancestors().find(|above| above.exists());
+    let system = rustix::fs::statvfs(there.unwrap_or(path))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}

@@ -52,6 +52,7 @@ pub use clean::{Leftover, SandboxState};
 pub use compare::{Counted, Look, Shape};
 pub use error::SandboxError;
 pub use fault::{Faults, Step};
+pub use files::free_bytes;
 pub use furnish::{FurnishLimits, Furnished};
 pub use git::{PATIENCE, Surroundings, minimum_version, version as git_version};
 pub use ignored::{Found, IgnoredFiles, IgnoredPath};

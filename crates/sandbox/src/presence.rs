@@ -39,6 +39,15 @@ const GONE: &[u8] = b"gone\n";
 pub struct Presence {
     lock: File,
     path: PathBuf,
+    /// The file stays, so that whatever was not given back can be taken over at once.
+    stays: bool,
+}
+
+impl Presence {
+    /// Ends as a killed process does: whatever it could not give back is taken over at once.
+    pub fn end_without_giving_back(mut self) {
+        self.stays = true;
+    }
 }
 
 impl Workshop {
@@ -48,7 +57,8 @@ impl Workshop {
         let directory = self.home().join("present");
         self.make_directory(&directory)?;
         let lock = locked(&path)?;
-        let presence = Presence { lock, path };
+        let stays = false;
+        let presence = Presence { lock, path, stays };
         let written = overwrite(&presence.lock, HERE).doing("written", &presence.path)?;
         forget_the_gone(&directory, written);
         Ok(presence)
@@ -90,7 +100,9 @@ impl Workshop {
 impl Drop for Presence {
     fn drop(&mut self) {
         // While the lock is still held, so that nobody takes the name's absence for a death.
-        let _ = std::fs::remove_file(&self.path);
+        if !self.stays {
+            let _ = std::fs::remove_file(&self.path);
+        }
         let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
     }
 }

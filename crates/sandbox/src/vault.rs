@@ -102,6 +102,19 @@ impl Vault {
         self.path.join("objects")
     }
 
+    /// Removes what a git that found no room wrote of objects and left.
+    pub fn remove_unfinished_objects(&self) {
+        let directories = std::fs::read_dir(self.objects()).into_iter().flatten();
+        for directory in directories.flatten() {
+            let files = std::fs::read_dir(directory.path()).into_iter().flatten();
+            for file in files.flatten() {
+                if file.file_name().as_encoded_bytes().starts_with(b"tmp_") {
+                    let _ = std::fs::remove_file(file.path());
+                }
+            }
+        }
+    }
+
     /// git on the vault.
     pub fn git(&self) -> Git {
         Git::at(&self.surroundings, &self.path)

@@ -24,6 +24,8 @@ pub enum Fault {
     /// The store behaves as if the database had failed there; after COMMIT, as if its answer had
     /// been lost.
     Fail,
+    /// The store behaves as if no room were left for it.
+    Full,
 }
 
 /// Decides what happens at each point. A fault that kills the process simply does not return.

@@ -52,6 +52,8 @@ pub enum Happening {
     SentBack(Remedy),
     /// It goes no further without a person, or has ended.
     Rests,
+    /// Something cannot be done yet that is not the plan's fault, and is tried again.
+    Retries(String),
     /// Something went wrong that is not the plan's fault.
     Trouble(String),
 }

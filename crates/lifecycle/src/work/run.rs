@@ -24,6 +24,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// From this pause on it is told that it is waited for.
 const TELLING_PAUSE: Duration = Duration::from_millis(1600);
 
+/// How long is waited for room on a full disk. A person has to make it, and must be told soon that it is missing.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(5);
+
 impl Drive<'_> {
     /// Has an actor work on a claim with what it may use, and hands in what came of it.
     pub(super) fn work_on(
@@ -204,13 +207,16 @@ impl Drive<'_> {
     fn hand_in(&self, claim: &Claim, report: &Report, used: Amount) -> Result<(), Error> {
         let enough = Stop::default();
         let held = holding(claim, self.lease, self.stop, &enough, &|| {}, || {
-            let mut pause = FIRST_PAUSE;
+            let (mut pause, began) = (FIRST_PAUSE, Instant::now());
             loop {
                 match self.hand_in_now(claim, report, used, &enough) {
+                    Err(error) if error.is_about_room() && began.elapsed() >= WAIT_FOR_ROOM => {
+                        return Err(error);
+                    }
                     Err(error) if error.is_of_a_store_that_is_away() => {
                         if pause == TELLING_PAUSE {
-                            let text = format!("what it made cannot be handed in yet: {error}");
-                            (self.tell)(claim.plan(), &Happening::Trouble(text));
+                            let text = format!("cannot store the result yet, retrying: {error}");
+                            (self.tell)(claim.plan(), &Happening::Retries(text));
                         }
                         if enough.wait(pause) {
                             return Err(error);

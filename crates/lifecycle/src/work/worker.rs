@@ -171,10 +171,19 @@ impl Worker {
     }
 
     fn work(&self, stop: &Stop, until: Until) -> Result<Tally, Error> {
-        let _presence = match &self.lifecycle.hands {
+        let presence = match &self.lifecycle.hands {
             Some(hands) => Some(hands.workshop.sign_in(&self.owner)?),
             None => None,
         };
+        let worked = self.work_signed_in(stop, until);
+        let is_troubled = worked.as_ref().map_or(true, |tally| tally.troubles > 0);
+        if let Some(presence) = presence.filter(|_| is_troubled) {
+            presence.end_without_giving_back();
+        }
+        worked
+    }
+
+    fn work_signed_in(&self, stop: &Stop, until: Until) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         let again = match until {
             Until::Stopped => Again::Later,

@@ -1,5 +1,7 @@
 //! `planwright doctor`.
 
+use std::path::Path;
+
 use lifecycle::{Driven, Mendable};
 use serde_json::{Value, json};
 
@@ -32,6 +34,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     if args.fix {
         fixed = fix(app)?;
     }
+    findings.push(room(
+        &app.settings.home,
+        sandbox::free_bytes(&app.settings.home),
+    ));
     findings.push(git());
     findings.push(agents());
     findings.push(isolation());
@@ -82,6 +88,30 @@ fn home(app: &App) -> Finding {
         good,
         says,
         hint,
+    }
+}
+
+/// Less than this is too little to work with.
+const LEAST_ROOM: u64 = 32 << 20;
+
+/// Is there room for sandboxes, results and, unless it is elsewhere, the store?
+fn room(path: &Path, free: std::io::Result<u64>) -> Finding {
+    let (good, says) = match free {
+        Ok(free) => {
+            let place = path.display();
+            let mebibytes = free >> 20;
+            (
+                free >= LEAST_ROOM,
+                format!("{mebibytes} MiB are free for {place}"),
+            )
+        }
+        Err(error) => (false, format!("{}: {error}", path.display())),
+    };
+    Finding {
+        name: "room",
+        good,
+        says,
+        hint: (!good).then(|| "Make room: planwright sandbox clean".to_owned()),
     }
 }
 
@@ -246,4 +276,19 @@ fn store(app: &App) -> Vec<Finding> {
         Err(error) => findings.push(bad(error.into())),
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_is_not_well() {
+        let found = |free| room(Path::new("/home/ada"), Ok(free));
+        assert!(found(LEAST_ROOM).good);
+        let full = found(LEAST_ROOM - 1);
+        assert!(!full.good);
+        assert_eq!(full.says, "31 MiB are free for /home/ada");
+        assert!(full.hint.is_some());
+    }
 }

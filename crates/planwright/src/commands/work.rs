@@ -129,6 +129,7 @@ fn words(plan: &Plan, happening: &Happening) -> Option<String> {
         Happening::Rests if plan.stage.is_final() => format!("is {}", plan.stage.state()),
         Happening::Rests => format!("waits for a person ({})", plan.stage),
         Happening::NearLimit(how) => format!("nears its limit: {how}"),
+        Happening::Retries(what) => ui::clean(what),
         Happening::Trouble(what) => format!("trouble: {}", ui::clean(what)),
         Happening::Progress(_) | Happening::Landed(_) => return None,
     })

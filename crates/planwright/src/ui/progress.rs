@@ -212,10 +212,12 @@ impl Progress {
             Happening::NearLimit(_)
             | Happening::Landed(_)
             | Happening::Rests
+            | Happening::Retries(_)
             | Happening::Trouble(_) => {}
         }
         let warning = match happening {
             Happening::NearLimit(how) => Some(format!("nearing a limit: {how}")),
+            Happening::Retries(what) => Some(what.clone()),
             _ => None,
         };
         if let Some(warning) = warning.as_ref().filter(|_| self.audience != Audience::Json) {

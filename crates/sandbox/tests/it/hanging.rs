@@ -134,3 +134,33 @@ fn a_git_that_hangs_under_the_lock_leaves_no_lock() {
     assert_eq!(landed, Landed::Yes { kept: Vec::new() });
     yard.assert_tidy();
 }
+
+/// On a full disk git leaves what it had written of an object. Nothing of it may take the room that somebody makes.
+#[test]
+fn what_git_leaves_on_a_full_disk_is_removed() {
+    let yard = Yard::new();
+    let sandbox = yard.enter(plan(1), 1);
+    std::fs::write(sandbox.path.join("new.txt"), "new\n").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let script = "case \" $* \" in
+  *' add '*)
+    objects=${GIT_OBJECT_DIRECTORY:-$GIT_DIR/objects}
+    for word; do case $word in --git-dir=*) objects=${word#--git-dir=}/objects;; esac; done
+    mkdir -p \"$objects/ab\"; echo half > \"$objects/ab/tmp_obj_x1\"
+    echo \"$objects\" > \"${0%/*}/objects\"
+    echo 'error: unable to write loose object file: No space left on device' >&2; exit 128;;
+esac
+exec git \"$@\"";
+    let full = fake(directory.path(), script, planwright_sandbox::PATIENCE);
+    let workshop = Workshop::new(yard.directory.path().join("home"), full);
+    let error = workshop.capture(&yard.room(plan(1)), Epoch(1), &sandbox.base);
+    let error = error.unwrap_err();
+    assert!(error.is_about_room(), "{error}");
+    let objects = std::fs::read_to_string(directory.path().join("objects")).unwrap();
+    let left = Path::new(objects.trim()).join("ab/tmp_obj_x1");
+    assert!(!left.exists(), "{}", left.display());
+    // With room it goes on.
+    yard.workshop
+        .capture(&yard.room(plan(1)), Epoch(1), &sandbox.base)
+        .unwrap();
+}

@@ -59,6 +59,9 @@ impl MemoryStore {
             Fault::Fail => Err(StoreError::Database {
                 why: format!("fault injected: {point:?}"),
             }),
+            Fault::Full => Err(StoreError::Full {
+                place: "fault injected".to_owned(),
+            }),
         }
     }
 

@@ -236,6 +236,9 @@ impl PostgresStore {
             Fault::Fail => Err(StoreError::Database {
                 why: format!("fault injected: {point:?}"),
             }),
+            Fault::Full => Err(StoreError::Full {
+                place: "fault injected".to_owned(),
+            }),
         }
     }
 }

@@ -260,6 +260,7 @@ impl SqliteStore {
         match self.options.faults.at(point) {
             Fault::None => Ok(()),
             Fault::Fail => Err(Wrong::Database(format!("fault injected: {point:?}"))),
+            Fault::Full => Err(Wrong::Full),
         }
     }
 

@@ -63,7 +63,7 @@ fn drive(
     let moment = app.clock.now().0;
     let owner = format!("{} (run {}-{moment:x})", home::person(), std::process::id());
     // Held while it works: whoever comes after a crash need not wait for the lease.
-    let _presence = lifecycle
+    let presence = lifecycle
         .hands()?
         .workshop
         .sign_in(&owner)
@@ -85,10 +85,27 @@ fn drive(
         stop,
         tell: &tell,
     };
-    let mut asks = asks;
+    let driven = drive_on(app, plan, asks, &drive, &progress);
+    if driven.is_err() {
+        presence.end_without_giving_back();
+    }
+    driven
+}
+
+fn drive_on(
+    app: &App,
+    plan: PlanId,
+    mut asks: Option<&Caller>,
+    drive: &Drive<'_>,
+    progress: &Progress,
+) -> Result<bool, CommandError> {
+    let (lifecycle, stop) = (drive.lifecycle, drive.stop);
     let mut watch = LeaseWatch::new(lifecycle::LEASE);
     loop {
-        match drive.go(plan, asks.take())? {
+        match drive
+            .go(plan, asks.take())
+            .map_err(|error| cut_off(app, plan, error))?
+        {
             Rested::Stopped => return Ok(true),
             Rested::Rests(Rest::Person | Rest::Over) | Rested::Blocked => return Ok(false),
             Rested::Rests(Rest::NotDue(_)) => progress.waits("waiting to try again"),
@@ -120,4 +137,21 @@ fn nobody_for(app: &App, plan: PlanId, name: &Name) -> Result<CommandError, Comm
     Ok(CommandError::new(Exit::NotFound, message)
         .hint("Work on it through plumbing: planwright help plumbing")
         .hint(format!("planwright cancel {handle}")))
+}
+
+/// What went wrong; without room on the disk, also how to go on once there is some.
+fn cut_off(app: &App, plan: PlanId, error: lifecycle::Error) -> CommandError {
+    let is_full = error.is_about_room();
+    let error = CommandError::from(error);
+    let handle = app.lifecycle().map(|lifecycle| lifecycle.short_name(plan));
+    match handle {
+        Ok(Ok(handle)) if is_full => CommandError {
+            hints: vec![
+                "Make room; nothing the agent made is lost. Then go on:".to_owned(),
+                format!("planwright run {handle}"),
+            ],
+            ..error
+        },
+        Ok(_) | Err(_) => error,
+    }
 }
