@@ -9,7 +9,7 @@ use crate::base::Start;
 use crate::invariant::RuleRef;
 use crate::judgement::{Ruling, Unmet};
 use crate::profile::Step;
-use crate::stage::{Landing, Queued, RefMove, ResultContent, Work};
+use crate::stage::{Landing, PersonNeeded, Queued, RefMove, ResultContent, Work};
 use crate::{
     ActorDefinition, Actors, Base, Caller, Digest, Entrance, Epoch, How, Money, Name, Phase,
     PlanId, PlanResource, Profile, Span, Stage, Text, Timestamp, Verb, Version, Ways,
@@ -349,16 +349,16 @@ impl Plan {
         }
     }
 
-    /// Would its profile land its result, and does not because of ignored files that an agent added to it?
-    pub fn waits_for_forced(&self) -> bool {
-        let forced = self.result.as_ref().is_some_and(ResultContent::has_forced);
-        self.goes(Step::Apply) && forced
+    /// Why its profile does not land its result, although it lands others.
+    pub fn keeps_profile_from_landing(&self) -> Option<PersonNeeded> {
+        let needed = self.result.as_ref()?.needs_person_for()?;
+        self.goes(Step::Apply).then_some(needed)
     }
 
     /// Will the engine take a finished result into apply by itself?
     pub fn lands_unasked(&self) -> bool {
         if self.has_targets() {
-            self.goes(Step::Apply) && !self.waits_for_forced()
+            self.goes(Step::Apply) && self.keeps_profile_from_landing().is_none()
         } else {
             // Nothing lands, so there is nothing to review; only `manual` still asks.
             self.profile != Profile::Manual

@@ -331,10 +331,13 @@ impl ResultContent {
         Digest::of_parts(parts.chain(how.as_deref()))
     }
 
-    /// Is something in it that an ignore rule matches and an agent added all the same?
-    pub fn has_forced(&self) -> bool {
-        let mut trees = self.trees.iter();
-        trees.any(|tree| !tree.ignored.forced.is_empty())
+    /// Why no profile lands it, and a person has to.
+    pub fn needs_person_for(&self) -> Option<PersonNeeded> {
+        let any = |is_so: fn(&ResultTree) -> bool| self.trees.iter().any(is_so);
+        if any(|tree| !tree.ignored.forced.is_empty()) {
+            return Some(PersonNeeded::IgnoredFiles);
+        }
+        any(|tree| tree.changes_settings).then_some(PersonNeeded::Settings)
     }
 
     /// Did the work change nothing, as far as that is known?
@@ -360,6 +363,28 @@ pub struct ResultTree {
     /// What became of files that git ignores.
     #[serde(default, skip_serializing_if = "IgnoredPaths::is_empty")]
     pub ignored: IgnoredPaths,
+    /// It changes how plans work on the repository from now on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_settings: bool,
+}
+
+/// What of a result only a person lands, whatever the profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PersonNeeded {
+    /// Files that an ignore rule matches, and that the agent added all the same.
+    IgnoredFiles,
+    /// What a repository says about plans: commands, copied files, rules, profile, limits. An agent that could change
+    /// them unasked would decide what later plans may do.
+    Settings,
+}
+
+impl fmt::Display for PersonNeeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IgnoredFiles => "files that git ignores",
+            Self::Settings => "changes of planwright.yaml or .worktreeinclude",
+        })
+    }
 }
 
 /// Files that git ignores, by what became of them when a result was captured.

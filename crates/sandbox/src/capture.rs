@@ -53,7 +53,20 @@ pub struct Change {
     pub mode: Option<String>,
 }
 
+/// Where a repository says how it is worked on; see also [`crate::furnish`].
+const SETTINGS: [&[u8]; 2] = [
+    plan::invariant::FILE.as_bytes(),
+    crate::furnish::LIST.as_bytes(),
+];
+
 impl Change {
+    /// Does it change how plans work on the repository from now on?
+    pub fn is_of_settings(&self) -> bool {
+        let paths = [Some(&self.path), self.from.as_ref()];
+        let mut paths = paths.into_iter().flatten();
+        paths.any(|path| SETTINGS.contains(&path.as_bytes()))
+    }
+
     /// As a changeset records it.
     pub fn entry(&self, resource: &str) -> Entry {
         let mut entry = Entry::new(self.path.clone(), self.operation);

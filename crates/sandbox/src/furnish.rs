@@ -19,7 +19,7 @@ use crate::room::{Room, Sandbox, Workshop};
 use crate::{Repository, SandboxError};
 
 /// The list a repository may have of what its sandboxes need.
-const LIST: &str = ".worktreeinclude";
+pub(crate) const LIST: &str = ".worktreeinclude";
 
 /// How much of that list is read.
 const LONGEST_LIST: u64 = 1 << 20;

@@ -127,6 +127,7 @@ pub fn result(word: &str) -> ResultContent {
             tree: format!("tree-of-{word}"),
             changes: None,
             ignored: IgnoredPaths::default(),
+            changes_settings: false,
         }],
     }
 }

@@ -79,6 +79,7 @@ impl Lifecycle {
                 tree: seen.tree.to_string(),
                 changes: Some(seen.changes.len() as u64),
                 ignored: ignored_paths(&seen.ignored),
+                changes_settings: seen.changes.iter().any(sandbox::Change::is_of_settings),
             });
             captured.push(Captured {
                 changeset: self.ids.changeset(),

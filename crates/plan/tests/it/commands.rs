@@ -243,6 +243,7 @@ impl World {
             tree: format!("t{}", self.plan().epoch),
             changes: None,
             ignored: IgnoredPaths::default(),
+            changes_settings: false,
         };
         let trees = self.names().into_iter().map(tree).collect();
         ResultContent {

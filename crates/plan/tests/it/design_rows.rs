@@ -6,7 +6,7 @@ use planwright_plan as plan;
 use plan::command::Grounds;
 use plan::decision::DecisionKind;
 use plan::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Origin};
-use plan::stage::{Category, ConstraintKind, PathSummary};
+use plan::stage::{Category, ConstraintKind, PathSummary, PersonNeeded, ResultTree};
 use plan::takeover::{self, Liveness};
 use plan::{Command, Epoch, Event, Outcome, Phase, Profile, Refusal, Row, Span, Verb};
 
@@ -444,13 +444,27 @@ fn under_auto_the_profile_signs() {
 
 #[test]
 fn under_auto_ignored_files_that_an_agent_added_wait_for_a_person() {
+    waits_for_a_person_under_auto(PersonNeeded::IgnoredFiles, |tree| {
+        tree.ignored.forced = PathSummary::of(&["dist/o.js"]);
+    });
+}
+
+#[test]
+fn under_auto_changed_settings_of_a_repository_wait_for_a_person() {
+    waits_for_a_person_under_auto(PersonNeeded::Settings, |tree| tree.changes_settings = true);
+}
+
+#[track_caller]
+fn waits_for_a_person_under_auto(needed: PersonNeeded, change: impl Fn(&mut ResultTree)) {
     let mut world = ExecuteProcessing.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
     let mut command = world.command(Verb::CompleteExecute);
     if let Command::CompleteExecute { result, .. } = &mut command {
-        result.trees[0].ignored.forced = PathSummary::of(&["dist/o.js"]);
+        change(&mut result.trees[0]);
     }
     world.submit(&worker(), command).unwrap();
-    assert!(world.plan().waits_for_forced() && world.plan().needs_person());
+    let plan = world.plan();
+    assert_eq!(plan.keeps_profile_from_landing(), Some(needed));
+    assert!(plan.needs_person());
     let refusal = world.refused(&worker(), world.command(Verb::ApplyPlan));
     assert!(
         matches!(refusal, Refusal::NeedsPerson { .. }),

@@ -379,6 +379,7 @@ fn odd_values() -> Vec<Recorded> {
         tree: "t1".into(),
         changes: Some(1),
         ignored: IgnoredPaths::default(),
+        changes_settings: false,
     };
     let events = vec![
         Event::Created(Box::new(created)),

@@ -76,10 +76,10 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         commands.extend(app.next_command(&why.row)?);
     }
     let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
-    if to_review && plan.waits_for_forced() {
+    if let Some(needed) = plan.keeps_profile_from_landing().filter(|_| to_review) {
+        let profile = plan.profile;
         reasons.push(format!(
-            "Profile {} does not land files that git ignores and the agent added: a person has to",
-            plan.profile
+            "Profile {profile} does not land {needed}: a person has to"
         ));
     }
     if to_review || matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {

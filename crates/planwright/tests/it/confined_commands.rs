@@ -29,7 +29,26 @@ fn goes(day: &Loop, goal: &str) -> testkit::Said {
     day.here(&["run", "--actor", "agent", "--profile", "auto", goal])
 }
 
-/// Plan 1 writes a set-up and lands by itself; plan 2 runs it, and nobody was asked.
+/// Guards against an agent that decides what later plans may do: no profile lands what a repository says about plans.
+#[test]
+fn no_profile_lands_changed_settings_of_a_repository() {
+    for file in ["planwright.yaml", ".worktreeinclude"] {
+        let day = armed_with(file, "profile: auto");
+        let said = goes(&day, "arm it");
+        assert_eq!(said.code(), Some(6), "{file}: {said:?}");
+        assert!(!day.yard.shop().join(file).exists());
+        let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
+        let why = day.ends(0, &["why", &plan]).to_string();
+        assert!(
+            why.contains("does not land changes of planwright.yaml"),
+            "{why}"
+        );
+        day.ends(0, &["apply", &plan, "--yes"]);
+        assert!(day.yard.shop().join(file).exists());
+    }
+}
+
+/// Plan 1 writes a set-up and a person lands it without looking; plan 2 runs it.
 #[test]
 fn a_set_up_that_an_agent_landed_reaches_nothing_of_the_persons() {
     if !is_confined() {
@@ -41,7 +60,8 @@ fn a_set_up_that_an_agent_landed_reaches_nothing_of_the_persons() {
     );
     std::fs::write(day.yard.program.home().join("secret"), "secret\n").unwrap();
     let said = goes(&day, "arm it");
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.code(), Some(6), "{said:?}");
+    day.ends(0, &["apply", "@", "--yes"]);
     assert!(day.yard.read("planwright.yaml").contains("setup"));
     let said = goes(&day, "a line");
     assert_eq!(said.code(), Some(0), "{said:?}");

@@ -83,6 +83,8 @@ impl Lifecycle {
                 tree: tree.to_string(),
                 changes: Some(changes),
                 ignored: IgnoredPaths::default(),
+                // A person asks for it to be undone.
+                changes_settings: false,
             });
         }
         let result = ResultContent {

@@ -121,10 +121,9 @@ fn result_of(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
     let mut text = report(row);
     text.push_str(&diff::summary(&lifecycle.look(plan)?, &[])?);
-    if row.plan.waits_for_forced() {
+    if let Some(needed) = row.plan.keeps_profile_from_landing() {
         let profile = row.plan.profile;
-        let note =
-            format!("Profile {profile} does not land files that git ignores: apply it yourself.");
+        let note = format!("Profile {profile} does not land {needed}: apply it yourself.");
         text.push_str(&format!("{}\n", ui::styled(ui::WARN, note)));
     }
     if is_as_before(&lifecycle.history(plan)?) {
