@@ -57,7 +57,7 @@ enum Trial {
 
 /// The bugs that can be planted, each with the trial that is to find it. Their names are those of the `Bug`s in `prove`,
 /// which nothing here depends on: it is built only once the arguments are known to be right.
-const BUGS: [(&str, Trial); 19] = [
+const BUGS: [(&str, Trial); 20] = [
     ("stale-read", Trial::Run),
     ("no-fence", Trial::Run),
     ("wrong-changeset", Trial::Run),
@@ -67,6 +67,7 @@ const BUGS: [(&str, Trial); 19] = [
     ("double-apply", Trial::Land),
     ("lost-work", Trial::Land),
     ("lost-ignored", Trial::Land),
+    ("told-held", Trial::Land),
     ("two-owners", Trial::Work),
     ("orphan-process", Trial::Work),
     ("unheard-hangup", Trial::Work),
