@@ -74,7 +74,16 @@ impl Error {
         match self {
             Self::Store(error) | Self::Unknown(error) => matches!(error, StoreError::Full { .. }),
             Self::Sandbox(error) => error.is_about_room(),
-            _ => false,
+            Self::Refused(_)
+            | Self::Blocked(_)
+            | Self::KeyReused { .. }
+            | Self::NoHands
+            | Self::WaitingForHost { .. }
+            | Self::ResourceGone { .. }
+            | Self::LandedOnBranch { .. }
+            | Self::Rules(_)
+            | Self::Stopped
+            | Self::Expr(_) => false,
         }
     }
 
