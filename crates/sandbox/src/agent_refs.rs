@@ -448,7 +448,10 @@ impl ObjectSource {
         // A snapshot of what was not committed is only in the vault; what it was taken on is the user's.
         let has_base = users.ask(&["cat-file", "-e", base.as_str()])?.code == 0;
         let below = if has_base { "" } else { "^1" };
-        let wanted = format!("{object}\n^{base}{below}\n");
+        let mut wanted = format!("{object}\n^{base}{below}\n");
+        for there in commits_in(&users, known)? {
+            wanted.push_str(&format!("^{there}\n"));
+        }
         let pack = ["pack-objects", "--revs", "--stdout", "--quiet"];
         // It computes the name of every object itself, and refuses what could do harm when it is checked out.
         let index = ["index-pack", "--stdin", "--strict"];
@@ -466,6 +469,16 @@ impl ObjectSource {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Which of these commits a repository has: what they lead to need not be copied again.
+fn commits_in(git: &Git, known: &BTreeSet<ObjectId>) -> Result<Vec<ObjectId>, SandboxError> {
+    let asked: String = known.iter().map(|object| format!("{object}\n")).collect();
+    let output = git.run_with(&["cat-file", "--batch-check"], asked.as_bytes())?;
+    let lines = output.split(|byte| *byte == b'\n');
+    let is_there = |(line, _): &(&[u8], &ObjectId)| line.windows(8).any(|part| part == b" commit ");
+    let found = lines.zip(known).filter(is_there);
+    Ok(found.map(|(_, object)| object.clone()).collect())
 }
 
 /// Does git keep objects in a directory of this name?

@@ -14,7 +14,7 @@ use plan::{Epoch, PlanId};
 
 use crate::SandboxError;
 use crate::error::Doing;
-use crate::files::{self, Copied, Spot};
+use crate::files::{self, Copied, IfThere, Spot};
 use crate::ignored::{IgnoredFiles, IgnoredPath, files_below};
 use crate::room::{Room, Sandbox, Workshop};
 
@@ -93,11 +93,28 @@ impl Workshop {
                 continue;
             }
             self.make_directory(&place)?;
+            let mut is_whole = true;
             for path in &candidate.files {
-                if let Copied::Bytes(bytes) = copy(&sandbox.path, &place, path, candidate.bytes)? {
-                    archived.files += 1;
-                    archived.bytes += bytes;
+                // What was kept before may be older than what is there now.
+                match copy(
+                    &sandbox.path,
+                    &place,
+                    path,
+                    candidate.bytes,
+                    IfThere::Replace,
+                ) {
+                    Ok(Copied::Bytes(bytes)) => {
+                        archived.files += 1;
+                        archived.bytes += bytes;
+                    }
+                    Ok(Copied::Not) => {}
+                    // Nobody can keep what nobody may read; the rest of the sandbox does not wait for it.
+                    Err(error) if error.is_about_permission() => is_whole = false,
+                    Err(error) => return Err(error),
                 }
+            }
+            if !is_whole {
+                archived.not_kept.push(candidate.path);
             }
         }
         Ok(())
@@ -112,7 +129,7 @@ impl Workshop {
         let root = self.archive_of_sandbox(room, Epoch(newest));
         for entry in top_of(&root) {
             for path in candidate_files(&root, &entry).unwrap_or_default() {
-                copy(&root, &sandbox.path, &path, MAX_BYTES)?;
+                copy(&root, &sandbox.path, &path, MAX_BYTES, IfThere::Keep)?;
             }
         }
         let restored = IgnoredFiles {
@@ -146,7 +163,9 @@ impl Workshop {
 
     /// How many bytes may still be kept of all plans together.
     fn room_for_archives(&self) -> u64 {
-        let mut directories = vec![self.home().join("rescued")];
+        use std::os::unix::fs::MetadataExt;
+        let plans = self.archives().unwrap_or_default().into_iter();
+        let mut directories: Vec<PathBuf> = plans.map(|plan| self.archive_of(plan)).collect();
         let (mut bytes, mut counted) = (0_u64, 0);
         while let Some(directory) = directories.pop() {
             let entries = std::fs::read_dir(&directory);
@@ -154,7 +173,7 @@ impl Workshop {
                 counted += 1;
                 match entry.metadata() {
                     Ok(metadata) if metadata.is_dir() => directories.push(entry.path()),
-                    Ok(metadata) => bytes = bytes.saturating_add(metadata.len()),
+                    Ok(metadata) => bytes = bytes.saturating_add(metadata.blocks() * 512),
                     Err(_) => {}
                 }
                 if counted > MAX_COUNTED {
@@ -200,15 +219,21 @@ fn top_of(root: &Path) -> Vec<IgnoredPath> {
     named.collect()
 }
 
-/// Copies a file or a link, unless something is there. What went meanwhile, or lies behind a link, is not copied.
-fn copy(from: &Path, to: &Path, path: &TreePath, most: u64) -> Result<Copied, SandboxError> {
+/// Copies a file or a link. What went meanwhile, or lies behind a link, is not copied.
+fn copy(
+    from: &Path,
+    to: &Path,
+    path: &TreePath,
+    most: u64,
+    if_there: IfThere,
+) -> Result<Copied, SandboxError> {
     let (Ok(source), Ok(target)) = (Spot::find(from, path), Spot::make(to, path)) else {
         return Ok(Copied::Not);
     };
     let mut aside = to.as_os_str().to_owned();
     aside.push(".copying");
     let aside = PathBuf::from(aside);
-    let copied = source.copy_to(&target, &aside, most);
+    let copied = source.copy_to(&target, &aside, most, if_there);
     let _ = std::fs::remove_file(&aside);
     copied.doing("copied", &files::below(from, path))
 }

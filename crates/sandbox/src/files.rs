@@ -322,8 +322,9 @@ fn link_tree_at(
     left: &mut usize,
     depth: usize,
 ) -> io::Result<()> {
+    // git keeps no objects that deep.
     if depth == 0 {
-        return Err(io::Error::other("its directories are too deep"));
+        return Ok(());
     }
     let Some(directory) = open_directory_at(above, name)? else {
         return Ok(());
@@ -375,15 +376,30 @@ pub(crate) enum Copied {
     Not,
 }
 
+/// What becomes of a file where a copy is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfThere {
+    /// It stays, and the copy is not made.
+    Keep,
+    /// The copy takes its place.
+    Replace,
+}
+
 impl Spot {
-    /// Copies this file or link there unless something is there. It is prepared `aside`, on the file
-    /// system of the copy, so that no half of it is ever seen.
-    pub fn copy_to(&self, copy: &Self, aside: &Path, most: u64) -> io::Result<Copied> {
+    /// Copies this file or link there. It is prepared `aside`, on the file system of the copy, so that no half of it is
+    /// ever seen.
+    pub fn copy_to(
+        &self,
+        copy: &Self,
+        aside: &Path,
+        most: u64,
+        if_there: IfThere,
+    ) -> io::Result<Copied> {
         let _ = std::fs::remove_file(aside);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let source = match rustix::fs::openat(&self.directory, self.name(), flags, Mode::empty()) {
             Ok(source) => std::fs::File::from(source),
-            Err(rustix::io::Errno::LOOP) => return self.copy_link_to(copy, aside),
+            Err(rustix::io::Errno::LOOP) => return self.copy_link_to(copy, aside, if_there),
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NXIO) => return Ok(Copied::Not),
             Err(error) => return Err(error.into()),
         };
@@ -395,14 +411,14 @@ impl Spot {
         let mut target = std::fs::File::create_new(aside)?;
         let copied = io::copy(&mut io::Read::take(&source, most), &mut target)?;
         target.set_permissions(metadata.permissions())?;
-        copy.put_unless_there(aside)?;
+        copy.put_copy(aside, if_there)?;
         Ok(Copied::Bytes(copied))
     }
 
-    fn copy_link_to(&self, copy: &Self, aside: &Path) -> io::Result<Copied> {
+    fn copy_link_to(&self, copy: &Self, aside: &Path, if_there: IfThere) -> io::Result<Copied> {
         let link = rustix::fs::readlinkat(&self.directory, self.name(), Vec::new())?;
         rustix::fs::symlinkat(&link, CWD, aside)?;
-        copy.put_unless_there(aside)?;
+        copy.put_copy(aside, if_there)?;
         Ok(Copied::Bytes(0))
     }
 
@@ -421,12 +437,16 @@ impl Spot {
         Ok(Some(content))
     }
 
-    fn put_unless_there(&self, other: &Path) -> io::Result<()> {
-        match self.put(other) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+    fn put_copy(&self, other: &Path, if_there: IfThere) -> io::Result<()> {
+        match (self.put(other), if_there) {
+            (Err(error), IfThere::Keep) if error.kind() == io::ErrorKind::AlreadyExists => {
                 std::fs::remove_file(other)
             }
-            result => result,
+            (Err(error), IfThere::Replace) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let replaced = rustix::fs::renameat(CWD, other, &self.directory, self.name());
+                Ok(replaced?)
+            }
+            (result, _) => result,
         }
     }
 }

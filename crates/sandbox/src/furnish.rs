@@ -12,7 +12,7 @@ use std::path::Path;
 use plan::changeset::TreePath;
 
 use crate::error::Doing;
-use crate::files::{self, Copied, Spot};
+use crate::files::{self, Copied, IfThere, Spot};
 use crate::git::{self, Git};
 use crate::repository::Checkout;
 use crate::room::{Room, Sandbox, Workshop};
@@ -211,7 +211,9 @@ fn copy_all(
                 Err(error) => return Err(error).doing("reached", &place),
             };
             match Spot::make(to, path) {
-                Ok(copy) => source.copy_to(&copy, aside, left).doing("copied", &place)?,
+                Ok(copy) => source
+                    .copy_to(&copy, aside, left, IfThere::Keep)
+                    .doing("copied", &place)?,
                 Err(error) if files::is_absent(&error) || is_link(&error) => Copied::Not,
                 Err(error) => return Err(error).doing("copied", &place),
             }

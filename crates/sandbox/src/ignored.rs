@@ -198,8 +198,8 @@ impl Workshop {
         }
         Err(SandboxError::UncapturablePaths {
             paths,
-            why: "of a submodule only the commit is kept; remove what was written below it, or \
-                  change the submodule's own repository",
+            why: "files inside a submodule cannot land, because git records only its commit; remove them, or \
+                  commit them in the submodule's own repository",
         })
     }
 
@@ -463,15 +463,33 @@ fn agent_index(
     if !files::is_directory(&theirs) {
         return Ok(None);
     }
+    let listed = list_index(vault, sandbox.base.format(), &theirs)?;
+    // A name that leads out of the tree is nobody's work.
+    let named = |entry: IndexEntry| Some((TreePath::new(entry.name).ok()?, entry.mode));
+    Ok(listed.map(|listed| listed.into_iter().filter_map(named).collect()))
+}
+
+/// One entry of an index, as it is written there.
+pub(crate) struct IndexEntry {
+    pub(crate) name: Vec<u8>,
+    mode: String,
+}
+
+/// The entries of the index in a repository of an agent's; nothing if it cannot be read.
+pub(crate) fn list_index(
+    vault: &Vault,
+    format: &str,
+    theirs: &Path,
+) -> Result<Option<Vec<IndexEntry>>, SandboxError> {
     // In a repository of ours, where nothing but the index is the agent's.
     let scratch = vault.scratch();
-    vault::bare_repository(&scratch.0, sandbox.base.format())?;
+    vault::bare_repository(&scratch.0, format)?;
     let index = scratch.0.join("index");
     if !copy_bounded(&theirs.join("index"), &index)? {
         return Ok(None);
     }
     // git may keep most of an index in a file beside it.
-    for name in files::names_in::<String>(&theirs)? {
+    for name in files::names_in::<String>(theirs)? {
         if name.starts_with("sharedindex.") {
             copy_bounded(&theirs.join(&name), &scratch.0.join(&name))?;
         }
@@ -481,16 +499,16 @@ fn agent_index(
     if answered.code != 0 {
         return Ok(None);
     }
-    let mut found = BTreeMap::new();
+    let mut found = Vec::new();
     for line in git::fields(&answered.stdout) {
         let Some(tab) = line.iter().position(|byte| *byte == b'\t') else {
             continue;
         };
-        // A name that leads out of the tree is nobody's work.
-        if let Ok(path) = TreePath::new(&line[tab + 1..]) {
-            let mode = line.split(|byte| *byte == b' ').next().unwrap_or_default();
-            found.insert(path, String::from_utf8_lossy(mode).into_owned());
-        }
+        let mode = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        found.push(IndexEntry {
+            name: line[tab + 1..].to_vec(),
+            mode: String::from_utf8_lossy(mode).into_owned(),
+        });
     }
     Ok(Some(found))
 }

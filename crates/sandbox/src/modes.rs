@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::capture::Change;
 use crate::compare::Difference;
 use crate::error::Doing;
+use crate::files::Spot;
 use crate::room::{Room, Sandbox, SitePlace, Workshop};
 use crate::{Repository, SandboxError, files, git};
 
@@ -168,6 +169,10 @@ impl Workshop {
         for name in git::fields(&listed) {
             let path = TreePath::new(name)?;
             let place = files::below(&sandbox.path, &path);
+            // Behind a link that an agent made lies somebody else's file.
+            if Spot::find(&sandbox.path, &path).is_err() {
+                continue;
+            }
             let known = made.0.get(&path).copied();
             let theirs = mode_of(&files::below(directory, &path));
             let (Some(wanted), Some(now)) = (known.or(theirs), mode_of(&place)) else {

@@ -12,17 +12,22 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use plan::Epoch;
+use plan::changeset::TreePath;
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Doing;
+use crate::files::Spot;
+use crate::ignored::IndexEntry;
 use crate::room::{Room, Sandbox, SitePlace, Workshop};
-use crate::{SandboxError, checkout, files, repository, supervise};
+use crate::vault::Vault;
+use crate::{SandboxError, checkout, files, ignored, repository, supervise};
 
 /// How long a lock may be held by somebody who only looks.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -103,7 +108,9 @@ impl Workshop {
         let keeps_modules = self.exchange_repository(room, &sandbox, &aside)?;
         sandbox.exchanged_repository(was_given);
         self.declare(room, &sandbox)?;
-        let remarks = disarm_nested(&sandbox.path, &aside, keeps_modules)?;
+        let vault = self.vault(room);
+        let inspector = Inspector::of(&vault, &sandbox);
+        let remarks = inspector.disarm_nested(&aside, keeps_modules)?;
         let held_by = sandbox.held_by;
         let text = serde_json::to_vec(&Mark {
             held_by,
@@ -134,15 +141,18 @@ impl Workshop {
         };
         let (vault, users) = (self.vault(room), self.repository(room.site)?);
         checkout::give_repository_at(&vault, &users, sandbox, branch, aside, &lenders)?;
+        let inspector = Inspector::of(&vault, sandbox);
         if is_repository {
-            copy_data(&theirs, aside)?;
+            copy_data(&theirs, aside, &inspector)?;
         }
         exchange(aside, &theirs)?;
-        let modules = aside.join("modules");
-        if !is_repository || !files::is_directory(&modules) || !are_inert(&modules)? {
+        let (modules, place) = (aside.join("modules"), theirs.join("modules"));
+        if !is_repository
+            || !files::is_directory(&modules)
+            || !inspector.are_inert(&modules, &place)?
+        {
             return Ok(false);
         }
-        let place = theirs.join("modules");
         std::fs::rename(&modules, &place).doing("moved", &modules)?;
         Ok(true)
     }
@@ -177,14 +187,17 @@ fn set_aside(sandbox: &Sandbox) -> Result<Vec<(u32, PathBuf)>, SandboxError> {
 
 /// The same by their paths alone.
 pub(crate) fn repositories_set_aside(sandbox: &Sandbox) -> Result<Vec<PathBuf>, SandboxError> {
-    let repositories = set_aside(sandbox)?.into_iter();
-    Ok(repositories.map(|(_, path)| path).collect())
+    let repositories = set_aside(sandbox)?.into_iter().map(|(_, path)| path);
+    // A link in the place of a repository leads wherever the agent wanted.
+    Ok(repositories
+        .filter(|path| files::is_directory(path))
+        .collect())
 }
 
 /// The objects in them, which whoever works in the sandbox borrows.
 pub(crate) fn objects_set_aside(sandbox: &Sandbox) -> Result<Vec<PathBuf>, SandboxError> {
-    let repositories = set_aside(sandbox)?.into_iter();
-    let objects = repositories.map(|(_, path)| path.join("objects"));
+    let repositories = repositories_set_aside(sandbox)?.into_iter();
+    let objects = repositories.map(|path| path.join("objects"));
     Ok(objects.filter(|path| files::is_directory(path)).collect())
 }
 
@@ -198,7 +211,7 @@ fn exchange(one: &Path, other: &Path) -> Result<(), SandboxError> {
 }
 
 /// Copies what is data of an agent's repository: where it is, its refs and their history, its index.
-fn copy_data(theirs: &Path, ours: &Path) -> Result<(), SandboxError> {
+fn copy_data(theirs: &Path, ours: &Path, inspector: &Inspector<'_>) -> Result<(), SandboxError> {
     if let Some(head) =
         read_plain(&theirs.join("HEAD"), LARGEST_CONFIG)?.filter(|head| is_ref(head))
     {
@@ -210,6 +223,9 @@ fn copy_data(theirs: &Path, ours: &Path) -> Result<(), SandboxError> {
     let mut left = MOST_FILES;
     copy_files(theirs, ours, Path::new("refs"), &mut left, &is_ref)?;
     copy_files(theirs, ours, Path::new("logs"), &mut left, &|_| true)?;
+    if !inspector.has_safe_index(theirs)? {
+        return Ok(());
+    }
     // git may keep most of an index in a file beside it.
     let names = entries(theirs)?.into_iter().map(|(name, _)| name);
     for name in names {
@@ -268,7 +284,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
 }
 
 /// A plain file that is not too large; a link is not followed.
-fn read_plain(path: &Path, most: u64) -> Result<Option<Vec<u8>>, SandboxError> {
+pub(crate) fn read_plain(path: &Path, most: u64) -> Result<Option<Vec<u8>>, SandboxError> {
     let no_follow = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(no_follow.bits()).unwrap_or_default();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {
@@ -304,84 +320,205 @@ fn entries(directory: &Path) -> Result<Vec<(std::ffi::OsString, std::fs::FileTyp
     Ok(found)
 }
 
-/// Sets the `.git` of every repository below a sandbox aside in which something could run.
-fn disarm_nested(root: &Path, aside: &Path, keeps_modules: bool) -> Result<Remarks, SandboxError> {
-    let mut remarks = Remarks::default();
-    let mut directories = vec![root.to_owned()];
-    let (mut seen, mut moved) = (0, 0);
-    while let Some(directory) = directories.pop() {
-        let listed = entries(&directory)?;
-        seen += listed.len();
-        if seen > MOST_ENTRIES {
-            return Err(SandboxError::BadPlace {
-                path: root.to_owned(),
-                why: "has too many files to look through for repositories".to_owned(),
-                hint: "Look at its changes instead: planwright diff ID".to_owned(),
-            });
+/// Looks at repositories of an agent's before a person runs git in them.
+struct Inspector<'a> {
+    vault: &'a Vault,
+    /// The object format of the sandbox.
+    format: &'a str,
+    /// The sandbox.
+    root: &'a Path,
+}
+
+impl<'a> Inspector<'a> {
+    fn of(vault: &'a Vault, sandbox: &'a Sandbox) -> Self {
+        Self {
+            vault,
+            format: sandbox.base.format(),
+            root: &sandbox.path,
         }
-        let has = |name: &str, is: fn(&std::fs::FileType) -> bool| {
-            listed.iter().any(|(one, kind)| one == name && is(kind))
-        };
-        let below = || {
-            directory
-                .strip_prefix(root)
-                .unwrap_or(&directory)
-                .to_owned()
-        };
-        let is_bare = has("objects", std::fs::FileType::is_dir)
-            && has("refs", std::fs::FileType::is_dir)
-            && has("HEAD", std::fs::FileType::is_file);
-        if is_bare && directory != root && remarks.bare.len() < MOST_NAMED {
-            remarks.bare.push(below());
-        }
-        for (name, kind) in &listed {
-            let path = directory.join(name);
-            let is_git = name.eq_ignore_ascii_case(OsStr::new(".git"));
-            if is_git && directory == root {
-                continue;
+    }
+
+    /// Sets the `.git` of every repository below a sandbox aside in which something could run.
+    fn disarm_nested(&self, aside: &Path, keeps_modules: bool) -> Result<Remarks, SandboxError> {
+        let root = self.root;
+        let mut remarks = Remarks::default();
+        let mut directories = vec![root.to_owned()];
+        let (mut seen, mut moved) = (0, 0);
+        while let Some(directory) = directories.pop() {
+            let listed = entries(&directory)?;
+            seen += listed.len();
+            if seen > MOST_ENTRIES {
+                return Err(SandboxError::BadPlace {
+                    path: root.to_owned(),
+                    why: "has too many files to look through for repositories".to_owned(),
+                    hint: "Look at its changes instead: planwright diff ID".to_owned(),
+                });
             }
-            if is_git && !is_harmless(root, &path, *kind, keeps_modules)? {
-                moved += 1;
-                let place = aside.with_extension(format!("{}-nested-{moved}", extension(aside)));
-                std::fs::rename(&path, &place).doing("moved", &path)?;
-                if remarks.set_aside.len() < MOST_NAMED {
-                    remarks.set_aside.push(below().join(name));
+            // Of any kind: git follows links here.
+            let has = |name: &str| listed.iter().any(|(one, _)| one == name);
+            let below = || {
+                directory
+                    .strip_prefix(root)
+                    .unwrap_or(&directory)
+                    .to_owned()
+            };
+            let is_bare = has("HEAD") && (has("commondir") || (has("objects") && has("refs")));
+            if is_bare && directory != root {
+                remarks.bare.push(below());
+            }
+            if remarks.bare.len() > MOST_NAMED {
+                return Err(SandboxError::BadPlace {
+                    path: root.to_owned(),
+                    why: "has too many directories that git takes for bare repositories".to_owned(),
+                    hint: "Look at its changes instead: planwright diff ID".to_owned(),
+                });
+            }
+            for (name, kind) in &listed {
+                let path = directory.join(name);
+                let is_git = name.eq_ignore_ascii_case(OsStr::new(".git"));
+                if is_git && directory == root {
+                    continue;
                 }
-            } else if kind.is_dir() && !is_git {
-                directories.push(path);
+                if is_git && !self.is_harmless(&path, *kind, keeps_modules)? {
+                    moved += 1;
+                    let place =
+                        aside.with_extension(format!("{}-nested-{moved}", extension(aside)));
+                    std::fs::rename(&path, &place).doing("moved", &path)?;
+                    if remarks.set_aside.len() < MOST_NAMED {
+                        remarks.set_aside.push(below().join(name));
+                    }
+                } else if kind.is_dir() && !is_git {
+                    directories.push(path);
+                }
+            }
+        }
+        Ok(remarks)
+    }
+
+    /// Can nothing in the repository that this `.git` stands for run?
+    fn is_harmless(
+        &self,
+        git: &Path,
+        kind: std::fs::FileType,
+        keeps_modules: bool,
+    ) -> Result<bool, SandboxError> {
+        if kind.is_dir() {
+            return self.is_inert(git, git);
+        }
+        if !kind.is_file() || !keeps_modules {
+            return Ok(false);
+        }
+        // A submodule's: its repository is with those that were looked at.
+        let content = read_plain(git, LARGEST_CONFIG)?.unwrap_or_default();
+        let Some(target) = content.strip_prefix(b"gitdir: ") else {
+            return Ok(false);
+        };
+        let target = repository::as_path(target.trim_ascii_end());
+        let target = plain(&git.parent().unwrap_or(self.root).join(target));
+        let modules = plain(self.root).join(".git/modules");
+        Ok(target.starts_with(&modules) && target != modules && self.is_inert(&target, &target)?)
+    }
+
+    /// Are all repositories below this directory inert, once it is at that place? One that leads elsewhere by a link is
+    /// not.
+    fn are_inert(&self, modules: &Path, place: &Path) -> Result<bool, SandboxError> {
+        let mut directories = vec![modules.to_owned()];
+        let mut seen = 0;
+        while let Some(directory) = directories.pop() {
+            let listed = entries(&directory)?;
+            seen += listed.len();
+            if seen > MOST_ENTRIES || listed.iter().any(|(_, kind)| kind.is_symlink()) {
+                return Ok(false);
+            }
+            let is_repository = listed
+                .iter()
+                .any(|(name, _)| name == "HEAD" || name == "config");
+            let below = directory.strip_prefix(modules).unwrap_or(&directory);
+            if is_repository && !self.is_inert(&directory, &place.join(below))? {
+                return Ok(false);
+            }
+            let inside = listed.into_iter().filter(|(name, kind)| {
+                kind.is_dir()
+                    && !(is_repository && (name == "objects" || name == "refs" || name == "logs"))
+            });
+            directories.extend(inside.map(|(name, _)| directory.join(name)));
+        }
+        Ok(true)
+    }
+
+    /// Does nothing in this repository, once it is at that place, make git run anything or write outside of the sandbox?
+    /// Only what is known to be harmless is taken for that.
+    fn is_inert(&self, repository: &Path, place: &Path) -> Result<bool, SandboxError> {
+        const RUNS: &[&str] = &[
+            "config.worktree",
+            "commondir",
+            "rebase-merge",
+            "rebase-apply",
+            "sequencer",
+        ];
+        if !files::is_directory(repository) {
+            return Ok(false);
+        }
+        let listed = entries(repository)?;
+        if listed
+            .iter()
+            .any(|(name, _)| RUNS.iter().any(|runs| name == runs))
+        {
+            return Ok(false);
+        }
+        if let Some((_, kind)) = listed.iter().find(|(name, _)| name == "hooks") {
+            let is_sample =
+                |name: &OsStr| name.to_str().is_some_and(|name| name.ends_with(".sample"));
+            if !kind.is_dir() {
+                return Ok(false);
+            }
+            let mut hooks = entries(&repository.join("hooks"))?.into_iter();
+            if hooks.any(|(name, _)| !is_sample(&name)) {
+                return Ok(false);
+            }
+        }
+        if !self.has_safe_index(repository)? {
+            return Ok(false);
+        }
+        match listed.iter().find(|(name, _)| name == "config") {
+            None => Ok(true),
+            Some(_) => {
+                let config = read_plain(&repository.join("config"), LARGEST_CONFIG)?;
+                let text = config.and_then(|config| String::from_utf8(config).ok());
+                let is_inside = |worktree: &str| self.is_inside(&place.join(worktree));
+                Ok(text.is_some_and(|text| is_inert_config(&text, &is_inside)))
             }
         }
     }
-    Ok(remarks)
+
+    /// Does the index of a repository name only paths that can be in a tree? git believes the names in an index, and
+    /// writes files by them: into `.git`, or outside.
+    fn has_safe_index(&self, repository: &Path) -> Result<bool, SandboxError> {
+        if std::fs::symlink_metadata(repository.join("index")).is_err() {
+            return Ok(true);
+        }
+        let listed = ignored::list_index(self.vault, self.format, repository)?;
+        let is_safe = |entry: &IndexEntry| TreePath::new(entry.name.as_slice()).is_ok();
+        Ok(listed.is_some_and(|listed| listed.iter().all(is_safe)))
+    }
+
+    /// Is this a directory of the sandbox, no part of a repository, and reached without a link?
+    fn is_inside(&self, directory: &Path) -> bool {
+        let directory = plain(directory);
+        let Ok(below) = directory.strip_prefix(plain(self.root)) else {
+            return false;
+        };
+        let Ok(path) = TreePath::new(below.as_os_str().as_bytes()) else {
+            return false;
+        };
+        Spot::find(self.root, &path).is_ok()
+            && std::fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir())
+    }
 }
 
 fn extension(path: &Path) -> String {
     let extension = path.extension().unwrap_or_default();
     extension.to_string_lossy().into_owned()
-}
-
-/// Can nothing in the repository that this `.git` stands for run?
-fn is_harmless(
-    root: &Path,
-    git: &Path,
-    kind: std::fs::FileType,
-    keeps_modules: bool,
-) -> Result<bool, SandboxError> {
-    if kind.is_dir() {
-        return is_inert(git);
-    }
-    if !kind.is_file() || !keeps_modules {
-        return Ok(false);
-    }
-    // A submodule's: its repository is with those that were looked at.
-    let content = read_plain(git, LARGEST_CONFIG)?.unwrap_or_default();
-    let Some(target) = content.strip_prefix(b"gitdir: ") else {
-        return Ok(false);
-    };
-    let target = repository::as_path(target.trim_ascii_end());
-    let target = plain(&git.parent().unwrap_or(root).join(target));
-    let modules = plain(root).join(".git/modules");
-    Ok(target.starts_with(&modules) && target != modules && is_inert(&target)?)
 }
 
 /// A path without steps upwards, as it is written.
@@ -401,73 +538,9 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Are all repositories below this directory inert? One that leads elsewhere by a link is not.
-fn are_inert(modules: &Path) -> Result<bool, SandboxError> {
-    let mut directories = vec![modules.to_owned()];
-    let mut seen = 0;
-    while let Some(directory) = directories.pop() {
-        let listed = entries(&directory)?;
-        seen += listed.len();
-        if seen > MOST_ENTRIES || listed.iter().any(|(_, kind)| kind.is_symlink()) {
-            return Ok(false);
-        }
-        let is_repository = listed
-            .iter()
-            .any(|(name, _)| name == "HEAD" || name == "config");
-        if is_repository && !is_inert(&directory)? {
-            return Ok(false);
-        }
-        let inside = listed.into_iter().filter(|(name, kind)| {
-            kind.is_dir()
-                && !(is_repository && (name == "objects" || name == "refs" || name == "logs"))
-        });
-        directories.extend(inside.map(|(name, _)| directory.join(name)));
-    }
-    Ok(true)
-}
-
-/// Does nothing in this repository make git run anything? Only what is known to be harmless is taken for that.
-fn is_inert(repository: &Path) -> Result<bool, SandboxError> {
-    const RUNS: &[&str] = &[
-        "config.worktree",
-        "commondir",
-        "rebase-merge",
-        "rebase-apply",
-        "sequencer",
-    ];
-    if !files::is_directory(repository) {
-        return Ok(false);
-    }
-    let listed = entries(repository)?;
-    if listed
-        .iter()
-        .any(|(name, _)| RUNS.iter().any(|runs| name == runs))
-    {
-        return Ok(false);
-    }
-    if let Some((_, kind)) = listed.iter().find(|(name, _)| name == "hooks") {
-        let is_sample = |name: &OsStr| name.to_str().is_some_and(|name| name.ends_with(".sample"));
-        if !kind.is_dir() {
-            return Ok(false);
-        }
-        let mut hooks = entries(&repository.join("hooks"))?.into_iter();
-        if hooks.any(|(name, _)| !is_sample(&name)) {
-            return Ok(false);
-        }
-    }
-    match listed.iter().find(|(name, _)| name == "config") {
-        None => Ok(true),
-        Some(_) => {
-            let config = read_plain(&repository.join("config"), LARGEST_CONFIG)?;
-            let text = config.and_then(|config| String::from_utf8(config).ok());
-            Ok(text.is_some_and(|text| is_inert_config(&text)))
-        }
-    }
-}
-
 /// Does a configuration say only what is known to run nothing? Read strictly: what git might understand otherwise
 /// is not taken for harmless.
-fn is_inert_config(text: &str) -> bool {
+fn is_inert_config(text: &str, is_inside: &dyn Fn(&str) -> bool) -> bool {
     let mut section = String::new();
     for line in text.lines() {
         let line = line.trim();
@@ -482,6 +555,11 @@ fn is_inert_config(text: &str) -> bool {
                 .split([' ', '\t', '"', '.'])
                 .next()
                 .unwrap_or_default();
+            // git ends a header at the first bracket, and goes on reading the line.
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            if name.is_empty() || !name.chars().all(is_name) {
+                return false;
+            }
             section = name.to_ascii_lowercase();
             let rest = header[name.len()..].trim();
             let quoted = rest.len() >= 2 && rest.starts_with('"') && rest.ends_with('"');
@@ -494,6 +572,9 @@ fn is_inert_config(text: &str) -> bool {
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
         if value.contains(['\\', '"', '\'']) || !says_nothing_to_run(&section, &key, value) {
+            return false;
+        }
+        if (section.as_str(), key.as_str()) == ("core", "worktree") && !is_inside(value) {
             return false;
         }
     }
@@ -534,8 +615,9 @@ mod tests {
                      \tworktree = ../../../lib\n[remote \"origin\"]\n\turl = https://example.org/lib.git\n\
                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\
                      \tmerge = refs/heads/main\n";
-        assert!(is_inert_config(clone));
-        assert!(is_inert_config(""));
+        let is_inert = |text: &str| is_inert_config(text, &|worktree| worktree == "../../../lib");
+        assert!(is_inert(clone));
+        assert!(is_inert(""));
         for line in [
             "[core]\nfsmonitor = ./evil",
             "[core]\nFSMonitor = ./evil",
@@ -554,8 +636,12 @@ mod tests {
             "[core]\nhooksPath = evil",
             "[core]\nsshCommand = evil",
             "nonsense",
+            "[core]fsmonitor=tools/x]",
+            "[core]fsmonitor=tools/x \"y\"]",
+            "[]\nfilemode = true",
+            "[core]\nworktree = /home/ada",
         ] {
-            assert!(!is_inert_config(line), "{line}");
+            assert!(!is_inert(line), "{line}");
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use crate::git::{self, Git};
 use crate::ignored::files_below;
 use crate::room::{Room, Sandbox, Workshop};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, SandboxError};
+use crate::{ObjectId, SandboxError, open};
 
 /// How deep submodules of submodules are looked at.
 const MAX_DEPTH: usize = 8;
@@ -168,11 +167,7 @@ fn objects_of(root: &Path, place: &Path) -> Option<PathBuf> {
     let git_dir = if files::is_directory(&own) {
         own
     } else {
-        let metadata = own.symlink_metadata().ok()?;
-        let mut text = Vec::new();
-        let file = std::fs::File::open(&own).ok();
-        let file = file.filter(|_| metadata.is_file())?;
-        file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+        let text = open::read_plain(&own, MAX_BYTES).ok()??;
         let named = text.strip_prefix(b"gitdir: ")?;
         let named = named.strip_suffix(b"\n").unwrap_or(named);
         place.join(OsStr::from_bytes(named))

@@ -99,6 +99,26 @@ const VECTORS: &[Vector] = &[
         "cd lib && git checkout -f -q -b other",
     ),
     vector(
+        "nested repository with a header that goes on behind its bracket",
+        "git init -q lib && mkdir lib/tools && cp \"$EVIL\" 'lib/tools/x]' && \
+         git -C lib -c user.name=a -c user.email=a@b commit -q --allow-empty -m lib && \
+         echo '[core]fsmonitor=tools/x]' >> lib/.git/config",
+        "cd lib && git status",
+    ),
+    vector(
+        "nested repository whose files are elsewhere",
+        "git init -q lib && cd lib && echo ran > mark && git add mark && \
+         git -c user.name=a -c user.email=a@b commit -q -m lib && \
+         git config core.worktree \"$(dirname \"$EVIL\")\"",
+        "cd lib && git checkout -f .",
+    ),
+    vector(
+        "index with the name of a configuration",
+        "mkdir xgit && printf '[core]\\n\\tfsmonitor = \"%s\"\\n' \"$EVIL\" > xgit/config && git add xgit/config && \
+         rm -r xgit && sed -i 's#xgit/config#.git/config#' .git/index",
+        "git checkout -f . ; git status",
+    ),
+    vector(
         "linked worktree",
         "git config core.fsmonitor \"$EVIL\" && git worktree add -q wt",
         "cd wt && git status",
@@ -336,7 +356,7 @@ fn a_sandbox_in_use_is_said_to_be() {
     std::fs::write(sandbox.join(".git/theirs"), "").unwrap();
     let said = yard.run(&["path", &plan]);
     assert_eq!(said.code(), Some(0), "{said:?}");
-    assert!(said.messages().contains("Run no git in it"), "{said:?}");
+    assert!(said.messages().contains("Do not run git in it"), "{said:?}");
     let data: Value = said.data();
     assert_eq!(data["sandboxes"][0]["path"], sandbox.to_str().unwrap());
     assert!(sandbox.join(".git/theirs").exists());

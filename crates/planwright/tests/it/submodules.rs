@@ -41,6 +41,14 @@ fn writes_below_a_submodule_are_refused_by_name() {
     }
 }
 
+/// Guards against opening what an agent left in the place of a file: a pipe is waited for without end.
+#[test]
+fn a_pipe_in_the_place_of_a_submodules_repository_keeps_nobody_waiting() {
+    let day = with_submodule("mkfifo lib/.git; echo x >> src/a.txt");
+    let said = day.here(&["run", "--actor", "scribe", "Write a line"]);
+    assert!(matches!(said.code(), Some(6 | 7)), "{said:?}");
+}
+
 #[test]
 fn a_submodule_that_is_not_written_to_is_no_obstacle() {
     for script in [

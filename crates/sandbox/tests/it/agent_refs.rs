@@ -226,3 +226,23 @@ fn shell(directory: &Path, command: &str) -> String {
     assert!(output.status.success(), "{command}: {output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
+
+/// Guards what a confined agent may read: a link that an earlier one put in the place of its repository leads to no
+/// objects that are borrowed.
+#[test]
+fn objects_behind_a_link_are_not_borrowed() {
+    let yard = Yard::new();
+    let room = yard.room(plan(1));
+    let sandbox = yard.enter(plan(1), 1);
+    let elsewhere = tempfile::TempDir::with_prefix("planwright-private-").unwrap();
+    std::fs::create_dir(elsewhere.path().join("objects")).unwrap();
+    let repository = sandbox.path.join(".git");
+    std::fs::remove_dir_all(&repository).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), &repository).unwrap();
+    yard.workshop.open_for_person(&room, None).unwrap().unwrap();
+    let private = elsewhere.path().canonicalize().unwrap();
+    for borrowed in yard.workshop.borrowed(&room).unwrap() {
+        let place = borrowed.canonicalize().unwrap();
+        assert!(!place.starts_with(&private), "{}", borrowed.display());
+    }
+}
