@@ -381,8 +381,8 @@ pub enum PersonNeeded {
 impl fmt::Display for PersonNeeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::IgnoredFiles => "files that git ignores",
-            Self::Settings => "changes of planwright.yaml or .worktreeinclude",
+            Self::IgnoredFiles => "ignored files that an agent added",
+            Self::Settings => "changes to planwright.yaml or .worktreeinclude",
         })
     }
 }

@@ -292,7 +292,11 @@ impl App {
 impl App {
     /// Did the process that works on a plan end without giving it back?
     pub fn is_interrupted(&self, row: &PlanRow) -> Result<bool, CommandError> {
-        Ok(self.lifecycle()?.is_abandoned(row, self.clock.now())?)
+        if row.lease.is_none() {
+            return Ok(false);
+        }
+        let lifecycle = self.lifecycle()?;
+        Ok(lifecycle.is_abandoned(row, lifecycle.store().now()?)?)
     }
 
     /// The words for where a plan stands, and how they look.
@@ -592,9 +596,8 @@ fn which_plan(error: &clap::Error, command: &str) -> Option<String> {
     const LOOKING: [&str; 5] = ["status", "diff", "log", "why", "path"];
     let verb = command.strip_prefix("plan ").unwrap_or(command);
     let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
-    (missing && LOOKING.contains(&verb)).then(|| {
-        format!("Say which plan; @ is the one you last made or named here: planwright {command} @")
-    })
+    (missing && LOOKING.contains(&verb))
+        .then(|| format!("Say which plan; @ is the last one you used here: planwright {command} @"))
 }
 
 /// The command in words that do not parse, as far as it can be made out.

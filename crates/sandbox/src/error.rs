@@ -127,7 +127,7 @@ pub enum SandboxError {
     },
     /// A name that is no path of a tree.
     #[error(
-        "{name} cannot be taken into the result: some systems take that name for .git, and git refuses it"
+        "{name} cannot be taken into the result: git refuses the name, because some systems take it for .git"
     )]
     NameRefused {
         /// Which.
@@ -306,8 +306,7 @@ impl SandboxError {
             Self::File { .. } | Self::Git { .. } => self.is_about_room(),
             _ => return self,
         };
-        let free = rustix::fs::statvfs(path).map(|found| found.f_bavail * found.f_frsize);
-        match free {
+        match crate::files::free_bytes(path) {
             Ok(free) if says_so || free < LITTLE_SPACE => Self::NoSpace {
                 path: path.to_owned(),
                 free,

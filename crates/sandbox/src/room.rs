@@ -770,7 +770,6 @@ fn repository_inode(sandbox: &Path) -> Option<u64> {
 fn is_ours(name: &str) -> bool {
     const DIRECTORIES: &[&str] = &[
         "actors",
-        "archives",
         "demo",
         "directories",
         "present",

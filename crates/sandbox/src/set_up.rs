@@ -230,7 +230,6 @@ pub fn sounds_denied(said: &str) -> bool {
         "Operation not permitted",
         "ead-only file system",
         "not writable",
-        "does not exist",
     ];
     DENIED.iter().any(|words| said.contains(words))
 }
@@ -238,11 +237,12 @@ pub fn sounds_denied(said: &str) -> bool {
 /// What a person can do about a set-up that was kept from something.
 fn hint_to_open(repository: &Path) -> String {
     format!(
-        "\nIt ran confined: it can write its sandbox and a temporary directory, and read your tools and their caches. \
-         To open more to it, such as a cache or a login:\n  planwright config set sandbox.writable \
-         \"~/.npm/, ~/.cache/\"\n  planwright config set sandbox.readable \"~/.npmrc\"\n\
-         To run the set-up of this repository unconfined, in which case whatever lands there will run with your \
-         rights:\n  planwright config set sandbox.unconfined {}",
+        "\nThe set-up runs confined: it writes its sandbox and a temporary directory, and reads your tools and their \
+         caches. If it was denied access, allow the path (this replaces the list you have):\n  \
+         planwright config set sandbox.writable \"~/.npm/\"\n  \
+         planwright config set sandbox.readable \"~/.npmrc\"\n\
+         Or run the set-up of this repository unconfined. Then whatever lands there will run with your rights:\n  \
+         planwright config set sandbox.unconfined \"{}\"",
         repository.display()
     )
 }

@@ -443,8 +443,8 @@ impl Bench<'_> {
 }
 
 /// What a person can do about a command that was kept from something.
-const HINT_TO_OPEN: &str = "\nCommands of rules run confined: they can write their checkout and a temporary directory. \
-                            To open more to them: planwright config set sandbox.writable \"~/.npm/\", or sandbox.readable";
+const HINT_TO_OPEN: &str = "\nCommands of rules run confined: they write their checkout and a temporary directory. If this one was \
+                            denied access, allow the path: planwright config set sandbox.writable PATHS (or sandbox.readable)";
 
 /// Only an end without an error is a pass, whatever else was reported.
 fn said_by(report: Report) -> RuleOutcome {

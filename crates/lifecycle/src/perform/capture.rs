@@ -17,7 +17,7 @@ use crate::{Error, Lifecycle};
 pub struct Allowed {
     /// That nothing changed.
     pub empty: bool,
-    /// That marks of a conflict are left in it.
+    /// That conflict markers are left in it.
     pub markers: bool,
 }
 
@@ -99,15 +99,14 @@ impl Lifecycle {
     }
 }
 
-/// A path that was in conflict and still has its marks is no result.
+/// A path that was in conflict and still has its markers is not a result.
 fn refuse_markers(paths: Vec<TreePath>) -> Result<(), Error> {
     if paths.is_empty() {
         return Ok(());
     }
     Err(Error::Sandbox(SandboxError::UncapturablePaths {
         paths,
-        why: "the marks of a conflict are still there; solve it and remove them, or accept them with \
-              `revise --by-hand --allow-markers`",
+        why: "conflict markers remain; resolve the conflict, or keep them with `revise --by-hand --allow-markers`",
     }))
 }
 

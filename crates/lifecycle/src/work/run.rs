@@ -365,7 +365,7 @@ fn strategy(report: &Report) -> Vec<ReportedDecision> {
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     let formatted = || payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(formatted).unwrap_or("without a message")
+    text.or_else(formatted).unwrap_or("no message")
 }
 
 /// What can be stored of a text: not more than fits, nothing that no store holds.

@@ -287,7 +287,7 @@ pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
 fn not_landed(app: &App, done: &lifecycle::Done) -> Result<CommandError, CommandError> {
     let handle = app.lifecycle()?.short_name(done.plan.id)?;
     let message = match (done.plan.stage.failure(), done.plan.stage.ending()) {
-        (Some(failure), _) => format!("Nothing was landed: {}.", failure.message),
+        (Some(failure), _) => format!("Nothing was landed: {}", failure.message),
         (None, Some(ending)) => format!("Nothing was landed: {} cancelled it.", ending.by),
         (None, None) => "Nothing was landed.".to_owned(),
     };

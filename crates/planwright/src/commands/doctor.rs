@@ -102,7 +102,7 @@ fn room(path: &Path, free: std::io::Result<u64>) -> Finding {
             let mebibytes = free >> 20;
             (
                 free >= LEAST_ROOM,
-                format!("{mebibytes} MiB are free for {place}"),
+                format!("{mebibytes} MiB free at {place}"),
             )
         }
         Err(error) => (false, format!("{}: {error}", path.display())),
@@ -111,7 +111,7 @@ fn room(path: &Path, free: std::io::Result<u64>) -> Finding {
         name: "room",
         good,
         says,
-        hint: (!good).then(|| "Make room: planwright sandbox clean".to_owned()),
+        hint: (!good).then(|| "Free space: planwright sandbox clean".to_owned()),
     }
 }
 
@@ -131,7 +131,7 @@ fn fix(app: &App) -> Result<Vec<String>, CommandError> {
         fixed.push(match what {
             Mendable::Landing(plan) => match driven {
                 Some(Driven::Asks(_)) => format!("asked what is to become of plan {plan}"),
-                Some(Driven::NotLanded(_)) => format!("plan {plan} did not land"),
+                Some(Driven::NotLanded(_)) => format!("settled plan {plan}: it did not land"),
                 Some(Driven::Constrained(_)) => format!("took back the landing of plan {plan}"),
                 Some(Driven::Landed { .. }) | None => {
                     format!("finished the landing of plan {plan}")
@@ -288,7 +288,7 @@ mod tests {
         assert!(found(LEAST_ROOM).good);
         let full = found(LEAST_ROOM - 1);
         assert!(!full.good);
-        assert_eq!(full.says, "31 MiB are free for /home/ada");
+        assert_eq!(full.says, "31 MiB free at /home/ada");
         assert!(full.hint.is_some());
     }
 }

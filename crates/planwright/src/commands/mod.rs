@@ -208,7 +208,7 @@ fn goal_line(plan: &::plan::Plan) -> String {
 
 fn describe_move(app: &App, done: &Done) -> Result<Answer, CommandError> {
     let row = app.lifecycle()?.get_plan(done.plan.id)?;
-    let (standing, style) = ui::standing(&row);
+    let (standing, style) = app.standing(&row)?;
     let handle = app.lifecycle()?.short_name(done.plan.id)?;
     let text = format!(
         "{} is {} ({}, version {})\n{}",

@@ -50,7 +50,7 @@ pub fn run(app: &App) -> Result<Answer, CommandError> {
         text.push_str(&format!(
             "{}  {}  {}\n    {}\n",
             ui::styled(ui::BOLD, &summary.handle),
-            ui::styled(ui::WARN, "interrupted: its process has ended"),
+            ui::styled(ui::WARN, "interrupted: nobody is working on it any more"),
             ui::one_line(&summary.goal, 70),
             ui::styled(
                 ui::CODE,

@@ -66,19 +66,19 @@ pub fn remarks(one: &OpenSandbox, resource: &str) -> Vec<Message> {
     };
     match &one.opened {
         Opened::InUse => vec![warn(format!(
-            "{resource}: somebody works there. Run no git in it: it would execute what they configured in its .git."
+            "{resource}: somebody is working there. Do not run git in it: git would run what an agent configured."
         ))],
         Opened::Clean(remarks) => {
             let mut messages = Vec::new();
             if !remarks.set_aside.is_empty() {
                 messages.push(warn(format!(
-                    "{resource}: set aside, because git there would execute what an agent configured: {}",
+                    "{resource}: moved these .git directories aside, because git would run what an agent configured there: {}",
                     named(&remarks.set_aside)
                 )));
             }
             if !remarks.bare.is_empty() {
                 messages.push(warn(format!(
-                    "{resource}: run no git in {}: it looks like a bare repository, and git would use its \
+                    "{resource}: do not run git in {}: it looks like a bare repository, and git would use its \
                      configuration.",
                     named(&remarks.bare)
                 )));

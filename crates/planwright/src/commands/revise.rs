@@ -24,7 +24,7 @@ pub struct Args {
     /// Do it yourself: opens a shell in the sandbox, and hands your version in when you leave it.
     #[arg(long)]
     by_hand: bool,
-    /// Hand your version in even if marks of a conflict are left in it.
+    /// Submit even if conflict markers remain.
     #[arg(long, requires = "by_hand")]
     allow_markers: bool,
     /// Leave the work to a worker instead of doing it here.

@@ -61,7 +61,7 @@ fn list(app: &App) -> Result<Answer, CommandError> {
             }
             Err(error) => return Err(error.into()),
         };
-        let (standing, style) = ui::standing(&row);
+        let (standing, style) = app.standing(&row)?;
         let paths: Vec<String> = lifecycle
             .sandboxes_of(plan)
             .map(|found| {
@@ -91,7 +91,8 @@ fn list(app: &App) -> Result<Answer, CommandError> {
         .collect();
     for (plan, path) in &archives {
         let path = ui::clean(&path.display().to_string());
-        text.push_str(&format!("Ignored files of {plan} are kept in {path}\n"));
+        let handle = lifecycle.short_name(*plan)?;
+        text.push_str(&format!("Ignored files of {handle} are kept in {path}\n"));
     }
     let archives: Vec<_> = archives
         .iter()
@@ -151,7 +152,7 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
         }
         for place in &tidied.set_aside {
             text.push_str(&format!(
-                "{} the agent's own repository cannot be read in full: its files are kept in {}\n",
+                "{} could not read all of the agent's repository; its files are kept in {}\n",
                 ui::styled(ui::BOLD, &handle),
                 place.display()
             ));
@@ -199,7 +200,7 @@ fn archive_words(handle: &str, archived: &ArchivedFiles) -> String {
     if !archived.not_kept.is_empty() {
         let names = ui::clean(&PathSummary::of(&archived.not_kept).to_string());
         text.push_str(&format!(
-            "{handle} ignored by git and too large to keep: {names}\n"
+            "{handle} ignored files over the limit were not kept: {names}\n"
         ));
     }
     text
@@ -219,11 +220,15 @@ fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
     let restored = app.lifecycle()?.restore(plan)?;
     let agent_refs = app.lifecycle()?.agent_refs_of(plan)?;
     if restored.is_empty() && agent_refs.is_empty() {
-        let error = CommandError::new(Exit::NotFound, "Nothing of this plan was kept.");
-        return Err(match app.lifecycle()?.hands()?.workshop.archived(plan) {
-            Some(path) => error.hint(format!("Its ignored files are in {}", path.display())),
-            None => error,
-        });
+        let archived = app.lifecycle()?.hands()?.workshop.archived(plan);
+        let message = match archived {
+            Some(path) => format!(
+                "There is no work to restore. Ignored files of this plan are kept in {}",
+                path.display()
+            ),
+            None => "Nothing of this plan was kept.".to_owned(),
+        };
+        return Err(CommandError::new(Exit::NotFound, message));
     }
     let text: String = restored
         .iter()
@@ -240,7 +245,7 @@ fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
         .extend(agent_refs.iter().map(|kept| Message {
             level: "info",
             text: format!(
-                "The agent left {} in {}.",
+                "Saved from the agent's repository: {} ({})",
                 kept.leftover.name, kept.resource
             ),
         }));

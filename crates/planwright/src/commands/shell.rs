@@ -21,7 +21,7 @@ pub struct Args {
     /// Which of its resources, where it has several.
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
-    /// Hand your version in even if marks of a conflict are left in it.
+    /// Submit even if conflict markers remain.
     #[arg(long)]
     allow_markers: bool,
 }
@@ -40,9 +40,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         let handle = lifecycle.short_name(plan)?;
         return Err(CommandError::new(
             Exit::Conflict,
-            format!("{} works in the sandbox.", holder.owner),
+            format!("{} is working in the sandbox.", holder.owner),
         )
-        .hint(format!("Only look: planwright path {handle}"))
+        .hint(format!("See the changes: planwright diff {handle}"))
         .hint(format!("Once it is done: planwright wait {handle}")));
     }
     // Before a git of ours or the person's runs there.
@@ -94,7 +94,7 @@ pub fn by_hand(app: &App, plan: PlanId, allow_markers: bool) -> Result<Answer, C
     if claim.sandboxes().len() != 1 {
         claim.release()?;
         return Err(CommandError::usage(
-            "There is not one sandbox to enter; work in them and hand it in by plumbing.",
+            "Working by hand needs exactly one sandbox. Work in the directories and hand the result in through plumbing.",
         )
         .hint(format!("planwright path {plan}")));
     }
@@ -128,7 +128,7 @@ fn visit(app: &App, entered: &OpenSandbox) -> Result<(), CommandError> {
 }
 
 fn in_use(handle: &str) -> CommandError {
-    CommandError::new(Exit::Conflict, "Somebody works in the sandbox.")
+    CommandError::new(Exit::Conflict, "Somebody is working in the sandbox.")
         .hint(format!("Look at the changes: planwright diff {handle}"))
         .hint(format!("Once it is done: planwright wait {handle}"))
 }

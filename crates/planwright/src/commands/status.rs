@@ -18,7 +18,7 @@ use crate::wire::PlanView;
 /// Show one plan.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The plan: its id, an unambiguous beginning or end of it, or @ for the plan you last made or named here.
+    /// The plan: its id, an unambiguous beginning or end of it, or @ for the plan you used last here.
     id: String,
 }
 
@@ -86,7 +86,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     if let Some(lease) = &row.lease {
         let until = match lifecycle.holder_liveness(&row)? {
-            Some(Liveness::Ended) => "whose process has ended, until",
+            Some(Liveness::Ended) => "(process ended), lease until",
             Some(Liveness::Running) => "until",
             Some(Liveness::Unknown) | None if lease.expires_at < now => "expired",
             Some(Liveness::Unknown) | None => "until",
@@ -182,13 +182,13 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     }
     for tree in plan.result.iter().flat_map(|result| &result.trees) {
         let kinds = [
-            ("forced", &tree.ignored.forced),
-            ("withheld", &tree.ignored.withheld),
-            ("left out", &tree.ignored.left_out),
+            ("ignored, added", &tree.ignored.forced),
+            ("ignored, withheld", &tree.ignored.withheld),
+            ("ignored, left out", &tree.ignored.left_out),
         ];
         for (label, paths) in kinds.into_iter().filter(|(_, paths)| !paths.is_empty()) {
             let names = ui::clean(&paths.to_string());
-            lines.push((label, format!("{} ignored by git: {names}", paths.count)));
+            lines.push((label, format!("{}: {names}", paths.count)));
         }
     }
     if let Some(path) = lifecycle
@@ -196,7 +196,7 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         .ok()
         .and_then(|hands| hands.workshop.archived(plan.id))
     {
-        lines.push(("archive", ui::clean(&path.display().to_string())));
+        lines.push(("ignored, kept in", ui::clean(&path.display().to_string())));
     }
     lines.push(("version", plan.version.to_string()));
     let ages = (ui::age(now, plan.created_at), ui::age(now, plan.updated_at));

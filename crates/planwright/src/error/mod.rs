@@ -218,10 +218,9 @@ fn without_its_branch(
     let Some(resource) = resource else {
         return error.hint(make_branch(path, branch));
     };
-    let trees = plan.result.iter().flat_map(|result| &result.trees);
-    let mut bases = trees.map(|tree| (&tree.resource, &tree.base));
-    let base = bases.find(|(name, _)| **name == resource.name);
-    let base = base.map(|(_, base)| base.chars().take(12).collect::<String>());
+    let base = plan
+        .base(&resource.name)
+        .map(|base| &base[..base.len().min(12)]);
     error.message = format!(
         "The branch `{branch}`, which the plan lands on, is not in {} any more",
         path.display()
@@ -230,9 +229,9 @@ fn without_its_branch(
     let path = quoted(&path.display().to_string());
     error
         .hint(format!(
-            "Make it again where the work started: git -C {path} branch {} {}",
+            "Create it again at the commit the work started from: git -C {path} branch {} {}",
             quoted(branch),
-            base.unwrap_or_default()
+            base.unwrap_or("COMMIT")
         ))
         .hint("planwright cancel ID")
 }

@@ -214,7 +214,7 @@ fn removal(scope: &Scope, name: &RuleName) -> String {
         // It is nobody's to remove but by landing on the target.
         Scope::Repository(_) => return "Change planwright.yaml on the target branch.".to_owned(),
         Scope::WorkingTree(_) => {
-            return "It was read from planwright.yaml when the plan was made: cancel the plan, change the file \
+            return "It was copied from planwright.yaml when the plan was made: cancel the plan, change the file \
                     and run it again."
                 .to_owned();
         }

@@ -50,7 +50,7 @@ pub fn of_sandbox(error: &SandboxError) -> CommandError {
             ..new(Exit::NotFound, "no_branch")
         },
         SandboxError::NoSpace { .. } => new(Exit::Error, "no_space")
-            .hint("Make room there and repeat the command; nothing is lost."),
+            .hint("Free some space there and run the command again; nothing is lost."),
         SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
         SandboxError::ResultGone { .. } => new(Exit::NotFound, "result_gone")
             .hint("Have the work done again: planwright retry ID --fresh"),

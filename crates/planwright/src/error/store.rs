@@ -39,7 +39,7 @@ impl From<StoreError> for CommandError {
             ),
             StoreError::Full { .. } => base
                 .kind("full")
-                .hint("Make room and repeat the command; nothing was stored."),
+                .hint("Free some space and run the command again; nothing was stored."),
             StoreError::Unreachable { .. } => base
                 .kind("unreachable")
                 .hint("Is the server running? Nothing was stored; repeat when it is."),

@@ -97,7 +97,7 @@ impl Asides {
         let (words, step) = match aside {
             Aside::Checks(rule) => (format!("checking `{}`", rule.draft.name), String::new()),
             Aside::SetsUp(command) => ("setting up".to_owned(), command.to_owned()),
-            Aside::Follows(holder) => ("being landed by".to_owned(), holder.to_owned()),
+            Aside::Follows(holder) => ("waiting for another landing".to_owned(), holder.to_owned()),
         };
         let line = match step.as_str() {
             "" => words.clone(),

@@ -128,7 +128,7 @@ fn a_deleted_target_branch_is_named_and_can_be_made_again() {
         assert!(messages.contains("git -C "), "{messages}");
     }
     let said = yard.run(&["apply", &plan, "--yes"]).messages();
-    let (_, command) = said.split_once("started: git -C ").unwrap();
+    let (_, command) = said.split_once("started from: git -C ").unwrap();
     let words: Vec<&str> = command.lines().next().unwrap().split(' ').collect();
     yard.git(&words[1..]);
     yard.ok(&["apply", &plan, "--yes"]);
@@ -172,7 +172,7 @@ fn a_full_disk_of_the_repository_is_said_to_be_full() {
         assert_eq!(said.code(), Some(1), "{step}: {said:?}");
         let messages = said.messages();
         assert!(messages.contains("there is no space left at"), "{messages}");
-        assert!(messages.contains("Make room"), "{messages}");
+        assert!(messages.contains("Free some space"), "{messages}");
         yard.ok(&["apply", &plan, "--yes"]);
         yard.assert_tidy();
     }

@@ -40,7 +40,7 @@ fn no_profile_lands_changed_settings_of_a_repository() {
         let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
         let why = day.ends(0, &["why", &plan]).to_string();
         assert!(
-            why.contains("does not land changes of planwright.yaml"),
+            why.contains("does not land changes to planwright.yaml"),
             "{why}"
         );
         day.ends(0, &["apply", &plan, "--yes"]);
@@ -125,7 +125,7 @@ fn what_the_person_opens_is_open_to_set_ups_and_rules() {
     assert_eq!(said.code(), Some(7), "{said:?}");
     let told = said.stdout.clone();
     for hint in [
-        "It ran confined",
+        "runs confined",
         "sandbox.readable",
         "sandbox.writable",
         "sandbox.unconfined",

@@ -1017,7 +1017,10 @@ fn nobody_enters_a_sandbox_that_somebody_works_in() {
     wait_for("the agent starts", || !day.starts().is_empty());
     let said = day.seen(&["shell", "@"]);
     assert_eq!(said.code(), Some(4), "{said:?}");
-    assert!(said.stderr.contains("works in the sandbox"), "{said:?}");
+    assert!(
+        said.stderr.contains("is working in the sandbox"),
+        "{said:?}"
+    );
     day.ends(0, &["cancel", "@"]);
     running.finish();
 }

@@ -515,7 +515,7 @@ fn the_marks_of_a_conflict_do_not_land() {
     let claimed = yard.ok(&["plumbing", "start-execute", &plan, "--owner", "bot"]);
     let epoch = claimed["epoch"].to_string();
     let complete = ["plumbing", "complete-execute", &plan, "--epoch", &epoch];
-    yard.bad(4, &complete, "marks of a conflict");
+    yard.bad(4, &complete, "conflict markers remain");
     let path = claimed["sandboxes"][0]["path"].as_str().unwrap();
     let file = std::path::Path::new(path).join("src/a.txt");
     std::fs::write(file, "one\ntwo\nthree\nfour\nfive\nboth\n").unwrap();
@@ -641,7 +641,7 @@ fn a_conflict_is_solved_by_hand_and_patterns_drop_paths() {
     let revise = ["revise", &plan, "by hand", "--drop", "new.*", "--by-hand"];
     let said = visit(&revise, "test ! -e new.txt && echo kept > kept.txt\n");
     assert_eq!(said.code(), Some(4), "{said:?}");
-    assert!(said.stderr.contains("marks of a conflict"), "{said:?}");
+    assert!(said.stderr.contains("conflict markers remain"), "{said:?}");
     assert_eq!(yard.state_of(&plan), "execute/queued");
     let solved = "printf 'one\\ntwo\\nthree\\nfour\\nfive\\nboth\\n' > src/a.txt\n";
     let claimed = yard.ok(&["plumbing", "start-execute", &plan, "--owner", "ada"]);

@@ -213,12 +213,16 @@ fn a_plan_whose_process_was_killed_is_shown_with_the_command_that_goes_on() {
     let goes_on = format!("planwright run {handle}");
     assert_eq!(listed["standing"], "interrupted", "{listed}");
     assert_eq!(listed["next"], goes_on, "{listed}");
-    for words in [&[][..], &["status", "@"], &["why", "@"]] {
+    for (words, says) in [
+        (&[][..], "nobody is working on it any more"),
+        (&["status", "@"], "(process ended)"),
+        (&["why", "@"], "its process has ended"),
+    ] {
         let said = day.seen(words);
         assert_eq!(said.code(), Some(0), "{said:?}");
         let shown = format!("{}{}", said.stdout, said.stderr);
         assert!(shown.contains(&goes_on), "{words:?}: {shown}");
-        assert!(shown.contains("process has ended"), "{words:?}: {shown}");
+        assert!(shown.contains(says), "{words:?}: {shown}");
         assert!(!shown.contains("Nothing needs you"), "{words:?}: {shown}");
         assert!(!shown.contains("planwright wait"), "{words:?}: {shown}");
     }

@@ -9,6 +9,7 @@ use plan::{How, Outcome, Phase, Plan, PlanId, Receipt, Refusal, Stage, Verb};
 use store::PlanFilter;
 
 use super::Driven;
+use super::sign::changed_trees;
 use crate::{Aside, Call, Done, Error, Lifecycle};
 
 /// Longest time that a landing of somebody else is followed; it may have slow rules to check.
@@ -123,8 +124,7 @@ impl Lifecycle {
 
     /// The plan that took on what did not land of this one.
     fn find_rest(&self, plan: &Plan) -> Result<Option<PlanId>, Error> {
-        let trees = plan.result.iter().flat_map(|result| &result.trees);
-        let changed = trees.filter(|tree| tree.changes != Some(0)).count();
+        let changed = changed_trees(plan).count();
         let how = plan.approval.as_ref().map(|approval| &approval.how);
         let partly = how.is_some_and(|how| !how.paths.is_empty());
         if !partly && plan.landed.len() >= changed {

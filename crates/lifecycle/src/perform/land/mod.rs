@@ -248,7 +248,10 @@ impl Lifecycle {
                 Proposed::Nothing => nothing.push(target_name(&site)),
                 Proposed::Conflict { paths, commits } => {
                     let changed = match &approval.how.shape {
-                        Shape::Uncommitted => format!("what is checked out in {}", place(&site)),
+                        Shape::Uncommitted if tree.target.is_empty() => place(&site).to_string(),
+                        Shape::Uncommitted => {
+                            format!("the commit checked out in {}", place(&site))
+                        }
                         Shape::Commit | Shape::Branch(_) => target_name(&site),
                     };
                     let text = format!("{changed} changed the same lines since this plan began");

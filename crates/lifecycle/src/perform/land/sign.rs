@@ -140,7 +140,7 @@ impl Lifecycle {
 }
 
 /// What a result changes.
-fn changed_trees(plan: &Plan) -> impl Iterator<Item = &ResultTree> {
+pub(super) fn changed_trees(plan: &Plan) -> impl Iterator<Item = &ResultTree> {
     let trees = plan.result.iter().flat_map(|result| &result.trees);
     trees.filter(|tree| tree.changes != Some(0))
 }

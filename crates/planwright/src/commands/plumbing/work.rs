@@ -51,7 +51,7 @@ pub struct CompleteExecuteArgs {
     /// Hand it in even if nothing changed.
     #[arg(long)]
     allow_empty: bool,
-    /// Hand it in even if marks of a conflict are left in it.
+    /// Submit even if conflict markers remain.
     #[arg(long)]
     allow_markers: bool,
 }

@@ -147,7 +147,7 @@ fn cut_off(app: &App, plan: PlanId, error: lifecycle::Error) -> CommandError {
     match handle {
         Ok(Ok(handle)) if is_full => CommandError {
             hints: vec![
-                "Make room; nothing the agent made is lost. Then go on:".to_owned(),
+                "Free some space; the agent's work is kept. Then go on:".to_owned(),
                 format!("planwright run {handle}"),
             ],
             ..error
