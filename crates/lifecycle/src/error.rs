@@ -70,10 +70,10 @@ impl Error {
     }
 
     /// Is it that no room is left, for the store or for sandboxes?
-    pub fn is_about_room(&self) -> bool {
+    pub fn is_out_of_space(&self) -> bool {
         match self {
             Self::Store(error) | Self::Unknown(error) => matches!(error, StoreError::Full { .. }),
-            Self::Sandbox(error) => error.is_about_room(),
+            Self::Sandbox(error) => error.is_out_of_space(),
             Self::Refused(_)
             | Self::Blocked(_)
             | Self::KeyReused { .. }

@@ -42,7 +42,8 @@ pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
 pub use lease_watch::LeaseWatch;
 pub use operations::{Done, UseRequest};
 pub use perform::{
-    Allowed, Driven, EnteredSandbox, Kept, Looked, Mendable, OpenSandbox, Stepped, Tidied, Undone,
+    Driven, EnteredSandbox, Kept, Looked, Mendable, OpenSandbox, Stepped, SubmitExceptions, Tidied,
+    Undone,
 };
 pub use projects::Force;
 pub use submit::{Subject, reads_for};

@@ -22,7 +22,7 @@ use store::{Committed, PlanRow};
 
 use crate::judge::{Matter, check_rule};
 use crate::submit::Subject;
-use crate::{Allowed, Call, Claim, Error, LEASE, LeaseWatch, Lifecycle};
+use crate::{Call, Claim, Error, LEASE, LeaseWatch, Lifecycle, SubmitExceptions};
 
 /// What an operation on a plan came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -218,7 +218,7 @@ impl Lifecycle {
         result: &ResultContent,
         call: &Call,
     ) -> Result<Done, Error> {
-        self.complete_execute_with(plan, epoch, result, Allowed::default(), call)
+        self.complete_execute_with(plan, epoch, result, SubmitExceptions::default(), call)
     }
 
     /// Hands in the result, even if nothing changed.
@@ -229,9 +229,9 @@ impl Lifecycle {
         result: &ResultContent,
         call: &Call,
     ) -> Result<Done, Error> {
-        let allowed = Allowed {
+        let allowed = SubmitExceptions {
             empty: true,
-            ..Allowed::default()
+            ..SubmitExceptions::default()
         };
         self.complete_execute_with(plan, epoch, result, allowed, call)
     }
@@ -242,7 +242,7 @@ impl Lifecycle {
         plan: PlanId,
         epoch: Epoch,
         result: &ResultContent,
-        allowed: Allowed,
+        allowed: SubmitExceptions,
         call: &Call,
     ) -> Result<Done, Error> {
         let (result, captured) = self.captured(plan, epoch, result, allowed)?;

@@ -75,7 +75,7 @@ pub struct App {
     /// The plan that was asked about, for what is said when it does not work.
     asked_about: Cell<Option<PlanId>>,
     /// Did a person type this command, rather than a script or an agent?
-    is_a_persons: bool,
+    is_typed_by_person: bool,
 }
 
 impl App {
@@ -115,7 +115,7 @@ impl App {
     /// Makes a plan the one that `@` names in this checkout. Without effect for scripts and agents: what they name
     /// must not change what a person means.
     pub fn remember(&self, plan: PlanId) {
-        if !self.is_a_persons {
+        if !self.is_typed_by_person {
             return;
         }
         if let Some(recent) = self.recent_plan().filter(|it| it.read() != Some(plan)) {
@@ -401,7 +401,7 @@ fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, Comm
         typed: typed.clone(),
         lifecycle: OnceCell::new(),
         asked_about: Cell::new(None),
-        is_a_persons: !is_plumbing(name) && !crate::settings::inside_a_run(),
+        is_typed_by_person: !is_plumbing(name) && !crate::settings::inside_a_run(),
     };
     let result = match cli.command {
         Some(command) => command.run(&app),

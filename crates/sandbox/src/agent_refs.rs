@@ -114,13 +114,13 @@ impl Workshop {
                 let name =
                     refs::rescue_of_agent(room.plan, &room.name(), sandbox.made_by, &one.name);
                 match source.copy(&repository, &one.object, &sandbox.base, &known, &name)? {
-                    Copied::New { is_history } => {
+                    RefCopyOutcome::New { is_history } => {
                         known.extend(is_history.then(|| one.object.clone()));
                         kept.refs.push(leftover(room.plan, name, &one.object));
                         self.after(Step::Rescued, repository.path())?;
                     }
-                    Copied::Known => {}
-                    Copied::Refused => is_incomplete = true,
+                    RefCopyOutcome::Known => {}
+                    RefCopyOutcome::Refused => is_incomplete = true,
                 }
             }
         }
@@ -346,7 +346,7 @@ fn is_valid_name(name: &str) -> bool {
 }
 
 /// What came of copying what a ref leads to.
-enum Copied {
+enum RefCopyOutcome {
     /// It is in the user's repository, under a ref of its own.
     New {
         /// A commit, or a tag that may lead to one.
@@ -427,11 +427,11 @@ impl ObjectSource {
         base: &ObjectId,
         known: &BTreeSet<ObjectId>,
         name: &str,
-    ) -> Result<Copied, SandboxError> {
+    ) -> Result<RefCopyOutcome, SandboxError> {
         let kind = self.git.ask(&["cat-file", "-t", object.as_str()])?;
         let is_history = matches!(kind.stdout.as_slice(), b"commit\n" | b"tag\n");
         if kind.code != 0 {
-            return Ok(Copied::Refused);
+            return Ok(RefCopyOutcome::Refused);
         }
         // Of a tag, what it says is nowhere else, whatever it is on.
         if kind.stdout == b"commit\n" {
@@ -439,9 +439,9 @@ impl ObjectSource {
             arguments.extend(known.iter().map(ObjectId::as_str));
             let listed = self.git.ask(&arguments)?;
             match (listed.code, listed.stdout.is_empty()) {
-                (0, true) => return Ok(Copied::Known),
+                (0, true) => return Ok(RefCopyOutcome::Known),
                 (0, false) => {}
-                (_, _) => return Ok(Copied::Refused),
+                (_, _) => return Ok(RefCopyOutcome::Refused),
             }
         }
         let users = repository.git();
@@ -457,15 +457,15 @@ impl ObjectSource {
         let index = ["index-pack", "--stdin", "--strict"];
         match self.git.pipe_into(&pack, wanted.as_bytes(), &users, &index) {
             Ok(_) => {}
-            Err(SandboxError::Git { .. }) => return Ok(Copied::Refused),
+            Err(SandboxError::Git { .. }) => return Ok(RefCopyOutcome::Refused),
             Err(error) => return Err(error),
         }
         let packs = repository.common_dir().join("objects/pack");
         files::sync_directory(&packs)?;
         match users.run(&["update-ref", name, object.as_str()]) {
-            Ok(_) => Ok(Copied::New { is_history }),
+            Ok(_) => Ok(RefCopyOutcome::New { is_history }),
             // Another ref of the agent's is where this one needs a directory, or the reverse.
-            Err(SandboxError::Git { .. }) => Ok(Copied::Refused),
+            Err(SandboxError::Git { .. }) => Ok(RefCopyOutcome::Refused),
             Err(error) => Err(error),
         }
     }

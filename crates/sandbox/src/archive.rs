@@ -62,7 +62,7 @@ impl Workshop {
             if left_out.is_empty() {
                 continue;
             }
-            let most = *most.get_or_insert_with(|| self.room_for_archives().min(MAX_BYTES));
+            let most = *most.get_or_insert_with(|| self.remaining_archive_bytes().min(MAX_BYTES));
             self.archive(room, sandbox, left_out, most, &mut archived)?;
         }
         let is_something = archived.files > 0 || !archived.not_kept.is_empty();
@@ -162,7 +162,7 @@ impl Workshop {
     }
 
     /// How many bytes may still be kept of all plans together.
-    fn room_for_archives(&self) -> u64 {
+    fn remaining_archive_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let plans = self.archives().unwrap_or_default().into_iter();
         let mut directories: Vec<PathBuf> = plans.map(|plan| self.archive_of(plan)).collect();

@@ -91,7 +91,7 @@ impl Workshop {
         captured.map_err(|error| {
             let vault = self.vault(room);
             let error = error.explained_by_space(vault.path());
-            if error.is_about_room() {
+            if error.is_out_of_space() {
                 vault.remove_unfinished_objects();
             }
             error

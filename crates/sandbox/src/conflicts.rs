@@ -71,16 +71,7 @@ fn is_mark(line: &[u8], mark: char) -> bool {
 
 impl Vault {
     fn conflicts(&self) -> Result<Vec<ConflictedPath>, SandboxError> {
-        let path = self.conflicts_file();
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if files::is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error).doing("read", &path),
-        };
-        serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
-            path,
-            why: error.to_string(),
-        })
+        files::read_json_or_default(&self.conflicts_file())
     }
 
     /// Forgets conflicts: the work starts from a commit again.

@@ -284,7 +284,7 @@ impl SandboxError {
     }
 
     /// Is it that no room is left, on the disk or for this user?
-    pub fn is_about_room(&self) -> bool {
+    pub fn is_out_of_space(&self) -> bool {
         match self {
             Self::NoSpace { .. } => true,
             Self::File { source, .. } => matches!(
@@ -303,7 +303,7 @@ impl SandboxError {
     /// always say why it could not write a file.
     pub(crate) fn explained_by_space(self, path: &Path) -> Self {
         let says_so = match &self {
-            Self::File { .. } | Self::Git { .. } => self.is_about_room(),
+            Self::File { .. } | Self::Git { .. } => self.is_out_of_space(),
             _ => return self,
         };
         match crate::files::free_bytes(path) {

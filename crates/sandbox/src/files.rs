@@ -584,6 +584,22 @@ fn open_up(path: &Path) {
     }
 }
 
+/// What a file of ours says; the default if it is not there.
+pub(crate) fn read_json_or_default<T>(path: &Path) -> Result<T, SandboxError>
+where
+    T: Default + serde::de::DeserializeOwned,
+{
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if is_absent(&error) => return Ok(T::default()),
+        Err(error) => return Err(error).doing("read", path),
+    };
+    serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })
+}
+
 /// How many bytes this user can still write there; of what does not exist yet, where it would be made.
 pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
     let there = path.ancestors().find(|above| above.exists());

@@ -65,7 +65,7 @@ impl fmt::Display for IgnoredPath {
 
 /// How a holder finds its sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum SandboxCondition {
     /// Nobody has worked in it but those who made it ready.
     BeforeAnyAgent,
     /// Back at its base, with the ignored files of earlier holders.
@@ -76,7 +76,7 @@ pub enum Found {
 
 /// What is known beside a sandbox of its ignored files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+struct IgnoredRecord {
     /// The holder before whose work it was last looked.
     #[serde(default)]
     before: Option<Epoch>,
@@ -94,18 +94,9 @@ struct Record {
     below_submodules: BTreeSet<TreePath>,
 }
 
-impl Record {
+impl IgnoredRecord {
     fn of(sandbox: &Sandbox) -> Result<Self, SandboxError> {
-        let path = sandbox.ignored_record();
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if files::is_absent(&error) => return Ok(Self::default()),
-            Err(error) => return Err(error).doing("read", &path),
-        };
-        serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
-            path,
-            why: error.to_string(),
-        })
+        files::read_json_or_default(&sandbox.ignored_record())
     }
 
     fn write(&self, sandbox: &Sandbox) -> Result<(), SandboxError> {
@@ -142,10 +133,10 @@ impl Workshop {
         &self,
         room: &Room<'_>,
         sandbox: &Sandbox,
-        found: Found,
+        found: SandboxCondition,
     ) -> Result<(), SandboxError> {
-        let from_base = found == Found::AtBase;
-        let mut record = Record::of(sandbox)?;
+        let from_base = found == SandboxCondition::AtBase;
+        let mut record = IgnoredRecord::of(sandbox)?;
         // Repeated for the same holder, the agent may have worked meanwhile.
         if record.before == Some(sandbox.held_by) {
             return Ok(());
@@ -173,7 +164,7 @@ impl Workshop {
             let there: Vec<TreePath> = inside.into_iter().filter(|one| !is_agents(one)).collect();
             record.protected.extend(there);
         }
-        if found == Found::BeforeAnyAgent {
+        if found == SandboxCondition::BeforeAnyAgent {
             let below = self.writes_below_submodules(room, sandbox)?;
             record.below_submodules.extend(below);
         }
@@ -191,7 +182,7 @@ impl Workshop {
         if found.is_empty() {
             return Ok(());
         }
-        let before = Record::of(sandbox)?.below_submodules;
+        let before = IgnoredRecord::of(sandbox)?.below_submodules;
         let paths: Vec<TreePath> = found.difference(&before).cloned().collect();
         if paths.is_empty() {
             return Ok(());
@@ -212,7 +203,7 @@ impl Workshop {
         git: &Git,
         base: &ObjectId,
     ) -> Result<IgnoredFiles, SandboxError> {
-        let record = Record::of(sandbox)?;
+        let record = IgnoredRecord::of(sandbox)?;
         let mut found = IgnoredFiles::default();
         if record.protects_anything() {
             // The agent may have changed the rules by which they were ignored.
@@ -277,7 +268,7 @@ impl Workshop {
         room: &Room<'_>,
         sandbox: &Sandbox,
     ) -> Result<Vec<IgnoredPath>, SandboxError> {
-        let record = Record::of(sandbox)?;
+        let record = IgnoredRecord::of(sandbox)?;
         let (_, others) = list_ignored(&self.git_inside(room, sandbox))?;
         Ok(not_protected(others, &record, &sandbox.path))
     }
@@ -298,7 +289,7 @@ impl Workshop {
         sandbox: &Sandbox,
         found: &IgnoredFiles,
     ) -> Result<(), SandboxError> {
-        let mut record = Record::of(sandbox)?;
+        let mut record = IgnoredRecord::of(sandbox)?;
         let mut made = BTreeSet::new();
         for one in &found.left_out {
             let inside = match one.is_directory {
@@ -316,7 +307,7 @@ impl Workshop {
 }
 
 /// Those of the paths that were not there before the agent began.
-fn not_protected(paths: Vec<IgnoredPath>, record: &Record, root: &Path) -> Vec<IgnoredPath> {
+fn not_protected(paths: Vec<IgnoredPath>, record: &IgnoredRecord, root: &Path) -> Vec<IgnoredPath> {
     paths
         .into_iter()
         .filter(|one| !one.path.as_bytes().starts_with(AGENT_FILES))

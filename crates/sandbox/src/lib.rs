@@ -55,7 +55,7 @@ pub use fault::{Faults, Step};
 pub use files::free_bytes;
 pub use furnish::{FurnishLimits, Furnished};
 pub use git::{PATIENCE, Surroundings, minimum_version, version as git_version};
-pub use ignored::{Found, IgnoredFiles, IgnoredPath};
+pub use ignored::{IgnoredFiles, IgnoredPath, SandboxCondition};
 pub use object::ObjectId;
 pub use open::{Opened, Remarks};
 pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};

@@ -27,7 +27,7 @@ const EXECUTE: u32 = 0o111;
 pub(crate) struct Modes(BTreeMap<TreePath, u32>);
 
 /// As it is stored: names need not be text, and keys in JSON are.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Stored(Vec<(TreePath, u32)>);
 
 impl Modes {
@@ -47,16 +47,7 @@ impl Modes {
     }
 
     fn read(path: &Path) -> Result<Self, SandboxError> {
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) if files::is_absent(&error) => return Ok(Self::default()),
-            Err(error) => return Err(error).doing("read", path),
-        };
-        let stored: Stored =
-            serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
-                path: path.to_owned(),
-                why: error.to_string(),
-            })?;
+        let stored: Stored = files::read_json_or_default(path)?;
         Ok(Self(stored.0.into_iter().collect()))
     }
 

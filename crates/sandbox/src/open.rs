@@ -68,7 +68,7 @@ pub struct Remarks {
 
 /// Written once a sandbox is open, for the holder it was opened after: a later one makes it stale.
 #[derive(Debug, Serialize, Deserialize)]
-struct Mark {
+struct OpenMarker {
     held_by: Epoch,
     remarks: Remarks,
 }
@@ -112,7 +112,7 @@ impl Workshop {
         let inspector = Inspector::of(&vault, &sandbox);
         let remarks = inspector.disarm_nested(&aside, keeps_modules)?;
         let held_by = sandbox.held_by;
-        let text = serde_json::to_vec(&Mark {
+        let text = serde_json::to_vec(&OpenMarker {
             held_by,
             remarks: remarks.clone(),
         })
@@ -158,7 +158,7 @@ impl Workshop {
     }
 }
 
-fn read_mark(path: &Path) -> Option<Mark> {
+fn read_mark(path: &Path) -> Option<OpenMarker> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 

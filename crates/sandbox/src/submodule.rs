@@ -36,7 +36,7 @@ impl Workshop {
         if !may_have_submodules(&sandbox.index)? {
             return Ok(found);
         }
-        let looked = Looked {
+        let looked = SubmoduleScan {
             vault: &self.vault(room),
             root: &sandbox.path,
         };
@@ -46,12 +46,12 @@ impl Workshop {
     }
 }
 
-struct Looked<'a> {
+struct SubmoduleScan<'a> {
     vault: &'a Vault,
     root: &'a Path,
 }
 
-impl Looked<'_> {
+impl SubmoduleScan<'_> {
     fn look_below(
         &self,
         submodules: &[Submodule],

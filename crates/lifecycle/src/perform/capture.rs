@@ -14,7 +14,7 @@ use crate::{Error, Lifecycle};
 
 /// What a person may let pass in a result that is handed in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct SubmitExceptions {
     /// That nothing changed.
     pub empty: bool,
     /// That conflict markers are left in it.
@@ -28,7 +28,7 @@ impl Lifecycle {
         plan: PlanId,
         epoch: Epoch,
         result: &ResultContent,
-        allowed: Allowed,
+        allowed: SubmitExceptions,
     ) -> Result<(ResultContent, Vec<Captured>), Error> {
         let nothing = || (result.clone(), Vec::new());
         if self.hands.is_none() {
@@ -48,7 +48,7 @@ impl Lifecycle {
         plan: &Plan,
         epoch: Epoch,
         result: &ResultContent,
-        allowed: Allowed,
+        allowed: SubmitExceptions,
     ) -> Result<(ResultContent, Vec<Captured>), Error> {
         let workshop = &self.hands()?.workshop;
         let mut trees = Vec::new();

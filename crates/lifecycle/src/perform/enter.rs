@@ -11,7 +11,7 @@ use actors::Stop;
 use plan::base::Start;
 use plan::stage::Category;
 use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
-use sandbox::{Entered, Found, Hold, ObjectId, Room, SandboxError, Site};
+use sandbox::{Entered, Hold, ObjectId, Room, SandboxCondition, SandboxError, Site};
 
 use crate::{Aside, Call, Claim, Error, Lifecycle};
 
@@ -176,11 +176,11 @@ impl Lifecycle {
         // Before the agent works: what is ignored and there by now is not its work.
         if has_ignored {
             let found = if is_new || !was_set_up {
-                Found::BeforeAnyAgent
+                SandboxCondition::BeforeAnyAgent
             } else if start == sandbox::Start::Base {
-                Found::AtBase
+                SandboxCondition::AtBase
             } else {
-                Found::AsLeft
+                SandboxCondition::AsLeft
             };
             workshop.protect_ignored(room, &sandbox, found)?;
         }

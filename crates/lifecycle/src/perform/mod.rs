@@ -9,7 +9,7 @@ mod look;
 mod mend;
 mod tidy;
 
-pub use capture::Allowed;
+pub use capture::SubmitExceptions;
 pub use enter::EnteredSandbox;
 pub(crate) use enter::object;
 pub use land::{Driven, Stepped, Undone};

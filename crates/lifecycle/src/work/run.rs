@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const TELLING_PAUSE: Duration = Duration::from_millis(1600);
 
 /// How long is waited for room on a full disk. A person has to make it, and must be told soon that it is missing.
-const WAIT_FOR_ROOM: Duration = Duration::from_secs(5);
+const DISK_FULL_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Drive<'_> {
     /// Has an actor work on a claim with what it may use, and hands in what came of it.
@@ -210,7 +210,9 @@ impl Drive<'_> {
             let (mut pause, began) = (FIRST_PAUSE, Instant::now());
             loop {
                 match self.hand_in_now(claim, report, used, &enough) {
-                    Err(error) if error.is_about_room() && began.elapsed() >= WAIT_FOR_ROOM => {
+                    Err(error)
+                        if error.is_out_of_space() && began.elapsed() >= DISK_FULL_TIMEOUT =>
+                    {
                         return Err(error);
                     }
                     Err(error) if error.is_of_a_store_that_is_away() => {

@@ -92,7 +92,7 @@ fn home(app: &App) -> Finding {
 }
 
 /// Less than this is too little to work with.
-const LEAST_ROOM: u64 = 32 << 20;
+const MIN_FREE_BYTES: u64 = 32 << 20;
 
 /// Is there room for sandboxes, results and, unless it is elsewhere, the store?
 fn room(path: &Path, free: std::io::Result<u64>) -> Finding {
@@ -101,7 +101,7 @@ fn room(path: &Path, free: std::io::Result<u64>) -> Finding {
             let place = path.display();
             let mebibytes = free >> 20;
             (
-                free >= LEAST_ROOM,
+                free >= MIN_FREE_BYTES,
                 format!("{mebibytes} MiB free at {place}"),
             )
         }
@@ -285,8 +285,8 @@ mod tests {
     #[test]
     fn a_disk_that_is_nearly_full_is_not_well() {
         let found = |free| room(Path::new("/home/ada"), Ok(free));
-        assert!(found(LEAST_ROOM).good);
-        let full = found(LEAST_ROOM - 1);
+        assert!(found(MIN_FREE_BYTES).good);
+        let full = found(MIN_FREE_BYTES - 1);
         assert!(!full.good);
         assert_eq!(full.says, "31 MiB free at /home/ada");
         assert!(full.hint.is_some());

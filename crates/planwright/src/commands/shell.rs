@@ -1,6 +1,6 @@
 //! `planwright shell`.
 
-use lifecycle::{Allowed, Claim, LEASE, OpenSandbox};
+use lifecycle::{Claim, LEASE, OpenSandbox, SubmitExceptions};
 use plan::PlanId;
 use plan::stage::ResultContent;
 use sandbox::{Opened, Presence};
@@ -158,9 +158,9 @@ fn hand_in(app: &App, claim: &Claim, allow_markers: bool) -> Result<Answer, Comm
     let (plan, epoch) = (claim.plan().id, claim.epoch());
     let (lifecycle, call) = (app.lifecycle()?, app.call());
     let result = ResultContent::default();
-    let allowed = Allowed {
+    let allowed = SubmitExceptions {
         markers: allow_markers,
-        ..Allowed::default()
+        ..SubmitExceptions::default()
     };
     // Its rules are asked, which may take a while.
     let handed_in = claim.while_held(LEASE, || {

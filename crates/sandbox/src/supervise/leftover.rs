@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What tells the processes of one run from all others.
 #[derive(Debug, Clone)]
-pub(super) struct Traces {
+pub(super) struct RunMarkers {
     /// The value of [`MARK`].
     pub mark: String,
     /// The inodes of the pipes that the program writes to.
@@ -24,7 +24,7 @@ pub(super) struct Traces {
 }
 
 /// Ends whatever is left of a run; the numbers of those that would not end.
-pub(super) fn end_all(traces: &Traces) -> Vec<i32> {
+pub(super) fn end_all(traces: &RunMarkers) -> Vec<i32> {
     system::end_all(traces, PATIENCE)
 }
 
@@ -46,12 +46,12 @@ mod system {
     use rustix::process::{Pid, PidfdFlags, Signal};
 
     use super::super::family::Kin;
-    use super::{Traces, is_marked};
+    use super::{RunMarkers, is_marked};
 
     /// How long is waited before it is looked again.
     const LOOK: Duration = Duration::from_millis(5);
 
-    pub(super) fn end_all(traces: &Traces, within: Duration) -> Vec<i32> {
+    pub(super) fn end_all(traces: &RunMarkers, within: Duration) -> Vec<i32> {
         let until = Instant::now() + within;
         loop {
             // Who is stopped starts nobody else.
@@ -70,7 +70,7 @@ mod system {
     }
 
     /// All that belong to the run and have not ended.
-    fn find(traces: &Traces) -> Vec<Kin> {
+    fn find(traces: &RunMarkers) -> Vec<Kin> {
         let this = rustix::process::getpid();
         let Ok(entries) = std::fs::read_dir("/proc") else {
             return Vec::new();
@@ -100,7 +100,7 @@ mod system {
         }
     }
 
-    fn has_traces(process: Pid, traces: &Traces) -> bool {
+    fn has_traces(process: Pid, traces: &RunMarkers) -> bool {
         let directory = Path::new("/proc").join(process.as_raw_nonzero().to_string());
         let environment = std::fs::read(directory.join("environ")).unwrap_or_default();
         is_marked(&environment, &traces.mark) || writes_to(&directory, &traces.pipes)
@@ -147,7 +147,7 @@ mod system {
 mod system {
     use std::time::Duration;
 
-    pub(super) fn end_all(_: &super::Traces, _: Duration) -> Vec<i32> {
+    pub(super) fn end_all(_: &super::RunMarkers, _: Duration) -> Vec<i32> {
         Vec::new()
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::ending::{Ending, Isolated};
 use super::errand::Errand;
-use super::leftover::{self, MARK, Traces};
+use super::leftover::{self, MARK, RunMarkers};
 use super::output::Output;
 use super::wire::{self, SentErrand, Told};
 use crate::SandboxError;
@@ -41,7 +41,7 @@ pub struct Running {
     output: Option<(Output, Output)>,
     /// What readers of the output see the end of once the run is over.
     over: UnixStream,
-    traces: Traces,
+    traces: RunMarkers,
     /// Whoever makes the next one ready once this one runs: before that it would only be in its way.
     next: Option<Supervisor>,
 }
@@ -104,7 +104,7 @@ impl Supervisor {
         let ends = Arc::new(ends);
         let pipes = process.stdout.take().zip(process.stderr.take());
         let pipes = pipes.map(|(output, errors)| (OwnedFd::from(output), OwnedFd::from(errors)));
-        let traces = Traces {
+        let traces = RunMarkers {
             // No two that live have the same number.
             mark: format!("{}-{}", std::process::id(), process.id()),
             pipes: pipes

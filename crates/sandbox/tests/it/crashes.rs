@@ -222,7 +222,7 @@ fn a_full_disk_at_any_step_leaves_the_target_before_or_after() {
             .with_faults(failing(step))
             .land(&yard.room(plan(1)), Epoch(2), &proposal);
         let failed = failed.unwrap_err();
-        assert!(failed.is_about_room(), "{step:?}: {failed}");
+        assert!(failed.is_out_of_space(), "{step:?}: {failed}");
         assert_whole(&yard, &before, &proposal, step);
         yard.land(plan(1), 2, &proposal);
         assert_landed(&yard, &proposal, step);

@@ -155,7 +155,7 @@ exec git \"$@\"";
     let workshop = Workshop::new(yard.directory.path().join("home"), full);
     let error = workshop.capture(&yard.room(plan(1)), Epoch(1), &sandbox.base);
     let error = error.unwrap_err();
-    assert!(error.is_about_room(), "{error}");
+    assert!(error.is_out_of_space(), "{error}");
     let objects = std::fs::read_to_string(directory.path().join("objects")).unwrap();
     let left = Path::new(objects.trim()).join("ab/tmp_obj_x1");
     assert!(!left.exists(), "{}", left.display());

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use lifecycle::Allowed;
+use lifecycle::SubmitExceptions;
 use plan::decision::ReportedDecision;
 use plan::stage::{Category, ResultContent};
 use plan::{Phase, Span, Text};
@@ -142,7 +142,7 @@ pub fn complete_execute(args: &CompleteExecuteArgs, app: &App) -> Result<Answer,
     let call = args.holder.conditions.apply(app.call());
     let plan = app.plan(&args.holder.id)?;
     let (lifecycle, epoch) = (app.lifecycle()?, args.holder.epoch());
-    let allowed = Allowed {
+    let allowed = SubmitExceptions {
         empty: args.allow_empty,
         markers: args.allow_markers,
     };

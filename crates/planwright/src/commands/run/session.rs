@@ -141,7 +141,7 @@ fn nobody_for(app: &App, plan: PlanId, name: &Name) -> Result<CommandError, Comm
 
 /// What went wrong; without room on the disk, also how to go on once there is some.
 fn cut_off(app: &App, plan: PlanId, error: lifecycle::Error) -> CommandError {
-    let is_full = error.is_about_room();
+    let is_full = error.is_out_of_space();
     let error = CommandError::from(error);
     let handle = app.lifecycle().map(|lifecycle| lifecycle.short_name(plan));
     match handle {
