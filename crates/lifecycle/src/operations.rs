@@ -221,21 +221,6 @@ impl Lifecycle {
         self.complete_execute_with(plan, epoch, result, SubmitExceptions::default(), call)
     }
 
-    /// Hands in the result, even if nothing changed.
-    pub fn complete_execute_even_if_empty(
-        &self,
-        plan: PlanId,
-        epoch: Epoch,
-        result: &ResultContent,
-        call: &Call,
-    ) -> Result<Done, Error> {
-        let allowed = SubmitExceptions {
-            empty: true,
-            ..SubmitExceptions::default()
-        };
-        self.complete_execute_with(plan, epoch, result, allowed, call)
-    }
-
     /// Hands in the result, whatever of this a person lets pass.
     pub fn complete_execute_with(
         &self,

@@ -10,7 +10,9 @@
 use plan::invariant::{Gate, Scope};
 use plan::project::{Place, Resource};
 use plan::{Actors, Caller, Name, Phase, Refusal, Span, Verb};
-use planwright_lifecycle::{Call, Error, Force, Lifecycle, Obstacle, UseRequest, WentOn};
+use planwright_lifecycle::{
+    Call, Error, Force, Lifecycle, Obstacle, SubmitExceptions, UseRequest, WentOn,
+};
 use store::MemoryStore;
 use testkit::samples;
 
@@ -287,8 +289,12 @@ fn a_result_without_anything_is_handed_in_where_that_is_meant() {
     lifecycle.execute_plan(plan, &ada()).unwrap();
     let claim = lifecycle.start_execute(plan, "w", LEASE, &ada()).unwrap();
     let result = plan::stage::ResultContent::default();
+    let allowed = SubmitExceptions {
+        empty: true,
+        ..SubmitExceptions::default()
+    };
     let done = lifecycle
-        .complete_execute_even_if_empty(plan, claim.epoch(), &result, &ada())
+        .complete_execute_with(plan, claim.epoch(), &result, allowed, &ada())
         .unwrap();
     assert_eq!(done.plan.stage.to_string(), "execute/complete");
 }

@@ -64,13 +64,8 @@ impl Workshop {
         Ok(presence)
     }
 
-    /// Is somebody who signed in here proven to be gone? Of whoever did not sign in, nobody knows, nor of whoever is
-    /// gone for long.
-    pub fn is_gone(&self, owner: &str) -> Result<bool, SandboxError> {
-        Ok(self.liveness(owner)? == Liveness::Ended)
-    }
-
-    /// Does the process that signed in under this name still run? Only looks.
+    /// Does the process that signed in under this name still run? Only looks. Unknown if it never signed in, or ended
+    /// long ago.
     pub fn liveness(&self, owner: &str) -> Result<Liveness, SandboxError> {
         let path = self.presence_of(owner);
         loop {
