@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lifecycle::Lifecycle;
 use plan::{Phase, Span};
 use serde_json::json;
-use store::{Cursor, Maintain, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
+use store::{Cursor, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, StoreMaintenance};
 
 use crate::work::{Life, call, live_in_a_row, request};
 use crate::{hand, postgres};
@@ -152,8 +152,11 @@ fn crowd(
 
 /// How long it takes from asking for a plan until a waiting worker has claimed it.
 fn idle(count: usize, asker: &Lifecycle, worker: &Lifecycle) -> Result<Vec<f64>, String> {
-    let failed = |error: lifecycle::Error| error.to_string();
-    let after = worker.store().latest().map_err(|error| error.to_string())?;
+    let failed = |error: lifecycle::LifecycleError| error.to_string();
+    let after = worker
+        .store()
+        .read_latest_cursor()
+        .map_err(|error| error.to_string())?;
     let (started, starts) = mpsc::channel();
     std::thread::scope(|scope| {
         let working = scope.spawn(move || wait_and_claim(count, worker, after, &started));
@@ -180,11 +183,11 @@ fn wait_and_claim(
     after: Cursor,
     started: &mpsc::Sender<Instant>,
 ) -> Result<(), String> {
-    let failed = |error: lifecycle::Error| error.to_string();
+    let failed = |error: lifecycle::LifecycleError| error.to_string();
     let mut events = worker.events(after);
     let mut claimed = 0;
     while claimed < count {
-        let lease = Span::seconds(3600);
+        let lease = Span::from_seconds(3600);
         let claim = worker.claim(Phase::Strategize, "bench", lease, &call());
         if let Some(claim) = claim.map_err(failed)? {
             // Nobody listens any more if the asker gave up; it says why.
@@ -211,7 +214,7 @@ fn by_hand(options: &Options) -> Result<(), String> {
 fn pgbench(options: &Options) -> Result<(), String> {
     let store = PostgresStore::new(options.url()?, PostgresOptions::default());
     let store = store.map_err(|error| error.to_string())?;
-    store.migrate().map_err(|error| error.to_string())?;
+    store.migrate_schema().map_err(|error| error.to_string())?;
     let script = options.directory.join("life.sql");
     std::fs::write(&script, postgres::life(&hand::life_rows())).unwrap();
     let log = options.directory.join("latencies");

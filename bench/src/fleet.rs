@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lifecycle::{Call, Lifecycle, UseRequest};
 use plan::actor::{ActorKind, CommandLine};
-use plan::{ActorDefinition, Actors, Caller, Name, PlanId, Profile};
+use plan::{ActorDefinition, Caller, PlanActors, PlanId, Profile, QualifiedName};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
@@ -102,7 +102,7 @@ impl Ground {
 
     /// A plan of this program that has nothing to do, and when it was committed.
     fn queue(&self) -> (PlanId, u64) {
-        let bot: Name = "bot".parse().unwrap();
+        let bot: QualifiedName = "bot".parse().unwrap();
         let line = CommandLine {
             command: vec![own().display().to_string(), "stamp".to_owned()],
             set_env: BTreeMap::from([(STAMP.to_owned(), self.stamps.display().to_string())]),
@@ -116,7 +116,7 @@ impl Ground {
                 description: None,
                 kind: ActorKind::Command(Box::new(line)),
             }],
-            fallback_actors: Some(Actors::both(bot)),
+            fallback_actors: Some(PlanActors::for_both_phases(bot)),
             profile: Some(Profile::Auto),
             ..UseRequest::default()
         };

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use lifecycle::Lifecycle;
-use plan::changeset::{Entry, Node, Operation, TreePath};
-use plan::command::Into;
-use plan::guard::{Guards, ToolCall};
-use plan::invariant::{Check, Gate, RuleDraft, Scope};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::command::ChangesetSelector;
+use plan::guard::{ToolCall, ToolGuards};
+use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
 use plan::{PlanId, Span};
 use store::MemoryStore;
@@ -51,21 +51,24 @@ pub fn measure() {
 /// How long it takes to judge one call of a tool that no guard speaks against: the median of several.
 fn guarded() -> Duration {
     let deny = (0..RULES).map(|number| format!("Bash(*rm -rf /*{number}*)").parse().unwrap());
-    let guards = Guards {
+    let guards = ToolGuards {
         deny: deny.collect(),
         allow: vec!["Read".parse().unwrap(), "Bash".parse().unwrap()],
         calls: Some(u32::MAX),
     };
     let call = ToolCall {
         tool: "Bash".to_owned(),
-        on: vec!["cd crates && cargo test --workspace -- --nocapture".repeat(4)],
+        inputs: vec!["cd crates && cargo test --workspace -- --nocapture".repeat(4)],
     };
     const CALLS: u32 = 10_000;
     let mut took: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
             let began = Instant::now();
             for number in 0..CALLS {
-                assert_eq!(std::hint::black_box(&guards).breach(&call, number), None);
+                assert_eq!(
+                    std::hint::black_box(&guards).find_breach(&call, number),
+                    None
+                );
             }
             began.elapsed() / CALLS
         })
@@ -80,19 +83,19 @@ fn added(lifecycle: &Lifecycle, plan: PlanId, rules: usize) -> Duration {
     for number in there..rules {
         let draft = RuleDraft {
             name: format!("rule-{number}").parse().unwrap(),
-            check: Check::Expr(EXPRESSIONS[number % EXPRESSIONS.len()].to_owned()),
+            check: RuleCheck::Expr(EXPRESSIONS[number % EXPRESSIONS.len()].to_owned()),
             at: vec![Gate::Result],
             advisory: false,
             non_overridable: false,
         };
         lifecycle
-            .add_rule(Scope::Global, draft, &work::call())
+            .add_rule(RuleScope::Global, draft, &work::call())
             .unwrap();
     }
     let mut took: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
             let began = Instant::now();
-            let why = lifecycle.why(plan).unwrap();
+            let why = lifecycle.diagnose_plan(plan).unwrap();
             let gate = why.gate.unwrap();
             assert_eq!(usize::try_from(gate.counts.held).unwrap(), rules);
             began.elapsed()
@@ -106,7 +109,7 @@ fn added(lifecycle: &Lifecycle, plan: PlanId, rules: usize) -> Duration {
 fn with_changes(lifecycle: &Lifecycle) -> PlanId {
     let (call, plan) = (work::call(), work::ready_plan(lifecycle));
     let claim = lifecycle
-        .start_execute(plan, "bench", Span::seconds(3600), &call)
+        .start_execute(plan, "bench", Span::from_seconds(3600), &call)
         .unwrap();
     let epoch = claim.epoch();
     lifecycle
@@ -114,10 +117,10 @@ fn with_changes(lifecycle: &Lifecycle) -> PlanId {
         .unwrap();
     for number in 0..FILES {
         let path = format!("src/part-{}/file-{number}.rs", number % 100);
-        let mut entry = Entry::new(TreePath::new(path).unwrap(), Operation::Create);
+        let mut entry = ChangesetEntry::new(TreePath::new(path).unwrap(), PathOperation::Create);
         entry.after = Some("1".repeat(40));
         lifecycle
-            .record_change(plan, epoch, Into::OnlyOpen, entry, &call)
+            .record_change(plan, epoch, ChangesetSelector::OnlyOpen, entry, &call)
             .unwrap();
     }
     let result = ResultContent {

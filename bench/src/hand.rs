@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lifecycle::Lifecycle;
-use plan::{Plan, PlanId, Version};
+use plan::{Plan, PlanId, PlanVersion};
 use rusqlite::{Connection, params};
-use store::record::encode;
-use store::{Maintain, MemoryStore, SqliteOptions, SqliteStore};
+use store::event_codec::encode_event;
+use store::{MemoryStore, SqliteOptions, SqliteStore, StoreMaintenance};
 
 use crate::work::{Life, Transitions, ready_plan};
 
@@ -53,20 +53,26 @@ impl Written {
     }
 
     pub fn due_at(&self) -> Option<i64> {
-        self.plan.stage.waiting().map(|queued| queued.due_at().0)
+        self.plan
+            .stage
+            .queue_entry()
+            .map(|queued| queued.due_at().0)
     }
 
     /// What `plan` came to since it was at this version, with or without a lease.
-    fn since(lifecycle: &Lifecycle, plan: PlanId, version: Version, leased: bool) -> Self {
+    fn since(lifecycle: &Lifecycle, plan: PlanId, version: PlanVersion, leased: bool) -> Self {
         let row = lifecycle.get_plan(plan).unwrap();
-        let events = lifecycle.store().plan_events(plan, version, 100).unwrap();
+        let events = lifecycle
+            .store()
+            .read_plan_events(plan, version, 100)
+            .unwrap();
         Self {
             plan_body: serde_json::to_string(&row.plan).unwrap(),
             events: events
                 .into_iter()
                 .map(|event| WrittenEvent {
                     version: i64::try_from(event.recorded.version.0).unwrap(),
-                    texts: encode(&event.recorded, row.head).texts,
+                    texts: encode_event(&event.recorded, row.head).texts,
                     body: event.body,
                     hash: event.hash.as_bytes().to_vec(),
                 })
@@ -108,7 +114,7 @@ pub fn life_rows() -> Vec<Written> {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let mut life = Life::begin(&lifecycle).unwrap();
     let id = life.plan();
-    let mut last = Written::since(&lifecycle, id, Version(0), false);
+    let mut last = Written::since(&lifecycle, id, PlanVersion(0), false);
     let mut written = Vec::new();
     while life.step().unwrap() {
         let next = Written::since(&lifecycle, id, last.plan.version, last.puts_lease());
@@ -172,7 +178,7 @@ fn fresh(path: &Path) -> Connection {
         let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
     }
     SqliteStore::new(path, SqliteOptions::default())
-        .migrate()
+        .migrate_schema()
         .unwrap();
     let connection = Connection::open(path).unwrap();
     connection
@@ -202,7 +208,10 @@ fn insert_plan(connection: &Connection, id: &str) {
 fn write(connection: &Connection, id: &str, command: &str, row: &Written) {
     let version = i64::try_from(row.plan.version.0).unwrap();
     let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| execute(connection, sql, values);
-    let (phase, state) = (row.plan.phase().as_str(), row.plan.stage.state().as_str());
+    let (phase, state) = (
+        row.plan.phase().as_str(),
+        row.plan.stage.state_name().as_str(),
+    );
     if row.is_first() {
         let reversed: String = id.chars().rev().collect();
         execute(

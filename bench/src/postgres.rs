@@ -118,7 +118,10 @@ pub fn life(rows: &[Written]) -> String {
 
 /// One transition of the plan that this expression names: what is held, what is read, what is written.
 fn transaction(plan: &str, row: &Written) -> String {
-    let (phase, state) = (row.plan.phase().as_str(), row.plan.stage.state().as_str());
+    let (phase, state) = (
+        row.plan.phase().as_str(),
+        row.plan.stage.state_name().as_str(),
+    );
     let due_at = row
         .due_at()
         .map_or("NULL".to_owned(), |moment| moment.to_string());

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plan::{Digest, Epoch, PlanId};
-use sandbox::land::{How, Landed, Message, Outcome, Proposed};
-use sandbox::{Room, Site, SitePlace, Start, Surroundings, Workshop};
+use sandbox::land::{LandAttempt, LandingMessage, LandingMethod, ProposalOutcome, SandboxResult};
+use sandbox::{GitEnv, LocalResource, ResourceLocation, SandboxEntryMode, SandboxKey, Sandboxes};
 
 use crate::rounds::{median, ratio, report};
 
@@ -26,8 +26,8 @@ pub fn measure() {
 /// A repository, a clone for plain git to work in, and a workshop.
 struct Ground {
     directory: tempfile::TempDir,
-    workshop: Workshop,
-    site: Site,
+    workshop: Sandboxes,
+    site: LocalResource,
     files: usize,
     edits: usize,
     plans: u128,
@@ -74,18 +74,18 @@ impl Ground {
         git(&repository, &["commit", "-q", "-m", "start"]);
         git(&repository, &["repack", "-adq"]);
         git(&root, &["clone", "-q", "repository", "clone"]);
-        let surroundings = Surroundings {
-            git: "git".into(),
+        let surroundings = GitEnv {
+            program: "git".into(),
             path: std::env::var_os("PATH"),
             home: None,
             config_home: None,
-            patience: sandbox::PATIENCE,
+            timeout: sandbox::GIT_TIMEOUT,
         };
         Self {
-            workshop: Workshop::new(root.join("home"), surroundings),
-            site: Site {
+            workshop: Sandboxes::new(root.join("home"), surroundings),
+            site: LocalResource {
                 name: "bench/code".to_owned(),
-                place: SitePlace::Git {
+                location: ResourceLocation::Git {
                     path: repository,
                     target: "refs/heads/main".to_owned(),
                 },
@@ -129,20 +129,23 @@ impl Ground {
         self.plans += 1;
         let id = PlanId::from_parts(1_700_000_000_000, self.plans);
         let site = self.site.clone();
-        let room = Room {
-            plan: id,
-            site: &site,
+        let room = SandboxKey {
+            plan_id: id,
+            resource: &site,
         };
         let root = self.directory.path().canonicalize().unwrap();
-        let (repository, clone) = (site.place.path().to_owned(), root.join("clone"));
+        let (repository, clone) = (site.location.path().to_owned(), root.join("clone"));
         let shared = root.join("shared");
         // Neither waits for the disk: what is lost with the power is made again.
         let clones = ["-c", "core.fsync=none", "clone", "-q", "--shared"];
         let mut clones: Vec<&OsStr> = clones.iter().map(OsStr::new).collect();
         clones.extend([repository.as_os_str(), shared.as_os_str()]);
         let gits = timed(|| git(&root, &clones));
-        let base = self.workshop.tip(&site).unwrap();
-        let enter = || self.workshop.enter(&room, Epoch(1), &base, Start::Continue);
+        let base = self.workshop.read_tip(&site).unwrap();
+        let enter = || {
+            self.workshop
+                .enter_sandbox(&room, Epoch(1), &base, SandboxEntryMode::Continue)
+        };
         let (ours, entered) = timed_with(|| enter().unwrap());
         made.add(ours, gits);
         let sizes = (
@@ -152,7 +155,11 @@ impl Ground {
         );
         self.edit(&[&entered.sandbox.path, &shared]);
         let gits = timed(|| git(&shared, &["status", "--porcelain"]));
-        let (ours, result) = timed_with(|| self.workshop.capture(&room, Epoch(1), &base).unwrap());
+        let (ours, result) = timed_with(|| {
+            self.workshop
+                .capture_sandbox(&room, Epoch(1), &base)
+                .unwrap()
+        });
         assert_eq!(result.changes.len(), CHANGED);
         captured.add(ours, gits);
         // Whoever worked in it is done: it may be removed.
@@ -173,7 +180,7 @@ impl Ground {
         merge.push("topic");
         let gits = timed(|| git(&clone, &merge));
         git(&clone, &["branch", "-q", "-d", "topic"]);
-        let outcome = Outcome {
+        let outcome = SandboxResult {
             base: result.base,
             tree: result.tree,
         };
@@ -183,27 +190,30 @@ impl Ground {
         assert_eq!(answer(&repository, &tree), answer(&clone, &tree));
         std::fs::remove_dir_all(&shared).unwrap();
         self.workshop.release_pins(&room, Epoch(2)).unwrap();
-        self.workshop.remove(id, || Ok(())).unwrap();
+        self.workshop.remove_plan(id, || Ok(())).unwrap();
         sizes
     }
 
-    fn land(&self, room: &Room<'_>, outcome: &Outcome) {
-        let message = Message {
-            plan: room.plan,
+    fn land(&self, room: &SandboxKey<'_>, outcome: &SandboxResult) {
+        let message = LandingMessage {
+            plan_id: room.plan_id,
             goal: "Measure".to_owned(),
-            chain: Digest::of(b"chain"),
-            seconds: 1_700_000_000,
-            even_if_empty: false,
+            chain_head: Digest::hash_bytes(b"chain"),
+            unix_seconds: 1_700_000_000,
+            allow_empty: false,
         };
-        let how = How::Commit { merge: false };
+        let how = LandingMethod::Commit { merge: false };
         let proposed = self
             .workshop
-            .propose(room, Epoch(2), outcome, &how, &message);
-        let Proposed::Ready(proposal) = proposed.unwrap() else {
+            .propose_landing(room, Epoch(2), outcome, &how, &message);
+        let ProposalOutcome::Ready(proposal) = proposed.unwrap() else {
             panic!("nothing is in the way");
         };
-        let landed = self.workshop.land(room, Epoch(2), &proposal).unwrap();
-        assert_eq!(landed, Landed::Yes { kept: Vec::new() });
+        let landed = self
+            .workshop
+            .land_proposal(room, Epoch(2), &proposal)
+            .unwrap();
+        assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
     }
 
     /// Changes the next ten files in each of these trees.

@@ -99,7 +99,7 @@ fn costs(first: (&Lifecycle, &[PlanId]), second: (&Lifecycle, &[PlanId])) -> [f6
 
 fn claim(lifecycle: &Lifecycle, _: PlanId) -> Duration {
     let stopwatch = Instant::now();
-    let claim = lifecycle.claim(Phase::Strategize, "bench", Span::seconds(60), &call());
+    let claim = lifecycle.claim(Phase::Strategize, "bench", Span::from_seconds(60), &call());
     let elapsed = stopwatch.elapsed();
     claim.unwrap().unwrap().release().unwrap();
     elapsed

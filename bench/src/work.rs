@@ -3,7 +3,7 @@
 
 use lifecycle::{Call, Lifecycle, UseRequest, WentOn};
 use plan::stage::ResultContent;
-use plan::{Actors, Caller, Epoch, PlanId, Span};
+use plan::{Caller, Epoch, PlanActors, PlanId, Span};
 
 /// The person on whose word everything happens.
 pub fn call() -> Call {
@@ -15,7 +15,7 @@ pub fn ready_plan(lifecycle: &Lifecycle) -> PlanId {
     let call = call();
     let plan = lifecycle.use_action(request(), &call).unwrap().plan.id;
     let claim = lifecycle
-        .start_strategize(plan, "bench", Span::seconds(3600), &call)
+        .start_strategize(plan, "bench", Span::from_seconds(3600), &call)
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
     lifecycle.execute_plan(plan, &call).unwrap();
@@ -26,7 +26,7 @@ pub fn ready_plan(lifecycle: &Lifecycle) -> PlanId {
 pub fn request() -> UseRequest {
     UseRequest {
         goal: Some("Tidy the documentation of the billing module".to_owned()),
-        fallback_actors: Some(Actors::both("bench".parse().unwrap())),
+        fallback_actors: Some(PlanActors::for_both_phases("bench".parse().unwrap())),
         ..UseRequest::default()
     }
 }
@@ -49,10 +49,10 @@ impl<'a> Transitions<'a> {
         }
     }
 
-    pub fn step(&mut self) -> Result<(), lifecycle::Error> {
+    pub fn step(&mut self) -> Result<(), lifecycle::LifecycleError> {
         self.held = match self.held {
             None => {
-                let lease = Span::seconds(3600);
+                let lease = Span::from_seconds(3600);
                 Some(
                     self.lifecycle
                         .start_execute(self.plan, "bench", lease, &self.call)?
@@ -60,7 +60,7 @@ impl<'a> Transitions<'a> {
                 )
             }
             Some(epoch) => {
-                self.lifecycle.release(self.plan, epoch, &self.call)?;
+                self.lifecycle.release_lease(self.plan, epoch, &self.call)?;
                 None
             }
         };
@@ -80,7 +80,7 @@ pub struct Life<'a> {
 
 impl<'a> Life<'a> {
     /// The first transition: the plan is made.
-    pub fn begin(lifecycle: &'a Lifecycle) -> Result<Self, lifecycle::Error> {
+    pub fn begin(lifecycle: &'a Lifecycle) -> Result<Self, lifecycle::LifecycleError> {
         let call = call();
         let done = lifecycle.use_action(request(), &call)?;
         Ok(Self {
@@ -97,7 +97,7 @@ impl<'a> Life<'a> {
     }
 
     /// The next transition. False if there is none: it is over.
-    pub fn step(&mut self) -> Result<bool, lifecycle::Error> {
+    pub fn step(&mut self) -> Result<bool, lifecycle::LifecycleError> {
         let Self {
             lifecycle,
             plan,
@@ -105,7 +105,7 @@ impl<'a> Life<'a> {
             next,
             ref call,
         } = *self;
-        let lease = Span::seconds(3600);
+        let lease = Span::from_seconds(3600);
         match next {
             0 => {
                 let claim = lifecycle.start_strategize(plan, "bench", lease, call)?;
@@ -131,7 +131,7 @@ impl<'a> Life<'a> {
     }
 
     /// All that is left of it.
-    pub fn live(mut self) -> Result<(), lifecycle::Error> {
+    pub fn live(mut self) -> Result<(), lifecycle::LifecycleError> {
         while self.step()? {}
         Ok(())
     }
@@ -139,8 +139,8 @@ impl<'a> Life<'a> {
 
 /// The same life as a single worker lives it: decisions in a row share a commit, three of them in all.
 /// False if somebody else had to be waited for.
-pub fn live_in_a_row(lifecycle: &Lifecycle) -> Result<bool, lifecycle::Error> {
-    let lease = Span::seconds(3600);
+pub fn live_in_a_row(lifecycle: &Lifecycle) -> Result<bool, lifecycle::LifecycleError> {
+    let lease = Span::from_seconds(3600);
     let claim = lifecycle.use_and_start(request(), "bench", lease, &call())?;
     let WentOn::Claimed(claim) = claim.complete_strategize_and_go_on(Vec::new(), lease)? else {
         return Ok(false);

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use lifecycle::{Call, Lifecycle};
 use plan::Caller;
 use store::Store;
-use testkit::{Cluster, CuttingProxy, samples};
+use testkit::{CuttingProxy, PostgresCluster, samples};
 
 use crate::chaos::{Deeds, Troupe};
 use crate::check::{self, Least, REFEREE, Stored, Tally, Violation};
@@ -68,7 +68,7 @@ struct Ground {
     address: String,
     /// Past the proxy that is cut.
     direct: String,
-    server: Option<(Cluster, CuttingProxy)>,
+    server: Option<(PostgresCluster, CuttingProxy)>,
 }
 
 impl Ground {
@@ -84,11 +84,11 @@ impl Ground {
                 })
             }
             Database::Postgres => {
-                let mut cluster = Cluster::make();
+                let mut cluster = PostgresCluster::create();
                 // Those that were killed hold theirs until the server notices.
-                cluster.configure("max_connections = 300\n");
-                cluster.up();
-                let (proxy, address) = CuttingProxy::to_url(&cluster.url());
+                cluster.append_settings("max_connections = 300\n");
+                cluster.start_server();
+                let (proxy, address) = CuttingProxy::for_url(&cluster.url());
                 Ok(Self {
                     address,
                     direct: cluster.url(),
@@ -110,7 +110,7 @@ impl Ground {
                 let how = if crashes { "crashes" } else { "is restarted" };
                 troupe.chronicle.write(format_args!("the server {how}"))?;
                 match crashes {
-                    true => cluster.crash(),
+                    true => cluster.crash_and_restart(),
                     false => cluster.restart(),
                 }
                 troupe.chronicle.write("the server was started again")?;
@@ -118,7 +118,7 @@ impl Ground {
             }
             1..=6 => {
                 troupe.chronicle.write("all connections are cut")?;
-                proxy.cut_all();
+                proxy.cut_all_connections();
                 troupe.deeds.cuts += 1;
             }
             _ => {}
@@ -135,7 +135,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Outcome> {
     let store: Arc<dyn Store> = open_store(&ground.direct)?;
     let lifecycle = Lifecycle::on(Arc::clone(&store));
     let referee = Call::by(Caller::Person(REFEREE.to_owned()));
-    lifecycle.create_action(samples::action(ACTION), &referee)?;
+    lifecycle.create_action(samples::reusable_action(ACTION), &referee)?;
 
     let mut troupe = Troupe::start(settings, &ground.address, READERS)?;
     let mut random = Rng::with_seed(trial.seed);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use plan::stage::{Landing, Work};
-use plan::{Decision, Epoch, Facts, PlanId, Refusal, Row, Stage};
+use plan::stage::{ApplyState, WorkState};
+use plan::{Decision, DecisionFacts, Epoch, PlanId, PlanStage, Refusal, RowWrite};
 use store::{EventPage, PlanRow, Submission};
 
 use crate::wrapped::Doors;
@@ -71,9 +71,9 @@ impl Doors for Broken {
                 }
                 (Bug::WrongChangeset, Ok(decision)) => Ok(into_another(decision, facts)),
                 (Bug::HalfCommit, Ok(mut decision)) if strikes => {
-                    decision
-                        .rows
-                        .retain(|row| !matches!(row, Row::PutLease(_) | Row::DropLease(_)));
+                    decision.rows.retain(|row| {
+                        !matches!(row, RowWrite::PutLease(_) | RowWrite::DropLease(_))
+                    });
                     Ok(decision)
                 }
                 (_, decided) => decided,
@@ -103,33 +103,33 @@ impl Doors for Broken {
 }
 
 /// The facts, if whoever has this epoch still held the plan.
-fn held_by(facts: &Facts, epoch: Epoch) -> Facts {
+fn held_by(facts: &DecisionFacts, epoch: Epoch) -> DecisionFacts {
     let mut facts = facts.clone();
     if let Some(plan) = facts.plan.as_mut().map(Arc::make_mut) {
         plan.epoch = epoch;
         match &mut plan.stage {
-            Stage::Strategize(Work::Processing(holder))
-            | Stage::Execute(Work::Processing(holder))
-            | Stage::Apply(Landing::Processing(holder, _)) => holder.epoch = epoch,
-            Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => {}
+            PlanStage::Strategize(WorkState::Processing(holder))
+            | PlanStage::Execute(WorkState::Processing(holder))
+            | PlanStage::Apply(ApplyState::Processing(holder, _)) => holder.epoch = epoch,
+            PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {}
         }
     }
     facts
 }
 
 /// The facts, if nobody held the plan yet.
-fn queued(facts: &Facts, now: plan::Timestamp) -> Facts {
+fn queued(facts: &DecisionFacts, now: plan::Timestamp) -> DecisionFacts {
     let mut facts = facts.clone();
     if let Some(plan) = facts.plan.as_mut().map(Arc::make_mut) {
-        plan.stage = Stage::queued(plan.phase(), now);
+        plan.stage = PlanStage::queued_since(plan.phase(), now);
     }
     facts
 }
 
 /// The decision, with its entries in another open changeset if there is one.
-fn into_another(mut decision: Decision, facts: &Facts) -> Decision {
+fn into_another(mut decision: Decision, facts: &DecisionFacts) -> Decision {
     for row in &mut decision.rows {
-        if let Row::PutEntry(right, _) = row {
+        if let RowWrite::PutEntry(right, _) = row {
             let wrong = facts.changesets.iter().find(|wrong| wrong.id != *right);
             *right = wrong.map_or(*right, |wrong| wrong.id);
         }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use plan::Recorded;
+use plan::RecordedEvent;
 
 use crate::trial::moment;
 
@@ -41,7 +41,7 @@ impl Log {
     }
 
     /// Writes these down.
-    pub fn write(&mut self, events: &[Recorded]) -> anyhow::Result<()> {
+    pub fn write(&mut self, events: &[RecordedEvent]) -> anyhow::Result<()> {
         let mut lines = Vec::new();
         for event in events {
             serde_json::to_writer(&mut lines, event)?;

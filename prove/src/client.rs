@@ -137,7 +137,7 @@ fn read(arguments: &Arguments, store: &dyn Store, over: &AtomicBool) -> anyhow::
     let mut pen = Pen::new(&file(arguments, "reader", arguments.life))?;
     let mut quiet = 0;
     while quiet < CATCHING_UP {
-        let page = match store.events(&cursor, 50) {
+        let page = match store.read_events(&cursor, 50) {
             Ok(page) => page,
             Err(_) => {
                 // A store that is gone when all is over does not come back.
@@ -163,13 +163,16 @@ fn read(arguments: &Arguments, store: &dyn Store, over: &AtomicBool) -> anyhow::
             continue;
         }
         if over.load(Ordering::Relaxed) {
-            if store.latest().is_ok_and(|latest| latest == cursor) {
+            if store
+                .read_latest_cursor()
+                .is_ok_and(|latest| latest == cursor)
+            {
                 return Ok(());
             }
             quiet += 1;
         }
         // A hint that fails is no hint; the next look decides.
-        let _ = store.wait(LOOK);
+        let _ = store.wait_for_commit(LOOK);
     }
     bail!("the log could not be read to its end")
 }

@@ -1,7 +1,7 @@
 //! The referee brings to an end what the players left: whatever they did, every plan has a way out.
 
-use lifecycle::{Call, Error, Lifecycle};
-use plan::invariant::Scope;
+use lifecycle::{Call, Lifecycle, LifecycleError};
+use plan::invariant::RuleScope;
 use plan::stage::{ResultContent, StateName};
 use plan::{Caller, Epoch, Phase, Plan, PlanId, Refusal, Span};
 use store::PlanFilter;
@@ -17,7 +17,10 @@ fn referee() -> Call {
 }
 
 /// Takes every plan to its end. `wait` lets time pass, so that leases run out and retries become due.
-pub fn drain(lifecycle: &Lifecycle, wait: &mut dyn FnMut()) -> Result<Vec<Violation>, Error> {
+pub fn drain(
+    lifecycle: &Lifecycle,
+    wait: &mut dyn FnMut(),
+) -> Result<Vec<Violation>, LifecycleError> {
     let mut stuck = Vec::new();
     let mut after = None;
     loop {
@@ -36,7 +39,7 @@ fn finish(
     lifecycle: &Lifecycle,
     id: PlanId,
     wait: &mut dyn FnMut(),
-) -> Result<Option<Violation>, Error> {
+) -> Result<Option<Violation>, LifecycleError> {
     let mut held = None;
     let mut last_words = String::new();
     for _ in 0..STEPS {
@@ -46,9 +49,11 @@ fn finish(
         }
         match step(lifecycle, &plan, &mut held) {
             Ok(()) => {}
-            Err(Error::Refused(Refusal::NotDue { .. } | Refusal::LeaseRuns { .. })) => wait(),
-            Err(Error::Blocked(_)) => drop_rules(lifecycle, &plan)?,
-            Err(Error::Refused(refusal)) => last_words = refusal.to_string(),
+            Err(LifecycleError::Refused(Refusal::NotDue { .. } | Refusal::LeaseRuns { .. })) => {
+                wait()
+            }
+            Err(LifecycleError::Blocked(_)) => drop_rules(lifecycle, &plan)?,
+            Err(LifecycleError::Refused(refusal)) => last_words = refusal.to_string(),
             Err(error) => return Err(error),
         }
     }
@@ -63,12 +68,16 @@ fn finish(
 }
 
 /// One step towards the end.
-fn step(lifecycle: &Lifecycle, plan: &Plan, held: &mut Option<Epoch>) -> Result<(), Error> {
+fn step(
+    lifecycle: &Lifecycle,
+    plan: &Plan,
+    held: &mut Option<Epoch>,
+) -> Result<(), LifecycleError> {
     let call = referee();
     let id = plan.id;
-    match (plan.stage.state(), plan.phase(), *held) {
+    match (plan.stage.state_name(), plan.phase(), *held) {
         (StateName::Queued, phase, _) => {
-            let lease = Span::seconds(3600);
+            let lease = Span::from_seconds(3600);
             let claim = match phase {
                 Phase::Strategize => lifecycle.start_strategize(id, REFEREE, lease, &call)?,
                 Phase::Execute => lifecycle.start_execute(id, REFEREE, lease, &call)?,
@@ -85,24 +94,24 @@ fn step(lifecycle: &Lifecycle, plan: &Plan, held: &mut Option<Epoch>) -> Result<
                 Phase::Apply => lifecycle.complete_apply(id, epoch, Vec::new(), None, &call)?,
             };
         }
-        (StateName::Processing, ..) => drop(lifecycle.reclaim(id, &call)?),
+        (StateName::Processing, ..) => drop(lifecycle.reclaim_lease(id, &call)?),
         (StateName::AwaitingInput, ..) => {
             let text = if plan.is_prepared() { "again" } else { "go on" };
-            lifecycle.answer(id, text, &call)?;
+            lifecycle.answer_question(id, text, &call)?;
         }
         (StateName::Complete, Phase::Strategize, _) => drop(lifecycle.execute_plan(id, &call)?),
         (StateName::Complete, ..) => drop(lifecycle.apply_plan(id, &call)?),
         (StateName::Errored | StateName::Constrained, ..) => {
-            lifecycle.retry(id, false, None, &call)?;
+            lifecycle.retry_phase(id, false, None, &call)?;
         }
         (StateName::Applied | StateName::Cancelled, ..) => {}
     }
     Ok(())
 }
 
-fn drop_rules(lifecycle: &Lifecycle, plan: &Plan) -> Result<(), Error> {
-    let scope = Scope::Plan(plan.id);
-    let book = lifecycle.rules_of(plan)?;
+fn drop_rules(lifecycle: &Lifecycle, plan: &Plan) -> Result<(), LifecycleError> {
+    let scope = RuleScope::Plan(plan.id);
+    let book = lifecycle.rules_for_plan(plan)?;
     for rule in book.rules.iter().filter(|rule| rule.scope == scope) {
         lifecycle.remove_rule(scope.clone(), rule.draft.name.clone(), &referee())?;
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use fastrand::Rng;
 use lifecycle::Lifecycle;
-use plan::decide::{Next, Rest, next};
+use plan::decide::{EngineStep, IdleReason, next_engine_step};
 use plan::{Caller, Plan, PlanId};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use store::{PlanFilter, Store};
-use testkit::Cluster;
+use testkit::PostgresCluster;
 
 use crate::arena::Database;
 use crate::binary::command;
@@ -52,7 +52,7 @@ pub struct Ground {
     cast: Cast,
     pub home: PathBuf,
     pub address: String,
-    _server: Option<Cluster>,
+    _server: Option<PostgresCluster>,
 }
 
 impl Ground {
@@ -72,9 +72,9 @@ impl Ground {
         let (address, server) = match trial.database {
             Database::Sqlite => (format!("sqlite:{}", home.join("plans.db").display()), None),
             Database::Postgres => {
-                let mut cluster = Cluster::make();
-                cluster.configure("max_connections = 300\n");
-                cluster.up();
+                let mut cluster = PostgresCluster::create();
+                cluster.append_settings("max_connections = 300\n");
+                cluster.start_server();
                 (cluster.url(), Some(cluster))
             }
         };
@@ -244,8 +244,11 @@ impl Ground {
         let now = self.store.now()?;
         let worker = Caller::Worker("looking".to_owned());
         let rests = |plan: &Plan| {
-            let next = next(plan, &worker, now);
-            matches!(next, Next::Rest(Rest::Person | Rest::Over))
+            let next = next_engine_step(plan, &worker, now);
+            matches!(
+                next,
+                EngineStep::Idle(IdleReason::NeedsPerson | IdleReason::Ended)
+            )
         };
         let mut plans = self.plans()?;
         plans.retain(|plan| !rests(plan));

@@ -1,10 +1,10 @@
 //! Operations through the library.
 
-use lifecycle::{Claim, Done, Error, Lifecycle, UseRequest};
-use plan::changeset::{Entry, Node, Operation as Change, TreePath};
-use plan::command::Into as Target;
-use plan::invariant::{Check, Gate, RuleDraft, Scope};
-use plan::stage::{Category, ConstraintKind, ResultContent};
+use lifecycle::{Claim, Lifecycle, LifecycleError, OperationOutcome, UseRequest};
+use plan::changeset::{ChangesetEntry, Node, PathOperation as Change, TreePath};
+use plan::command::ChangesetSelector as Target;
+use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
+use plan::stage::{ConstraintKind, FailureCategory, ResultContent};
 use plan::{Caller, Epoch, Phase, PlanId, Refusal, Span};
 use store::{PlanFilter, PlanRow};
 
@@ -24,7 +24,7 @@ pub fn perform(lifecycle: &Lifecycle, call: &Call) -> Answer {
     }
 }
 
-fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
+fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, LifecycleError> {
     let caller = call.id.to_string();
     let mut by = lifecycle::Call::by(match call.by_person {
         true => Caller::Person(caller),
@@ -41,7 +41,7 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
         Operation::Use => lifecycle.use_action(request(), by)?,
         Operation::UseAndStart { lease_ms } => {
             let claim = lifecycle.use_and_start(request(), text, ms(lease_ms), by)?;
-            claim.done().clone()
+            claim.outcome().clone()
         }
         Operation::Start {
             plan,
@@ -54,7 +54,7 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
                 Phase::Execute => lifecycle.start_execute(plan, text, lease, by)?,
                 Phase::Apply => lifecycle.start_apply(plan, text, lease, by)?,
             };
-            claim.done().clone()
+            claim.outcome().clone()
         }
         Operation::Complete { plan, phase, epoch } => {
             let epoch = Epoch(epoch);
@@ -72,14 +72,16 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
         }
         Operation::ExecutePlan { plan } => lifecycle.execute_plan(plan, by)?,
         Operation::ApplyPlan { plan } => lifecycle.apply_plan(plan, by)?,
-        Operation::Approve { plan } => lifecycle.approve(plan, &plan::How::default(), by)?,
+        Operation::Approve { plan } => {
+            lifecycle.approve_result(plan, &plan::LandingOptions::default(), by)?
+        }
         Operation::PrepareApply { plan, epoch } => {
             lifecycle.prepare_apply(plan, Epoch(epoch), &[], by)?
         }
         Operation::WithdrawApply { plan, epoch } => {
             lifecycle.withdraw_apply(plan, Epoch(epoch), by)?
         }
-        Operation::Constrain { plan, epoch } => lifecycle.constrain(
+        Operation::Constrain { plan, epoch } => lifecycle.constrain_landing(
             plan,
             Epoch(epoch),
             ConstraintKind::Conflict,
@@ -91,37 +93,37 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
             plan,
             epoch,
             lease_ms,
-        } => lifecycle.renew(plan, Epoch(epoch), ms(lease_ms), by)?,
-        Operation::Release { plan, epoch } => lifecycle.release(plan, Epoch(epoch), by)?,
-        Operation::Reclaim { plan } => lifecycle.reclaim(plan, by)?,
+        } => lifecycle.renew_lease(plan, Epoch(epoch), ms(lease_ms), by)?,
+        Operation::Release { plan, epoch } => lifecycle.release_lease(plan, Epoch(epoch), by)?,
+        Operation::Reclaim { plan } => lifecycle.reclaim_lease(plan, by)?,
         Operation::Fail {
             plan,
             epoch,
             transient,
         } => {
             let category = match transient {
-                true => Category::Transient,
-                false => Category::Actor,
+                true => FailureCategory::Transient,
+                false => FailureCategory::Actor,
             };
-            lifecycle.fail(plan, Epoch(epoch), category, text, by)?
+            lifecycle.fail_work(plan, Epoch(epoch), category, text, by)?
         }
         Operation::Ask {
             plan,
             epoch,
             patience_ms,
-        } => lifecycle.ask(plan, Epoch(epoch), text, patience_ms.map(ms), by)?,
-        Operation::Answer { plan } => lifecycle.answer(plan, text, by)?,
+        } => lifecycle.ask_question(plan, Epoch(epoch), text, patience_ms.map(ms), by)?,
+        Operation::Answer { plan } => lifecycle.answer_question(plan, text, by)?,
         Operation::ExpireQuestion { plan } => lifecycle.expire_question(plan, by)?,
-        Operation::Retry { plan } => lifecycle.retry(plan, false, None, by)?,
-        Operation::Revise { plan } => lifecycle.revise(plan, text, Vec::new(), by)?,
-        Operation::Revert { plan } => lifecycle.revert(plan, text, by)?,
-        Operation::Cancel { plan } => lifecycle.cancel(plan, Some(text), by)?,
+        Operation::Retry { plan } => lifecycle.retry_phase(plan, false, None, by)?,
+        Operation::Revise { plan } => lifecycle.revise_plan(plan, text, Vec::new(), by)?,
+        Operation::Revert { plan } => lifecycle.revert_to_strategize(plan, text, by)?,
+        Operation::Cancel { plan } => lifecycle.cancel_plan(plan, Some(text), by)?,
         Operation::OpenChangeset { plan, epoch, node } => {
             lifecycle.open_changeset(plan, Epoch(epoch), named(&node), by)?
         }
         Operation::RecordChange { plan, epoch, node } => {
             let path = TreePath::new(label.clone()).expect("BUG: a call's name is a path");
-            let entry = Entry::new(path, Change::Create);
+            let entry = ChangesetEntry::new(path, Change::Create);
             let into = Target::Node(named(&node));
             lifecycle.record_change(plan, Epoch(epoch), into, entry, by)?
         }
@@ -133,17 +135,17 @@ fn attempt(lifecycle: &Lifecycle, call: &Call) -> Result<Answer, Error> {
         Operation::AddRule { plan, rule, holds } => {
             let draft = RuleDraft {
                 name: rule.parse().expect("BUG: the rule has a good name"),
-                check: Check::Expr(holds.to_string()),
+                check: RuleCheck::Expr(holds.to_string()),
                 at: vec![Gate::Strategize, Gate::Execute, Gate::Apply],
                 advisory: false,
                 non_overridable: false,
             };
-            lifecycle.add_rule(Scope::Plan(plan), draft, by)?;
+            lifecycle.add_rule(RuleScope::Plan(plan), draft, by)?;
             return Ok(beside(plan));
         }
         Operation::RemoveRule { plan, rule } => {
             let rule = rule.parse().expect("BUG: the rule has a good name");
-            lifecycle.remove_rule(Scope::Plan(plan), rule, by)?;
+            lifecycle.remove_rule(RuleScope::Plan(plan), rule, by)?;
             return Ok(beside(plan));
         }
         Operation::Look { plan } => {
@@ -195,7 +197,7 @@ fn beside(plan: PlanId) -> Answer {
     })
 }
 
-fn done(done: &Done) -> Answer {
+fn done(done: &OperationOutcome) -> Answer {
     Answer::Done(Receipt {
         plan: done.receipt.plan,
         version: done.receipt.version.map(|version| version.0),
@@ -205,13 +207,13 @@ fn done(done: &Done) -> Answer {
     })
 }
 
-fn failed(error: Error) -> Answer {
+fn failed(error: LifecycleError) -> Answer {
     let refused = |why: String| Refused {
         why,
         ..Refused::default()
     };
     match error {
-        Error::Refused(refusal) => {
+        LifecycleError::Refused(refusal) => {
             let mut told = refused(refusal.to_string());
             match refusal {
                 Refusal::WrongState { stage, .. } => told.stage = Some(plain(&stage)),
@@ -228,17 +230,17 @@ fn failed(error: Error) -> Answer {
             }
             Answer::Refused(told)
         }
-        Error::Blocked(_) => Answer::Blocked,
-        Error::KeyReused { .. }
-        | Error::Expr(_)
-        | Error::Rules(_)
-        | Error::Sandbox(_)
-        | Error::NoHands
-        | Error::WaitingForHost { .. }
-        | Error::ResourceGone { .. }
-        | Error::LandedOnBranch { .. }
-        | Error::Stopped => Answer::Refused(refused(error.to_string())),
-        Error::Store(error) => Answer::Failed(error.to_string()),
-        Error::Unknown(error) => Answer::Unknown(error.to_string()),
+        LifecycleError::Blocked(_) => Answer::Blocked,
+        LifecycleError::KeyReused { .. }
+        | LifecycleError::InvalidRule(_)
+        | LifecycleError::UnreadableRules(_)
+        | LifecycleError::Sandbox(_)
+        | LifecycleError::NoLocalHost
+        | LifecycleError::WaitingForHost { .. }
+        | LifecycleError::ResourceGone { .. }
+        | LifecycleError::LandedOnBranch { .. }
+        | LifecycleError::Stopped => Answer::Refused(refused(error.to_string())),
+        LifecycleError::Store(error) => Answer::Failed(error.to_string()),
+        LifecycleError::CommitUnknown(error) => Answer::Unknown(error.to_string()),
     }
 }

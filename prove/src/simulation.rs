@@ -49,7 +49,9 @@ const BEGINNING: i64 = 1_893_456_000_000_000;
 impl Stage {
     /// In memory.
     pub fn in_memory() -> Self {
-        Self::on(|clock, faults| Arc::new(MemoryStore::with(clock, faults.faults())))
+        Self::on(|clock, faults| {
+            Arc::new(MemoryStore::with_clock_and_faults(clock, faults.faults()))
+        })
     }
 
     /// On the store that `open` makes. Whatever clock it has, decisions are made on ours.
@@ -99,7 +101,7 @@ pub struct Played {
 }
 
 /// Plays so many steps of the schedule with this seed.
-pub fn play(stage: &Stage, seed: u64, steps: usize) -> Result<Played, lifecycle::Error> {
+pub fn play(stage: &Stage, seed: u64, steps: usize) -> Result<Played, lifecycle::LifecycleError> {
     let mut random = Rng::with_seed(seed);
     let ids = std::sync::Mutex::new(Rng::with_seed(seed ^ 0x5eed));
     let lifecycle = Lifecycle::on(Arc::clone(&stage.store))
@@ -107,7 +109,7 @@ pub fn play(stage: &Stage, seed: u64, steps: usize) -> Result<Played, lifecycle:
             ids.lock().expect("BUG: nobody panics in here").u128(..)
         });
     let referee = Call::by(Caller::Person(REFEREE.to_owned()));
-    lifecycle.create_action(samples::action(ACTION), &referee)?;
+    lifecycle.create_action(samples::reusable_action(ACTION), &referee)?;
     let mut table = Table {
         stage,
         lifecycle: &lifecycle,
@@ -129,7 +131,7 @@ pub fn play(stage: &Stage, seed: u64, steps: usize) -> Result<Played, lifecycle:
             }
         }
     }
-    let stuck = drain(&lifecycle, &mut || stage.time.pass(Span::seconds(30)))?;
+    let stuck = drain(&lifecycle, &mut || stage.time.pass(Span::from_seconds(30)))?;
     while table.read(100)? {}
     let stored = Stored::read(stage.store())?;
     let mut violations = check::check(&table.history, &stored);
@@ -190,7 +192,7 @@ impl Table<'_> {
 
     /// The reader reads a page. Did it see anything?
     fn read(&mut self, limit: usize) -> Result<bool, StoreError> {
-        let page = self.stage.store.events(&self.cursor, limit)?;
+        let page = self.stage.store.read_events(&self.cursor, limit)?;
         let events: Vec<_> = page
             .events
             .iter()

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::changeset::{Changeset, Entry};
-use plan::invariant::{RuleBook, Scope};
-use plan::ledger::Ledger;
-use plan::{Action, Name, Phase, PlanId, Project, Timestamp, Version};
+use plan::changeset::{Changeset, ChangesetEntry};
+use plan::invariant::{RuleBook, RuleScope};
+use plan::ledger::BudgetLedger;
+use plan::{Action, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp};
 use store::{
-    Agenda, Commit, CommitError, Committed, Cursor, Due, EventPage, Maintain, PlanFilter, PlanRow,
-    Read, Snapshot, Store, StoreError, StoreInfo, StoredEvent, Submission, Tail,
+    CommitError, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage, PlanFilter,
+    PlanRow, PlanSnapshot, Store, StoreError, StoreInfo, StoreMaintenance, StoreReader,
+    StoreWriter, StoredEvent, Submission,
 };
 
 /// What is different about a wrapped store.
@@ -45,81 +46,97 @@ impl<D: Doors> Wrapped<D> {
     }
 }
 
-impl<D: Doors> Commit for Wrapped<D> {
-    fn commit(&self, submission: Submission) -> Result<Committed, CommitError> {
+impl<D: Doors> StoreWriter for Wrapped<D> {
+    fn commit(&self, submission: Submission) -> Result<CommitOutcome, CommitError> {
         self.store.commit(self.doors.submission(submission))
     }
 }
 
-impl<D: Doors> Read for Wrapped<D> {
-    fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
-        Ok(self.doors.row(self.store.plan(id)?))
+impl<D: Doors> StoreReader for Wrapped<D> {
+    fn read_plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
+        Ok(self.doors.row(self.store.read_plan(id)?))
     }
 
-    fn plans(
+    fn list_plans(
         &self,
         filter: &PlanFilter,
         after: Option<PlanId>,
         limit: usize,
     ) -> Result<Vec<PlanRow>, StoreError> {
-        self.store.plans(filter, after, limit)
+        self.store.list_plans(filter, after, limit)
     }
 
-    fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
-        self.store.plans_like(fragment, limit)
+    fn find_plan_ids(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        self.store.find_plan_ids(fragment, limit)
     }
 
-    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.store.due(phase, after, limit)
-    }
-
-    fn claimable(
+    fn list_due_plans(
         &self,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError> {
-        self.store.claimable(phase, after, limit)
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        self.store.list_due_plans(phase, after, limit)
     }
 
-    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
-        self.store.agenda(limit)
+    fn list_claimable_plans(
+        &self,
+        phase: Phase,
+        after: Option<DuePlan>,
+        limit: usize,
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        self.store.list_claimable_plans(phase, after, limit)
     }
 
-    fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
-        self.store.expired(limit)
+    fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError> {
+        self.store.read_due_queues(limit)
     }
 
-    fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError> {
-        self.store.snapshot(id)
+    fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        self.store.list_expired_leases(limit)
     }
 
-    fn action(&self, name: &Name) -> Result<Option<Action>, StoreError> {
-        self.store.action(name)
+    fn read_snapshot(&self, id: PlanId) -> Result<Option<PlanSnapshot>, StoreError> {
+        self.store.read_snapshot(id)
     }
 
-    fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError> {
-        self.store.actions(after, limit)
+    fn read_action(&self, name: &QualifiedName) -> Result<Option<Action>, StoreError> {
+        self.store.read_action(name)
     }
 
-    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
-        self.store.project(name)
+    fn list_actions(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Action>, StoreError> {
+        self.store.list_actions(after, limit)
     }
 
-    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
-        self.store.projects(after, limit)
+    fn read_project(&self, name: &QualifiedName) -> Result<Option<Project>, StoreError> {
+        self.store.read_project(name)
     }
 
-    fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {
-        self.store.rules(scopes)
+    fn list_projects(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Project>, StoreError> {
+        self.store.list_projects(after, limit)
     }
 
-    fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError> {
-        self.store.changesets(plan)
+    fn read_rules(&self, scopes: &[RuleScope]) -> Result<RuleBook, StoreError> {
+        self.store.read_rules(scopes)
     }
 
-    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
-        self.store.ledger(plan)
+    fn list_changesets(
+        &self,
+        plan: PlanId,
+    ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, StoreError> {
+        self.store.list_changesets(plan)
+    }
+
+    fn read_ledger(&self, plan: PlanId) -> Result<BudgetLedger, StoreError> {
+        self.store.read_ledger(plan)
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {
@@ -127,43 +144,43 @@ impl<D: Doors> Read for Wrapped<D> {
     }
 }
 
-impl<D: Doors> Tail for Wrapped<D> {
-    fn plan_events(
+impl<D: Doors> EventLog for Wrapped<D> {
+    fn read_plan_events(
         &self,
         plan: PlanId,
-        after: Version,
+        after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        self.store.plan_events(plan, after, limit)
+        self.store.read_plan_events(plan, after, limit)
     }
 
-    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
-        Ok(self.doors.page(self.store.events(after, limit)?))
+    fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
+        Ok(self.doors.page(self.store.read_events(after, limit)?))
     }
 
-    fn latest(&self) -> Result<Cursor, StoreError> {
-        self.store.latest()
+    fn read_latest_cursor(&self) -> Result<Cursor, StoreError> {
+        self.store.read_latest_cursor()
     }
 
-    fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
-        self.store.wait(timeout)
+    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
+        self.store.wait_for_commit(timeout)
     }
 }
 
-impl<D: Doors> Maintain for Wrapped<D> {
-    fn info(&self) -> Result<StoreInfo, StoreError> {
-        self.store.info()
+impl<D: Doors> StoreMaintenance for Wrapped<D> {
+    fn read_info(&self) -> Result<StoreInfo, StoreError> {
+        self.store.read_info()
     }
 
-    fn migrate(&self) -> Result<(u32, u32), StoreError> {
-        self.store.migrate()
+    fn migrate_schema(&self) -> Result<(u32, u32), StoreError> {
+        self.store.migrate_schema()
     }
 
-    fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        self.store.backup(to)
+    fn write_backup(&self, to: &Path) -> Result<(), StoreError> {
+        self.store.write_backup(to)
     }
 
-    fn check(&self) -> Result<Vec<String>, StoreError> {
-        self.store.check()
+    fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
+        self.store.check_integrity()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lifecycle::{Call, Lifecycle, UseRequest};
-use plan::{Actors, Caller};
+use plan::{Caller, PlanActors};
 use planwright_prove::wrapped::{Doors, Wrapped};
 use store::{Cursor, EventPage, MemoryStore, Store};
 use testkit::samples;
@@ -22,7 +22,7 @@ impl Doors for Meddler {
         if page.events.is_empty() {
             let request = UseRequest {
                 goal: Some("come in between".to_owned()),
-                fallback_actors: Some(Actors::both(samples::name("robot"))),
+                fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
                 ..UseRequest::default()
             };
             let call = Call::by(Caller::Person("ada".to_owned()));

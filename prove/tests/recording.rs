@@ -9,11 +9,11 @@
 use std::sync::{Arc, Mutex};
 
 use lifecycle::{Call, Lifecycle, UseRequest};
-use plan::changeset::{Entry, Node, Operation, TreePath};
-use plan::command::Into as Target;
-use plan::invariant::{Check, Gate, RuleDraft, Scope};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::command::ChangesetSelector as Target;
+use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
-use plan::{Actors, Caller, Event, Span};
+use plan::{Caller, Event, PlanActors, Span};
 use planwright_prove::wrapped::{Doors, Wrapped};
 use store::{MemoryStore, Store, Submission};
 
@@ -40,22 +40,24 @@ fn a_change_that_comes_late_is_judged_too() {
     let others = Lifecycle::on(Arc::clone(&store));
     let lifecycle = Lifecycle::on(Arc::new(Wrapped::new(store, doors.clone())));
     let call = Call::by(Caller::Person("ada".into()));
-    let bot: plan::Name = "bot".parse().unwrap();
+    let bot: plan::QualifiedName = "bot".parse().unwrap();
     let request = UseRequest {
         goal: Some("x".into()),
-        fallback_actors: Some(Actors::both(bot)),
+        fallback_actors: Some(PlanActors::for_both_phases(bot)),
         ..UseRequest::default()
     };
     let plan = lifecycle.use_action(request, &call).unwrap().plan.id;
     let draft = RuleDraft {
         name: "hands-off".parse().unwrap(),
-        check: Check::Forbid(vec!["secret".into()]),
+        check: RuleCheck::Forbid(vec!["secret".into()]),
         at: vec![Gate::Result],
         advisory: false,
         non_overridable: false,
     };
-    lifecycle.add_rule(Scope::Plan(plan), draft, &call).unwrap();
-    let lease = Span::seconds(60);
+    lifecycle
+        .add_rule(RuleScope::Plan(plan), draft, &call)
+        .unwrap();
+    let lease = Span::from_seconds(60);
     let claim = lifecycle
         .start_strategize(plan, "bot", lease, &call)
         .unwrap();
@@ -67,7 +69,7 @@ fn a_change_that_comes_late_is_judged_too() {
         .open_changeset(plan, epoch, Node::main(), &call)
         .unwrap();
     *doors.0.lock().unwrap() = Some(Box::new(move || {
-        let entry = Entry::new(TreePath::new("secret").unwrap(), Operation::Create);
+        let entry = ChangesetEntry::new(TreePath::new("secret").unwrap(), PathOperation::Create);
         let call = Call::by(Caller::Person("bob".into()));
         others
             .record_change(plan, epoch, Target::Node(Node::main()), entry, &call)
@@ -80,7 +82,7 @@ fn a_change_that_comes_late_is_judged_too() {
     lifecycle
         .complete_execute(plan, epoch, &result, &call)
         .unwrap();
-    let history = lifecycle.history(plan).unwrap();
+    let history = lifecycle.read_history(plan).unwrap();
     let unmet = history.iter().find_map(|one| match &one.event {
         Event::ExecuteCompleted { unmet, .. } => Some(unmet.len()),
         _ => None,

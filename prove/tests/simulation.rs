@@ -12,7 +12,7 @@ use planwright_prove::broken::{Broken, Bug};
 use planwright_prove::check::{Kind, Least, Tally, tell};
 use planwright_prove::simulation::{Played, Stage, play};
 use store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
-use testkit::{Dump, PostgresDatabase, SqliteFile};
+use testkit::{PostgresDatabase, SqliteFile, StoreDump};
 
 const STEPS: usize = 60;
 
@@ -47,7 +47,7 @@ fn a_seed_plays_the_same_schedule_again() {
     let dump = || {
         let stage = Stage::in_memory();
         let played = check(&stage, 7, STEPS);
-        (played.history, Dump::of(stage.store()))
+        (played.history, StoreDump::read_store(stage.store()))
     };
     let ((history, first), (again, second)) = (dump(), dump());
     assert_eq!(history.calls, again.calls);
@@ -98,7 +98,7 @@ fn the_same_schedules_end_in_the_same_state_in_every_store() {
                     why.clear();
                 }
             }
-            (played.history, Dump::of(stage.store()))
+            (played.history, StoreDump::read_store(stage.store()))
         });
         for (history, dump) in &ends[1..] {
             for (made, first) in history.calls.values().zip(ends[0].0.calls.values()) {

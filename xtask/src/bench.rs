@@ -4,23 +4,23 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::postgres::{Cluster, Durability, ServerPrograms};
-use crate::signals::{self, Signals};
+use crate::postgres::{Durability, GuardedServer, ServerPrograms};
+use crate::signals::{self, StopSignals};
 use crate::{cargo, child};
 
 /// Measure Planwright; prints tables for docs/performance.md.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: BenchCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum BenchCommand {
     /// The stores against hand-written loops that write the same rows.
     Store {
         /// Only this part of it.
-        part: Option<Part>,
+        part: Option<StoreBenchPart>,
     },
     /// Sandboxes, capturing and landing against plain git.
     Sandbox,
@@ -42,15 +42,15 @@ enum What {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Part {
+enum StoreBenchPart {
     Sqlite,
     Postgres,
     Size,
 }
 
-impl What {
+impl BenchCommand {
     /// How the measuring program is called.
-    fn words(&self) -> Vec<String> {
+    fn to_arguments(&self) -> Vec<String> {
         let mut words = match self {
             Self::Store { .. } => vec!["store".to_owned()],
             Self::Sandbox => vec!["sandbox".to_owned()],
@@ -78,7 +78,7 @@ impl What {
     }
 }
 
-impl Part {
+impl StoreBenchPart {
     fn as_str(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -89,9 +89,9 @@ impl Part {
 }
 
 /// Builds everything in release mode, then runs the measuring program.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
-    let mut build = cargo::cargo();
+pub fn run(arguments: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let signals = StopSignals::register()?;
+    let mut build = cargo::cargo_command();
     build.args([
         "build",
         "--release",
@@ -100,11 +100,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         "-p",
         "planwright-bench",
     ]);
-    let built = child::run(&mut build, &signals).context("could not run cargo")?;
+    let built = child::run_child(&mut build, &signals).context("could not run cargo")?;
     if !built.success() {
         return Ok(child::exit_code(built));
     }
-    let mut bench = cargo::command(
+    let mut bench = cargo::command_without_cargo_env(
         cargo::target_directory()?
             .join("release")
             .join("planwright-bench"),
@@ -112,17 +112,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // In the target directory, because /tmp may be memory and a bench has to wait for a disk.
     bench
         .current_dir(cargo::target_directory()?)
-        .args(arguments.what.words());
+        .args(arguments.what.to_arguments());
     // Held until the bench is over.
     let _cluster = match arguments.what {
-        What::Sandbox | What::Gates | What::Render => None,
-        What::Store { .. } | What::Work => {
-            let cluster = start_server(&signals)?;
+        BenchCommand::Sandbox | BenchCommand::Gates | BenchCommand::Render => None,
+        BenchCommand::Store { .. } | BenchCommand::Work => {
+            let cluster = start_durable_server(&signals)?;
             bench.envs(cluster.environment());
             Some(cluster)
         }
         // Most contenders need no server; those that do are reported with the reason.
-        What::Peers { .. } => match start_server(&signals) {
+        BenchCommand::Peers { .. } => match start_durable_server(&signals) {
             Ok(cluster) => {
                 bench.envs(cluster.environment());
                 Some(cluster)
@@ -133,15 +133,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
         },
     };
-    if let Some(signal) = signals.received() {
-        return Ok(signals::exit_code(signal));
+    if let Some(signal) = signals.received_signal() {
+        return Ok(signals::signal_exit_code(signal));
     }
-    let status = child::run(&mut bench, &signals).context("could not run planwright-bench")?;
+    let status =
+        child::run_child(&mut bench, &signals).context("could not run planwright-bench")?;
     Ok(child::exit_code(status))
 }
 
-fn start_server(signals: &Signals) -> anyhow::Result<Cluster> {
-    Cluster::start(&ServerPrograms::find_or_install(signals)?, Durability::Full)
+fn start_durable_server(signals: &StopSignals) -> anyhow::Result<GuardedServer> {
+    GuardedServer::start(&ServerPrograms::find_or_install(signals)?, Durability::Full)
 }
 
 #[cfg(test)]
@@ -150,18 +151,18 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_passed_on() {
-        let peers = What::Peers {
+        let peers = BenchCommand::Peers {
             only: vec!["restate".to_owned(), "growth".to_owned()],
             runs: 2,
         };
         let words = "peers --runs 2 --only restate --only growth";
-        assert_eq!(peers.words().join(" "), words);
-        let size = What::Store {
-            part: Some(Part::Size),
+        assert_eq!(peers.to_arguments().join(" "), words);
+        let size = BenchCommand::Store {
+            part: Some(StoreBenchPart::Size),
         };
-        assert_eq!(size.words().join(" "), "store size");
-        assert_eq!(What::Sandbox.words().join(" "), "sandbox");
-        assert_eq!(What::Work.words().join(" "), "work");
-        assert_eq!(What::Render.words().join(" "), "render");
+        assert_eq!(size.to_arguments().join(" "), "store size");
+        assert_eq!(BenchCommand::Sandbox.to_arguments().join(" "), "sandbox");
+        assert_eq!(BenchCommand::Work.to_arguments().join(" "), "work");
+        assert_eq!(BenchCommand::Render.to_arguments().join(" "), "render");
     }
 }

@@ -9,8 +9,9 @@ use std::process::Command;
 use anyhow::Context;
 
 /// A cargo command in the root of the workspace, of the toolchain that built this program.
-pub fn cargo() -> Command {
-    let mut command = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+pub fn cargo_command() -> Command {
+    let mut command =
+        command_without_cargo_env(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace_root());
     command
 }
@@ -19,7 +20,7 @@ pub fn cargo() -> Command {
 ///
 /// Build scripts that ask to be rerun when such a variable changes (ring's does) would otherwise run anew each
 /// time somebody changes between `cargo xtask test` and plain `cargo test`.
-pub fn command(program: impl AsRef<OsStr>) -> Command {
+pub fn command_without_cargo_env(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_set_by_cargo_run) {
@@ -40,8 +41,8 @@ fn is_set_by_cargo_run(name: &str) -> bool {
 
 /// Where cargo puts what it builds: two up from this program.
 pub fn target_directory() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("this program has no path")?;
-    let directory = own.parent().and_then(|profile| profile.parent());
+    let own_path = std::env::current_exe().context("this program has no path")?;
+    let directory = own_path.parent().and_then(|profile| profile.parent());
     Ok(directory
         .context("this program lies in no target directory")?
         .to_owned())

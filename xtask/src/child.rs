@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::signals::Signals;
+use crate::signals::StopSignals;
 
 /// Runs `command` and waits for it. When a signal arrives meanwhile, the program and what it started are ended
 /// first; `signals` still knows about it afterwards.
-pub fn run(command: &mut Command, signals: &Signals) -> io::Result<ExitStatus> {
-    let group = Group::for_this_terminal();
-    if let Group::Own = group {
+pub fn run_child(command: &mut Command, signals: &StopSignals) -> io::Result<ExitStatus> {
+    let group = ChildGroup::for_stdin();
+    if let ChildGroup::Own = group {
         command.process_group(0);
     }
     let mut child = command.spawn()?;
@@ -22,10 +22,10 @@ pub fn run(command: &mut Command, signals: &Signals) -> io::Result<ExitStatus> {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        match (signals.received(), group) {
+        match (signals.received_signal(), group) {
             // The terminal sent Ctrl-C to the program too. It decides what that means: a shell goes on.
-            (Some(Signal::INT), Group::Shared) | (None, _) => thread::sleep(POLL),
-            (Some(signal), _) => return end(&mut child, group, signal),
+            (Some(Signal::INT), ChildGroup::Shared) | (None, _) => thread::sleep(POLL_INTERVAL),
+            (Some(signal), _) => return end_child(&mut child, group, signal),
         }
     }
 }
@@ -40,7 +40,7 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
 
 /// Which process group a child belongs to.
 #[derive(Clone, Copy)]
-enum Group {
+enum ChildGroup {
     /// Ours: at a terminal, so that the program may read from it and hears Ctrl-C.
     Shared,
     /// Its own: without a terminal, so that a signal sent only to us can be passed on to everything the
@@ -48,8 +48,8 @@ enum Group {
     Own,
 }
 
-impl Group {
-    fn for_this_terminal() -> Self {
+impl ChildGroup {
+    fn for_stdin() -> Self {
         if io::stdin().is_terminal() {
             Self::Shared
         } else {
@@ -58,17 +58,17 @@ impl Group {
     }
 }
 
-fn end(child: &mut Child, group: Group, signal: Signal) -> io::Result<ExitStatus> {
-    send(child, group, signal);
-    let deadline = Instant::now() + PATIENCE;
+fn end_child(child: &mut Child, group: ChildGroup, signal: Signal) -> io::Result<ExitStatus> {
+    send_signal(child, group, signal);
+    let deadline = Instant::now() + STOP_TIMEOUT;
     let mut status = None;
     while status.is_none() && Instant::now() < deadline {
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
         status = child.try_wait()?;
     }
     // Whatever of the group outlived its leader ends with it.
-    if status.is_none() || matches!(group, Group::Own) {
-        send(child, group, Signal::KILL);
+    if status.is_none() || matches!(group, ChildGroup::Own) {
+        send_signal(child, group, Signal::KILL);
     }
     match status {
         Some(status) => Ok(status),
@@ -77,17 +77,17 @@ fn end(child: &mut Child, group: Group, signal: Signal) -> io::Result<ExitStatus
 }
 
 /// A process that is gone already needs no signal, hence no error.
-fn send(child: &Child, group: Group, signal: Signal) {
+fn send_signal(child: &Child, group: ChildGroup, signal: Signal) {
     let pid = Pid::from_child(child);
     let _gone = match group {
-        Group::Shared => kill_process(pid, signal),
-        Group::Own => kill_process_group(pid, signal),
+        ChildGroup::Shared => kill_process(pid, signal),
+        ChildGroup::Own => kill_process_group(pid, signal),
     };
 }
 
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A trial that is asked to end has thousands of files to remove.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

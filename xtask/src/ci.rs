@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use crate::postgres::ServerPrograms;
-use crate::signals::Signals;
-use crate::step::{Report, Step};
+use crate::signals::StopSignals;
+use crate::step::{CargoStep, StepReport};
 use crate::test;
 
 /// What is checked before the tests run.
-const CHECKS: &[Step] = &[
-    Step {
+const CHECK_STEPS: &[CargoStep] = &[
+    CargoStep {
         name: "format",
         arguments: &["fmt", "--all", "--check"],
         environment: &[],
     },
-    Step {
+    CargoStep {
         name: "lints",
         arguments: &[
             "clippy",
@@ -26,7 +26,7 @@ const CHECKS: &[Step] = &[
         ],
         environment: &[],
     },
-    Step {
+    CargoStep {
         name: "docs",
         arguments: &["doc", "--workspace", "--no-deps"],
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
@@ -35,17 +35,17 @@ const CHECKS: &[Step] = &[
 
 /// Check format, lints and docs, then run every test.
 #[derive(clap::Args)]
-pub struct Arguments {}
+pub struct CiArgs {}
 
 /// Runs every check; the exit code says whether all of them passed.
-pub fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
+pub fn run(_: &CiArgs) -> anyhow::Result<ExitCode> {
+    let signals = StopSignals::register()?;
     // First, so that a missing PostgreSQL is found in the first second and not after minutes of compiling.
     let programs = ServerPrograms::find_or_install(&signals)?;
-    let mut report = Report::new(&signals);
-    for step in CHECKS {
-        report.run(step, &[], &[])?;
+    let mut report = StepReport::new(&signals);
+    for step in CHECK_STEPS {
+        report.run_step(step, &[], &[])?;
     }
     test::run_unfiltered(&programs, &mut report)?;
-    Ok(report.finish())
+    Ok(report.print_summary())
 }

@@ -4,26 +4,26 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 
-use crate::postgres::{Cluster, Durability, ServerPrograms};
-use crate::signals::Signals;
-use crate::tools::Tool;
+use crate::postgres::{Durability, GuardedServer, ServerPrograms};
+use crate::signals::StopSignals;
+use crate::tools::CargoTool;
 use crate::{cargo, child};
 
-const LLVM_COV: Tool = Tool {
+const CARGO_LLVM_COV: CargoTool = CargoTool {
     name: "cargo-llvm-cov",
     version: "0.9.1",
 };
 
 /// What is counted is plan, store and lifecycle: not the actors, the sandboxes, what the tests stand on,
 /// nor the programs around them.
-const NOT_COUNTED: &str = "crates/(actors|testkit|planwright|sandbox)/|/(bench|prove|xtask)/";
+const UNCOUNTED_PATHS: &str = "crates/(actors|testkit|planwright|sandbox)/|/(bench|prove|xtask)/";
 
 /// The tests of the engine, those of the program, which is what most of landing is tried with, and the
 /// schedules of the proof. Trials of the proof kill their processes: what those ran is not counted.
 ///
 /// The first are built at once: lines of a crate that is built twice, with other features, are counted as
 /// those of the better of the two, not as those that ran in either.
-const STEPS: [&[&str]; 3] = [
+const LLVM_COV_ARGS: [&[&str]; 3] = [
     &["clean", "--workspace"],
     &[
         "--no-report",
@@ -43,7 +43,7 @@ const STEPS: [&[&str]; 3] = [
 /// Run the tests of plan, store, lifecycle and the program, and schedules of the proof, and count the lines
 /// of plan, store and lifecycle that ran.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct CoverageArgs {
     /// Fail below this share of lines.
     #[arg(long, default_value_t = 97)]
     least: u8,
@@ -54,41 +54,45 @@ pub struct Arguments {
 }
 
 /// Runs the tests under measurement; the exit code says whether enough lines ran.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
-    let tool = LLVM_COV.find_or_install(&signals)?;
-    let mut component = cargo::command("rustup");
+pub fn run(arguments: &CoverageArgs) -> anyhow::Result<ExitCode> {
+    let signals = StopSignals::register()?;
+    let tool = CARGO_LLVM_COV.find_or_install(&signals)?;
+    let mut component = cargo::command_without_cargo_env("rustup");
     component.args(["component", "add", "llvm-tools"]);
-    let added = child::run(&mut component, &signals).context("could not run rustup")?;
+    let added = child::run_child(&mut component, &signals).context("could not run rustup")?;
     ensure!(
         added.success(),
         "the toolchain's component llvm-tools is missing: rustup component add llvm-tools"
     );
-    let cluster = Cluster::start(
+    let cluster = GuardedServer::start(
         &ServerPrograms::find_or_install(&signals)?,
         Durability::Throwaway,
     )?;
     let measure = |arguments: &[&str]| {
-        let mut command = cargo::command(&tool);
+        let mut command = cargo::command_without_cargo_env(&tool);
         command
             .current_dir(cargo::workspace_root())
             .arg("llvm-cov")
             .args(arguments)
             .envs(cluster.environment());
-        child::run(&mut command, &signals).context("could not run cargo-llvm-cov")
+        child::run_child(&mut command, &signals).context("could not run cargo-llvm-cov")
     };
-    for step in STEPS {
+    for step in LLVM_COV_ARGS {
         let status = measure(step)?;
         if !status.success() {
             return Ok(child::exit_code(status));
         }
     }
-    let counted = ["--failure-mode=all", "--ignore-filename-regex", NOT_COUNTED];
+    let report_args = [
+        "--failure-mode=all",
+        "--ignore-filename-regex",
+        UNCOUNTED_PATHS,
+    ];
     if arguments.html {
-        measure(&[&["report", "--html"], &counted[..]].concat())?;
+        measure(&[&["report", "--html"], &report_args[..]].concat())?;
     }
-    let least = format!("--fail-under-lines={}", arguments.least);
-    let summary = ["report", "--summary-only", &least];
-    let status = measure(&[&summary[..], &counted[..]].concat())?;
+    let min_lines_arg = format!("--fail-under-lines={}", arguments.least);
+    let summary = ["report", "--summary-only", &min_lines_arg];
+    let status = measure(&[&summary[..], &report_args[..]].concat())?;
     Ok(child::exit_code(status))
 }

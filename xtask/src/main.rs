@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 fn main() -> ExitCode {
-    match Xtask::parse().task.run() {
+    match XtaskCli::parse().task.run() {
         Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -40,25 +40,25 @@ fn main() -> ExitCode {
 /// Set-up, tests and checks of the Planwright workspace.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Xtask {
+struct XtaskCli {
     #[command(subcommand)]
-    task: Task,
+    task: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Task {
-    Test(test::Arguments),
-    Ci(ci::Arguments),
-    Bench(bench::Arguments),
-    Prove(prove::Arguments),
-    Coverage(coverage::Arguments),
-    Mutants(mutants::Arguments),
-    Postgres(postgres::Arguments),
+enum XtaskCommand {
+    Test(test::TestArgs),
+    Ci(ci::CiArgs),
+    Bench(bench::BenchArgs),
+    Prove(prove::ProveArgs),
+    Coverage(coverage::CoverageArgs),
+    Mutants(mutants::MutantsArgs),
+    Postgres(postgres::PostgresArgs),
     #[command(hide = true)]
     PostgresGuard(postgres::GuardArguments),
 }
 
-impl Task {
+impl XtaskCommand {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Test(arguments) => test::run(&arguments),

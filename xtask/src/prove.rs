@@ -8,12 +8,12 @@ use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 
 use crate::postgres::ServerPrograms;
-use crate::signals::Signals;
+use crate::signals::StopSignals;
 use crate::{cargo, child, signals};
 
 /// Let many processes loose on shared plans, disturb them, and check every answer they were given.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct ProveArgs {
     /// For how long, on each store.
     #[arg(long, default_value_t = 1.0, value_parser = minutes)]
     minutes: f64,
@@ -28,7 +28,7 @@ pub struct Arguments {
 
     /// On which store.
     #[arg(long, value_enum, default_value = "both")]
-    store: Stores,
+    store: ProveStores,
 
     /// Plant a bug, to see it found.
     #[arg(long = "break", value_name = "BUG", value_parser = PossibleValuesParser::new(BUGS.map(|(bug, _)| bug)))]
@@ -36,7 +36,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Stores {
+enum ProveStores {
     Sqlite,
     Postgres,
     Both,
@@ -44,7 +44,7 @@ enum Stores {
 
 /// What is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trial {
+enum ProveTrial {
     /// Random calls.
     Run,
     /// Landing on a repository.
@@ -57,38 +57,38 @@ enum Trial {
 
 /// The bugs that can be planted, each with the trial that is to find it. Their names are those of the `Bug`s in `prove`,
 /// which nothing here depends on: it is built only once the arguments are known to be right.
-const BUGS: [(&str, Trial); 20] = [
-    ("stale-read", Trial::Run),
-    ("no-fence", Trial::Run),
-    ("wrong-changeset", Trial::Run),
-    ("double-transition", Trial::Run),
-    ("half-commit", Trial::Run),
-    ("lost-event", Trial::Run),
-    ("double-apply", Trial::Land),
-    ("lost-work", Trial::Land),
-    ("lost-ignored", Trial::Land),
-    ("told-held", Trial::Land),
-    ("two-owners", Trial::Work),
-    ("orphan-process", Trial::Work),
-    ("unheard-hangup", Trial::Work),
-    ("fast-clock", Trial::Work),
-    ("skip-strategize-gate", Trial::Gates),
-    ("skip-execute-gate", Trial::Gates),
-    ("skip-result-gate", Trial::Gates),
-    ("skip-apply-gate", Trial::Gates),
-    ("stale-approval", Trial::Gates),
-    ("free-spending", Trial::Gates),
+const BUGS: [(&str, ProveTrial); 20] = [
+    ("stale-read", ProveTrial::Run),
+    ("no-fence", ProveTrial::Run),
+    ("wrong-changeset", ProveTrial::Run),
+    ("double-transition", ProveTrial::Run),
+    ("half-commit", ProveTrial::Run),
+    ("lost-event", ProveTrial::Run),
+    ("double-apply", ProveTrial::Land),
+    ("lost-work", ProveTrial::Land),
+    ("lost-ignored", ProveTrial::Land),
+    ("told-held", ProveTrial::Land),
+    ("two-owners", ProveTrial::Work),
+    ("orphan-process", ProveTrial::Work),
+    ("unheard-hangup", ProveTrial::Work),
+    ("fast-clock", ProveTrial::Work),
+    ("skip-strategize-gate", ProveTrial::Gates),
+    ("skip-execute-gate", ProveTrial::Gates),
+    ("skip-result-gate", ProveTrial::Gates),
+    ("skip-apply-gate", ProveTrial::Gates),
+    ("stale-approval", ProveTrial::Gates),
+    ("free-spending", ProveTrial::Gates),
 ];
 
 /// Everything, in its order. What lands needs no other store than a file.
-const TRIALS: [(Trial, Stores); 7] = [
-    (Trial::Land, Stores::Both),
-    (Trial::Work, Stores::Sqlite),
-    (Trial::Gates, Stores::Sqlite),
-    (Trial::Run, Stores::Sqlite),
-    (Trial::Work, Stores::Postgres),
-    (Trial::Gates, Stores::Postgres),
-    (Trial::Run, Stores::Postgres),
+const ALL_TRIALS: [(ProveTrial, ProveStores); 7] = [
+    (ProveTrial::Land, ProveStores::Both),
+    (ProveTrial::Work, ProveStores::Sqlite),
+    (ProveTrial::Gates, ProveStores::Sqlite),
+    (ProveTrial::Run, ProveStores::Sqlite),
+    (ProveTrial::Work, ProveStores::Postgres),
+    (ProveTrial::Gates, ProveStores::Postgres),
+    (ProveTrial::Run, ProveStores::Postgres),
 ];
 
 fn minutes(text: &str) -> Result<f64, String> {
@@ -100,97 +100,100 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 /// Builds everything in release mode; plays schedules, then tries with processes on each store. Stops at the first
 /// that fails.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
-    let mut trials = TRIALS.to_vec();
-    trials.retain(|(trial, store)| arguments.asks_for(*trial, *store));
+pub fn run(arguments: &ProveArgs) -> anyhow::Result<ExitCode> {
+    let signals = StopSignals::register()?;
+    let mut trials = ALL_TRIALS.to_vec();
+    trials.retain(|(trial, store)| arguments.includes_trial(*trial, *store));
     // Found before anything is built: half an hour later nobody wants to hear that it is missing.
-    let on_a_server = |(_, store): &(Trial, Stores)| *store == Stores::Postgres;
-    let programs = match trials.iter().any(on_a_server) {
+    let needs_server = |(_, store): &(ProveTrial, ProveStores)| *store == ProveStores::Postgres;
+    let programs = match trials.iter().any(needs_server) {
         true => Some(ServerPrograms::find_or_install(&signals)?),
         false => None,
     };
-    let built = arguments.build(&signals)?;
+    let built = arguments.build_programs(&signals)?;
     if !built.success() {
         return Ok(child::exit_code(built));
     }
     let release = cargo::target_directory()?.join("release");
-    let play = |mut command: Command| {
+    let run_prove = |mut command: Command| {
         // In the target directory, because /tmp may be memory and a proof has to wait for a disk.
         command.current_dir(&release);
-        child::run(&mut command, &signals).context("could not run planwright-prove")
+        child::run_child(&mut command, &signals).context("could not run planwright-prove")
     };
-    let prove = || cargo::command(release.join("planwright-prove"));
+    let prove_command = || cargo::command_without_cargo_env(release.join("planwright-prove"));
     if arguments.bug.is_none() {
-        let mut simulate = prove();
+        let mut simulate = prove_command();
         simulate.arg("simulate");
-        arguments.seed(&mut simulate);
-        let status = play(simulate)?;
+        arguments.add_seed(&mut simulate);
+        let status = run_prove(simulate)?;
         if !status.success() {
             return Ok(child::exit_code(status));
         }
     }
     for (trial, store) in trials {
-        let mut command = prove();
-        arguments.settle(&mut command, trial, &release);
-        if let (Stores::Postgres, Some(programs)) = (store, &programs) {
+        let mut command = prove_command();
+        arguments.add_trial_arguments(&mut command, trial, &release);
+        if let (ProveStores::Postgres, Some(programs)) = (store, &programs) {
             command
                 .args(["--store", "postgres"])
                 .env("PLANWRIGHT_TEST_PGBIN", programs.directory());
         }
-        let status = play(command)?;
+        let status = run_prove(command)?;
         if !status.success() {
             return Ok(child::exit_code(status));
         }
-        if let Some(signal) = signals.received() {
-            return Ok(signals::exit_code(signal));
+        if let Some(signal) = signals.received_signal() {
+            return Ok(signals::signal_exit_code(signal));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Arguments {
-    fn build(&self, signals: &Signals) -> anyhow::Result<ExitStatus> {
-        let mut build = cargo::cargo();
+impl ProveArgs {
+    fn build_programs(&self, signals: &StopSignals) -> anyhow::Result<ExitStatus> {
+        let mut build = cargo::cargo_command();
         build.args(["build", "--release", "--package=planwright"]);
         build.arg("--package=planwright-prove");
         if self.bug.is_some() {
             build.arg("--features=broken");
         }
-        child::run(&mut build, signals).context("could not run cargo")
+        child::run_child(&mut build, signals).context("could not run cargo")
     }
 
     /// Is this trial wanted on this store? A planted bug is looked for where it can be found.
-    fn asks_for(&self, trial: Trial, store: Stores) -> bool {
+    fn includes_trial(&self, trial: ProveTrial, store: ProveStores) -> bool {
         let planted = BUGS
             .iter()
             .find(|(bug, _)| Some(*bug) == self.bug.as_deref());
         let is_wanted = planted.is_none_or(|(_, finds)| *finds == trial);
-        is_wanted && (store == self.store || store == Stores::Both || self.store == Stores::Both)
+        is_wanted
+            && (store == self.store
+                || store == ProveStores::Both
+                || self.store == ProveStores::Both)
     }
 
     /// Tells a trial what it is to do.
-    fn settle(&self, command: &mut Command, trial: Trial, release: &Path) {
+    fn add_trial_arguments(&self, command: &mut Command, trial: ProveTrial, release: &Path) {
         // Every call of most is a process or ten; a quarter of the players is a crowd.
         let few = (self.processes / 4).clamp(2, 50);
         let (verb, processes) = match trial {
-            Trial::Run => ("run", self.processes),
-            Trial::Land => ("land", few),
-            Trial::Work => ("work", few),
-            Trial::Gates => ("gates", few),
+            ProveTrial::Run => ("run", self.processes),
+            ProveTrial::Land => ("land", few),
+            ProveTrial::Work => ("work", few),
+            ProveTrial::Gates => ("gates", few),
         };
         command
             .args([verb, "--program"])
             .arg(release.join("planwright"))
             .args(["--minutes", &self.minutes.to_string()])
             .args(["--processes", &processes.to_string()]);
-        self.seed(command);
+        self.add_seed(command);
         if let Some(bug) = &self.bug {
             command.args(["--break", bug]);
         }
     }
 
-    fn seed(&self, command: &mut Command) {
+    fn add_seed(&self, command: &mut Command) {
         if let Some(seed) = self.seed {
             command.args(["--seed", &seed.to_string()]);
         }

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::Signal;
 
 /// Remembers the last signal that asked this process to stop.
-pub struct Signals(Arc<AtomicUsize>);
+pub struct StopSignals(Arc<AtomicUsize>);
 
-impl Signals {
+impl StopSignals {
     /// From now on SIGINT and SIGTERM are remembered instead of ending the process.
-    pub fn catch() -> io::Result<Self> {
+    pub fn register() -> io::Result<Self> {
         let last = Arc::new(AtomicUsize::new(0));
         for (signal, value) in [
             (signal_hook::consts::SIGINT, INTERRUPT),
@@ -28,7 +28,7 @@ impl Signals {
     }
 
     /// The signal that asked this process to stop, if one did.
-    pub fn received(&self) -> Option<Signal> {
+    pub fn received_signal(&self) -> Option<Signal> {
         match self.0.load(Ordering::SeqCst) {
             INTERRUPT => Some(Signal::INT),
             TERMINATE => Some(Signal::TERM),
@@ -38,7 +38,7 @@ impl Signals {
 }
 
 /// What a shell reports for a process that `signal` ended.
-pub fn exit_code(signal: Signal) -> ExitCode {
+pub fn signal_exit_code(signal: Signal) -> ExitCode {
     ExitCode::from(128 + u8::try_from(signal.as_raw()).unwrap_or(0))
 }
 

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::signals::{self, Signals};
+use crate::signals::{self, StopSignals};
 use crate::{cargo, child};
 
 /// One line of a table of cargo invocations.
-pub struct Step {
+pub struct CargoStep {
     /// What the summary calls it.
     pub name: &'static str,
     /// What cargo is called with.
@@ -23,14 +23,14 @@ pub struct Step {
 }
 
 /// How the steps run so far ended.
-pub struct Report<'a> {
-    signals: &'a Signals,
-    outcomes: Vec<Outcome>,
+pub struct StepReport<'a> {
+    signals: &'a StopSignals,
+    outcomes: Vec<StepOutcome>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> StepReport<'a> {
     /// Nothing has run yet. After a signal arrived in `signals`, nothing more will.
-    pub fn new(signals: &'a Signals) -> Self {
+    pub fn new(signals: &'a StopSignals) -> Self {
         Self {
             signals,
             outcomes: Vec::new(),
@@ -38,16 +38,16 @@ impl<'a> Report<'a> {
     }
 
     /// Runs `step` with `arguments` after its own and with `environment` besides its own.
-    pub fn run(
+    pub fn run_step(
         &mut self,
-        step: &Step,
+        step: &CargoStep,
         arguments: &[String],
         environment: &[(&str, OsString)],
     ) -> anyhow::Result<()> {
-        if self.signals.received().is_some() {
+        if self.signals.received_signal().is_some() {
             return Ok(());
         }
-        let mut command = cargo::cargo();
+        let mut command = cargo::cargo_command();
         command.args(step.arguments).args(arguments);
         command.envs(step.environment.iter().copied());
         command.envs(environment.iter().map(|(name, value)| (name, value)));
@@ -58,8 +58,8 @@ impl<'a> Report<'a> {
         eprintln!("\n── {}: cargo {}", step.name, shown.join(" "));
 
         let start = Instant::now();
-        let status = child::run(&mut command, self.signals).context("could not run cargo")?;
-        self.outcomes.push(Outcome {
+        let status = child::run_child(&mut command, self.signals).context("could not run cargo")?;
+        self.outcomes.push(StepOutcome {
             name: step.name,
             passed: status.success(),
             duration: start.elapsed(),
@@ -68,11 +68,11 @@ impl<'a> Report<'a> {
     }
 
     /// Prints the summary and says how the process shall end.
-    pub fn finish(&self) -> ExitCode {
+    pub fn print_summary(&self) -> ExitCode {
         eprintln!("\n{self}");
-        if let Some(signal) = self.signals.received() {
+        if let Some(signal) = self.signals.received_signal() {
             eprintln!("interrupted");
-            return signals::exit_code(signal);
+            return signals::signal_exit_code(signal);
         }
         if self.outcomes.iter().all(|outcome| outcome.passed) {
             ExitCode::SUCCESS
@@ -82,7 +82,7 @@ impl<'a> Report<'a> {
     }
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for StepReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self
             .outcomes
@@ -104,7 +104,7 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-struct Outcome {
+struct StepOutcome {
     name: &'static str,
     passed: bool,
     duration: Duration,
@@ -114,8 +114,8 @@ struct Outcome {
 mod tests {
     use super::*;
 
-    fn outcome(name: &'static str, passed: bool, milliseconds: u64) -> Outcome {
-        Outcome {
+    fn make_outcome(name: &'static str, passed: bool, milliseconds: u64) -> StepOutcome {
+        StepOutcome {
             name,
             passed,
             duration: Duration::from_millis(milliseconds),
@@ -124,18 +124,18 @@ mod tests {
 
     #[test]
     fn the_summary_names_every_step() {
-        let signals = Signals::catch().unwrap();
-        let mut report = Report::new(&signals);
-        report.outcomes.push(outcome("format", true, 420));
+        let signals = StopSignals::register().unwrap();
+        let mut report = StepReport::new(&signals);
+        report.outcomes.push(make_outcome("format", true, 420));
         report
             .outcomes
-            .push(outcome("interleavings", false, 61_250));
+            .push(make_outcome("interleavings", false, 61_250));
         assert_eq!(
             report.to_string(),
             "summary:\n  format         ok          0.4 s\n  interleavings  FAILED     61.2 s"
         );
         assert_eq!(
-            format!("{:?}", report.finish()),
+            format!("{:?}", report.print_summary()),
             format!("{:?}", ExitCode::FAILURE)
         );
     }

@@ -2,19 +2,19 @@
 
 use std::process::ExitCode;
 
-use crate::postgres::{Cluster, Durability, ServerPrograms};
-use crate::signals::Signals;
-use crate::step::{Report, Step};
+use crate::postgres::{Durability, GuardedServer, ServerPrograms};
+use crate::signals::StopSignals;
+use crate::step::{CargoStep, StepReport};
 
 /// The invocations that together run every test.
-const TESTS: &[Step] = &[
-    Step {
+const TEST_STEPS: &[CargoStep] = &[
+    CargoStep {
         name: "tests",
         arguments: &["test", "--no-fail-fast"],
         environment: &[],
     },
     // Explored by a scheduler that takes the place of the operating system's, hence a build of their own.
-    Step {
+    CargoStep {
         name: "interleavings",
         arguments: &[
             "test",
@@ -25,7 +25,7 @@ const TESTS: &[Step] = &[
         ],
         environment: &[],
     },
-    Step {
+    CargoStep {
         name: "interleavings of the group commit",
         arguments: &[
             "test",
@@ -40,7 +40,7 @@ const TESTS: &[Step] = &[
 
 /// Set up what the tests need, PostgreSQL included, and run every test.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct TestArgs {
     /// Run only the tests whose name contains one of these.
     #[arg(long, num_args = 1.., value_name = "NAME")]
     filter: Vec<String>,
@@ -51,19 +51,22 @@ pub struct Arguments {
 }
 
 /// Runs the tests; the exit code says whether all of them passed.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
+pub fn run(arguments: &TestArgs) -> anyhow::Result<ExitCode> {
+    let signals = StopSignals::register()?;
     let programs = ServerPrograms::find_or_install(&signals)?;
-    let mut report = Report::new(&signals);
+    let mut report = StepReport::new(&signals);
     run_all(&programs, arguments, &mut report)?;
-    Ok(report.finish())
+    Ok(report.print_summary())
 }
 
 /// Runs every test without a filter, as part of a longer run.
-pub fn run_unfiltered(programs: &ServerPrograms, report: &mut Report<'_>) -> anyhow::Result<()> {
+pub fn run_unfiltered(
+    programs: &ServerPrograms,
+    report: &mut StepReport<'_>,
+) -> anyhow::Result<()> {
     run_all(
         programs,
-        &Arguments {
+        &TestArgs {
             filter: Vec::new(),
             cargo_arguments: Vec::new(),
         },
@@ -73,18 +76,18 @@ pub fn run_unfiltered(programs: &ServerPrograms, report: &mut Report<'_>) -> any
 
 fn run_all(
     programs: &ServerPrograms,
-    arguments: &Arguments,
-    report: &mut Report<'_>,
+    arguments: &TestArgs,
+    report: &mut StepReport<'_>,
 ) -> anyhow::Result<()> {
-    let cluster = Cluster::start(programs, Durability::Throwaway)?;
+    let cluster = GuardedServer::start(programs, Durability::Throwaway)?;
     let environment = cluster.environment();
-    for (index, step) in TESTS.iter().enumerate() {
+    for (index, step) in TEST_STEPS.iter().enumerate() {
         let cargo_arguments = if index == 0 {
-            of_packages(&arguments.cargo_arguments)
+            select_packages(&arguments.cargo_arguments)
         } else {
             Vec::new()
         };
-        report.run(
+        report.run_step(
             step,
             &with_filter(&cargo_arguments, &arguments.filter),
             &environment,
@@ -94,7 +97,7 @@ fn run_all(
 }
 
 /// Every package is tested, unless some are named.
-fn of_packages(cargo_arguments: &[String]) -> Vec<String> {
+fn select_packages(cargo_arguments: &[String]) -> Vec<String> {
     let names_one = |word: &String| word.starts_with("-p") || word.starts_with("--package");
     let own = cargo_arguments.iter().take_while(|word| *word != "--");
     let all = (!own.into_iter().any(names_one)).then(|| "--workspace".to_owned());
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(cargo_arguments: &str, filter: &str, expected: &str) {
+    fn check_filter(cargo_arguments: &str, filter: &str, expected: &str) {
         let words = |text: &str| {
             text.split_whitespace()
                 .map(str::to_owned)
@@ -132,24 +135,24 @@ mod tests {
 
     #[test]
     fn all_packages_are_tested_unless_some_are_named() {
-        let of = |text: &str| {
+        let select = |text: &str| {
             let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
-            of_packages(&words).join(" ")
+            select_packages(&words).join(" ")
         };
-        assert_eq!(of(""), "--workspace");
-        assert_eq!(of("--lib -- -p"), "--workspace --lib -- -p");
+        assert_eq!(select(""), "--workspace");
+        assert_eq!(select("--lib -- -p"), "--workspace --lib -- -p");
         for named in ["--package xtask", "--package=xtask", "-p xtask", "-pxtask"] {
-            assert_eq!(of(named), named);
+            assert_eq!(select(named), named);
         }
     }
 
     #[test]
     fn a_filter_goes_to_the_test_binaries() {
-        check("", "", "");
-        check("--test it", "", "--test it");
-        check("", "lease", "-- lease");
-        check("--test it", "lease crash", "--test it -- lease crash");
-        check(
+        check_filter("", "", "");
+        check_filter("--test it", "", "--test it");
+        check_filter("", "lease", "-- lease");
+        check_filter("--test it", "lease crash", "--test it -- lease crash");
+        check_filter(
             "--test it -- --nocapture",
             "lease",
             "--test it -- --nocapture lease",

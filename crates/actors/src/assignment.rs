@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use plan::argument::ArgumentValue;
 use plan::decision::{Confidence, DecisionKind, DecisionNode};
-use plan::{Epoch, Phase, PlanId, Text};
+use plan::{Epoch, ErasableText, Phase, PlanId};
 use serde::{Serialize, Serializer};
 
 use crate::Usage;
@@ -51,9 +51,9 @@ pub struct Assignment {
     /// Why earlier attempts ended or the plan was sent back to strategize, oldest first.
     pub findings: Vec<Finding>,
     /// What it may use.
-    pub limits: LimitsTold,
+    pub limits: AssignmentLimits,
     /// An earlier run of this actor on this plan, on this host.
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<EarlierSession>,
 }
 
 /// A sandbox.
@@ -87,7 +87,7 @@ pub struct Finding {
 
 /// Limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct LimitsTold {
+pub struct AssignmentLimits {
     /// Seconds this run may take.
     pub seconds: Option<u64>,
     /// Tries of a phase before it waits for a person.
@@ -96,7 +96,7 @@ pub struct LimitsTold {
 
 /// An earlier run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Earlier {
+pub struct EarlierSession {
     /// The actor's own name for the conversation.
     pub session: String,
     /// What was used for it so far, as far as runs told.
@@ -123,7 +123,7 @@ fn plain_decisions<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Plain<'a> {
+    struct PlainDecision<'a> {
         number: u32,
         parent: Option<u32>,
         kind: DecisionKind,
@@ -133,14 +133,14 @@ fn plain_decisions<S: Serializer>(
         rationale: Option<&'a str>,
         confidence: Option<Confidence>,
     }
-    serializer.collect_seq(decisions.iter().map(|node| Plain {
+    serializer.collect_seq(decisions.iter().map(|node| PlainDecision {
         number: node.number,
         parent: node.parent,
         kind: node.kind,
         question: node.question.as_str(),
         choice: node.choice.as_str(),
-        alternatives: node.alternatives.iter().map(Text::as_str).collect(),
-        rationale: node.rationale.as_ref().map(Text::as_str),
+        alternatives: node.alternatives.iter().map(ErasableText::as_str).collect(),
+        rationale: node.rationale.as_ref().map(ErasableText::as_str),
         confidence: node.confidence,
     }))
 }

@@ -8,7 +8,7 @@ use crate::stream;
 
 /// What is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ActorProblem {
+pub enum ActorDefinitionError {
     /// There is nothing to start.
     #[error("`{key}` names no program")]
     NoProgram {
@@ -17,7 +17,7 @@ pub enum ActorProblem {
     },
     /// What is started would depend on the plan.
     #[error("`{key}` starts with `{word}`: the program itself is not replaced")]
-    ProgramReplaced {
+    PlaceholderAsProgram {
         /// The key of the definition.
         key: &'static str,
         /// The word.
@@ -33,7 +33,7 @@ pub enum ActorProblem {
     },
     /// Only whole words are replaced.
     #[error("`{key}`: `{placeholder}` is replaced only as a word of its own, not within `{word}`")]
-    PartOfAWord {
+    PlaceholderInsideWord {
         /// The key of the definition.
         key: &'static str,
         /// What would be replaced.
@@ -49,13 +49,13 @@ pub enum ActorProblem {
     },
     /// It could not be passed on.
     #[error("`{key}` holds a NUL character")]
-    Nul {
+    NulCharacter {
         /// The key of the definition.
         key: &'static str,
     },
     /// No variable can be called that.
     #[error("`{key}`: `{name}` is no name of a variable: use letters, digits and `_`")]
-    NotAVariable {
+    InvalidVariableName {
         /// The key of the definition.
         key: &'static str,
         /// The name.
@@ -63,7 +63,7 @@ pub enum ActorProblem {
     },
     /// These are Planwright's to set.
     #[error("`{key}`: `{name}` is set by Planwright and cannot be given")]
-    OurVariable {
+    ReservedVariable {
         /// The key of the definition.
         key: &'static str,
         /// The name.
@@ -79,7 +79,7 @@ pub enum ActorProblem {
     },
     /// It holds what no actor may reach.
     #[error("`{key}`: `{path}` holds everything: name what is needed in it")]
-    Everything {
+    PathTooBroad {
         /// The key of the definition.
         key: &'static str,
         /// The path.
@@ -87,96 +87,105 @@ pub enum ActorProblem {
     },
     /// Its calls cannot be seen.
     #[error("`guards` see the calls of agents that tell of them: `output` must not be text")]
-    Blind,
+    GuardsWithTextOutput,
     /// Nothing can be done in it.
     #[error("`timeout` is a length of time greater than zero")]
-    NoTime,
+    ZeroTimeout,
 }
 
-impl ActorProblem {
+impl ActorDefinitionError {
     /// The key of the definition that it is about.
     pub fn key(&self) -> &'static str {
         match self {
             Self::NoProgram { key }
-            | Self::ProgramReplaced { key, .. }
+            | Self::PlaceholderAsProgram { key, .. }
             | Self::UnknownPlaceholder { key, .. }
-            | Self::PartOfAWord { key, .. }
+            | Self::PlaceholderInsideWord { key, .. }
             | Self::SessionOutsideResume { key }
-            | Self::Nul { key }
-            | Self::NotAVariable { key, .. }
-            | Self::OurVariable { key, .. }
+            | Self::NulCharacter { key }
+            | Self::InvalidVariableName { key, .. }
+            | Self::ReservedVariable { key, .. }
             | Self::RelativePath { key, .. }
-            | Self::Everything { key, .. } => key,
-            Self::Blind => "guards",
-            Self::NoTime => "timeout",
+            | Self::PathTooBroad { key, .. } => key,
+            Self::GuardsWithTextOutput => "guards",
+            Self::ZeroTimeout => "timeout",
         }
     }
 }
 
 /// Words that are replaced.
-pub(crate) const PROMPT: &str = "{prompt}";
-pub(crate) const SESSION: &str = "{session}";
-pub(crate) const SANDBOX: &str = "{sandbox}";
+pub(crate) const PROMPT_PLACEHOLDER: &str = "{prompt}";
+pub(crate) const SESSION_PLACEHOLDER: &str = "{session}";
+pub(crate) const SANDBOX_PLACEHOLDER: &str = "{sandbox}";
 
 /// Is a definition one that can be run?
-pub fn check(definition: &ActorDefinition) -> Result<(), ActorProblem> {
+pub fn check_definition(definition: &ActorDefinition) -> Result<(), ActorDefinitionError> {
     match &definition.kind {
-        ActorKind::Human { timeout } => check_time(*timeout),
-        ActorKind::Command(line) => check_line(line),
+        ActorKind::Human { timeout } => check_timeout(*timeout),
+        ActorKind::Command(command_line) => check_command_line(command_line),
     }
 }
 
-fn check_line(line: &CommandLine) -> Result<(), ActorProblem> {
-    check_words("command", &line.command)?;
-    for (key, words) in [("strategize", &line.strategize), ("resume", &line.resume)] {
+fn check_command_line(command_line: &CommandLine) -> Result<(), ActorDefinitionError> {
+    check_words("command", &command_line.command)?;
+    for (key, words) in [
+        ("strategize", &command_line.strategize),
+        ("resume", &command_line.resume),
+    ] {
         if let Some(words) = words {
             check_words(key, words)?;
         }
     }
-    for name in &line.env {
-        check_variable("env", name)?;
+    for name in &command_line.env {
+        check_variable_name("env", name)?;
     }
-    for (name, value) in &line.set_env {
-        check_variable("set_env", name)?;
+    for (name, value) in &command_line.set_env {
+        check_variable_name("set_env", name)?;
         refuse_nul("set_env", value)?;
     }
-    for (key, paths) in [("writable", &line.writable), ("readable", &line.readable)] {
+    for (key, paths) in [
+        ("writable", &command_line.writable),
+        ("readable", &command_line.readable),
+    ] {
         for path in paths {
             check_path(key, path)?;
         }
     }
-    if !line.guards.is_empty() && !stream::tells_of_tools(line.output) {
-        return Err(ActorProblem::Blind);
+    if !command_line.guards.is_empty() && !stream::reports_tool_calls(command_line.output) {
+        return Err(ActorDefinitionError::GuardsWithTextOutput);
     }
-    check_time(line.timeout)
+    check_timeout(command_line.timeout)
 }
 
-fn check_words(key: &'static str, words: &[String]) -> Result<(), ActorProblem> {
+fn check_words(key: &'static str, words: &[String]) -> Result<(), ActorDefinitionError> {
     match words.first() {
-        None => return Err(ActorProblem::NoProgram { key }),
-        Some(program) if program.trim().is_empty() => return Err(ActorProblem::NoProgram { key }),
-        Some(program) if looks_replaced(program) => {
+        None => return Err(ActorDefinitionError::NoProgram { key }),
+        Some(program) if program.trim().is_empty() => {
+            return Err(ActorDefinitionError::NoProgram { key });
+        }
+        Some(program) if looks_like_placeholder(program) => {
             let word = program.clone();
-            return Err(ActorProblem::ProgramReplaced { key, word });
+            return Err(ActorDefinitionError::PlaceholderAsProgram { key, word });
         }
         Some(_) => {}
     }
     for word in words {
         refuse_nul(key, word)?;
         match word.as_str() {
-            PROMPT | SANDBOX => {}
-            SESSION if key == "resume" => {}
-            SESSION => return Err(ActorProblem::SessionOutsideResume { key }),
-            word if looks_replaced(word) => {
+            PROMPT_PLACEHOLDER | SANDBOX_PLACEHOLDER => {}
+            SESSION_PLACEHOLDER if key == "resume" => {}
+            SESSION_PLACEHOLDER => return Err(ActorDefinitionError::SessionOutsideResume { key }),
+            word if looks_like_placeholder(word) => {
                 let word = word.to_owned();
-                return Err(ActorProblem::UnknownPlaceholder { key, word });
+                return Err(ActorDefinitionError::UnknownPlaceholder { key, word });
             }
             word => {
-                let within = [PROMPT, SESSION, SANDBOX]
-                    .into_iter()
-                    .find(|placeholder| word.contains(placeholder));
-                if let Some(placeholder) = within {
-                    return Err(ActorProblem::PartOfAWord {
+                let placeholder_inside =
+                    [PROMPT_PLACEHOLDER, SESSION_PLACEHOLDER, SANDBOX_PLACEHOLDER]
+                        .into_iter()
+                        .find(|placeholder| word.contains(placeholder));
+                if let Some(placeholder) = placeholder_inside {
+                    return Err(ActorDefinitionError::PlaceholderInsideWord {
                         key,
                         placeholder,
                         word: word.to_owned(),
@@ -189,7 +198,7 @@ fn check_words(key: &'static str, words: &[String]) -> Result<(), ActorProblem> 
 }
 
 /// `{word}`, as nobody writes it who means the braces; `{}` and JSON are meant.
-fn looks_replaced(word: &str) -> bool {
+fn looks_like_placeholder(word: &str) -> bool {
     word.strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'))
         .is_some_and(|name| {
@@ -200,46 +209,46 @@ fn looks_replaced(word: &str) -> bool {
         })
 }
 
-fn check_variable(key: &'static str, name: &str) -> Result<(), ActorProblem> {
-    let fits = !name.starts_with(|char: char| char.is_ascii_digit())
+fn check_variable_name(key: &'static str, name: &str) -> Result<(), ActorDefinitionError> {
+    let is_valid = !name.starts_with(|char: char| char.is_ascii_digit())
         && !name.is_empty()
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let name = name.to_owned();
-    if !fits {
-        return Err(ActorProblem::NotAVariable { key, name });
+    if !is_valid {
+        return Err(ActorDefinitionError::InvalidVariableName { key, name });
     }
     if name.starts_with("PLANWRIGHT_") {
-        return Err(ActorProblem::OurVariable { key, name });
+        return Err(ActorDefinitionError::ReservedVariable { key, name });
     }
     Ok(())
 }
 
-fn check_path(key: &'static str, path: &str) -> Result<(), ActorProblem> {
+fn check_path(key: &'static str, path: &str) -> Result<(), ActorDefinitionError> {
     refuse_nul(key, path)?;
     let given = path.to_owned();
     if !path.starts_with('/') && path != "~" && !path.starts_with("~/") {
-        return Err(ActorProblem::RelativePath { key, path: given });
+        return Err(ActorDefinitionError::RelativePath { key, path: given });
     }
     if path.split('/').all(|part| matches!(part, "" | "." | "~"))
         || path.split('/').any(|part| part == "..")
     {
-        return Err(ActorProblem::Everything { key, path: given });
+        return Err(ActorDefinitionError::PathTooBroad { key, path: given });
     }
     Ok(())
 }
 
-fn check_time(timeout: Option<Span>) -> Result<(), ActorProblem> {
+fn check_timeout(timeout: Option<Span>) -> Result<(), ActorDefinitionError> {
     if timeout.is_some_and(|timeout| timeout.0 <= 0) {
-        return Err(ActorProblem::NoTime);
+        return Err(ActorDefinitionError::ZeroTimeout);
     }
     Ok(())
 }
 
-fn refuse_nul(key: &'static str, text: &str) -> Result<(), ActorProblem> {
+fn refuse_nul(key: &'static str, text: &str) -> Result<(), ActorDefinitionError> {
     if text.contains('\0') {
-        return Err(ActorProblem::Nul { key });
+        return Err(ActorDefinitionError::NulCharacter { key });
     }
     Ok(())
 }

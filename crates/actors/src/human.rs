@@ -3,7 +3,7 @@
 use plan::time::Span;
 use plan::{Phase, PlanId};
 
-use crate::{Actor, Assignment, Outcome, Report, Workplace};
+use crate::{Actor, Assignment, Report, ReportOutcome, Workplace};
 
 /// Asks a person.
 #[derive(Debug, Clone, Default)]
@@ -18,28 +18,30 @@ impl Actor for HumanActor {
         match assignment.answers.last() {
             Some(answer) => Report {
                 summary: Some(answer.text.clone()),
-                ..Report::of(Outcome::Done)
+                ..Report::with_outcome(ReportOutcome::Done)
             },
-            None => Report::of(Outcome::Asks {
-                question: question(assignment),
-                patience: self.timeout,
+            None => Report::with_outcome(ReportOutcome::NeedsAnswer {
+                question: write_question(assignment),
+                timeout: self.timeout,
             }),
         }
     }
 }
 
-fn question(assignment: &Assignment) -> String {
+fn write_question(assignment: &Assignment) -> String {
     let goal = assignment.goal.trim();
-    let plan = shell(assignment.plan);
+    let shell_command = format_shell_command(assignment.plan);
     let mut text = match (assignment.phase, assignment.read_only) {
         (Phase::Strategize, _) => {
             format!("How shall this be done? {goal}\nAnswer with the strategy.")
         }
         (Phase::Execute | Phase::Apply, true) => {
-            format!("What is the result? {goal}\nLook around with `{plan}` and answer with it.")
+            format!(
+                "What is the result? {goal}\nLook around with `{shell_command}` and answer with it."
+            )
         }
         (Phase::Execute | Phase::Apply, false) => format!(
-            "Please do this: {goal}\nWork in the sandbox (`{plan}`) and answer with what you did when \
+            "Please do this: {goal}\nWork in the sandbox (`{shell_command}`) and answer with what you did when \
              it is done."
         ),
     };
@@ -57,6 +59,6 @@ fn question(assignment: &Assignment) -> String {
     text
 }
 
-fn shell(plan: PlanId) -> String {
-    format!("planwright shell {plan}")
+fn format_shell_command(plan_id: PlanId) -> String {
+    format!("planwright shell {plan_id}")
 }

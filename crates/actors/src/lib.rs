@@ -4,11 +4,11 @@
 //! An actor sees neither the store nor the plan: this crate cannot reach them. What it says is taken as
 //! a claim; what it did is read from its sandbox by whoever asked for it.
 
-mod ambient;
 mod assignment;
 mod check;
 mod command;
 mod excerpt;
+mod host_env;
 mod human;
 mod preset;
 mod program;
@@ -23,30 +23,32 @@ use std::sync::Arc;
 
 use plan::ActorDefinition;
 use plan::actor::ActorKind;
-use plan::ledger::Metering;
+use plan::ledger::MeteringLevel;
 use sandbox::Supervisor;
 
-pub use ambient::Ambient;
-pub use assignment::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold};
-pub use check::{ActorProblem, check};
-pub use command::{CommandActor, command_reach};
+pub use assignment::{
+    Assignment, AssignmentLimits, EarlierSession, Finding, RuleTold, SandboxTold,
+};
+pub use check::{ActorDefinitionError, check_definition};
+pub use command::{CommandActor, reachable_command_paths};
+pub use host_env::HostEnv;
 pub use human::HumanActor;
-pub use preset::{preset, presets};
-pub use program::installed;
-pub use prompt::{prompt, prompt_to_resume};
-pub use report::{Outcome, Report, Usage};
-pub use workplace::{Progress, Stop, Workplace};
+pub use preset::{all_presets, find_preset};
+pub use program::find_installed_program;
+pub use prompt::{build_prompt, build_resume_prompt};
+pub use report::{Report, ReportOutcome, Usage};
+pub use workplace::{RunProgress, Stop, Workplace};
 
 /// The actor that a definition describes.
-pub fn actor(
+pub fn make_actor(
     definition: &ActorDefinition,
-    ambient: &Ambient,
+    host_env: &HostEnv,
     supervisor: &Supervisor,
 ) -> Arc<dyn Actor> {
     match &definition.kind {
         ActorKind::Command(line) => Arc::new(CommandActor::new(
             (**line).clone(),
-            ambient.clone(),
+            host_env.clone(),
             supervisor.clone(),
         )),
         ActorKind::Human { timeout } => Arc::new(HumanActor { timeout: *timeout }),
@@ -54,10 +56,10 @@ pub fn actor(
 }
 
 /// What the actor that a definition describes tells of its use.
-pub fn metering(definition: &ActorDefinition) -> Metering {
+pub fn metering(definition: &ActorDefinition) -> MeteringLevel {
     match &definition.kind {
-        ActorKind::Command(line) => stream::metering(line.output),
-        ActorKind::Human { .. } => Metering::Time,
+        ActorKind::Command(line) => stream::metering_for_output(line.output),
+        ActorKind::Human { .. } => MeteringLevel::Time,
     }
 }
 
@@ -70,8 +72,8 @@ pub trait Actor: Send + Sync {
     fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report;
 
     /// What it tells of its use while it works; so much is set aside for it and enforced.
-    fn metering(&self) -> Metering {
-        Metering::Time
+    fn metering(&self) -> MeteringLevel {
+        MeteringLevel::Time
     }
 
     /// Does it do anything in strategize unless a strategy was asked for?

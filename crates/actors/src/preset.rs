@@ -10,51 +10,51 @@
 use std::sync::LazyLock;
 
 use plan::ActorDefinition;
-use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
-use plan::guard::Guards;
+use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::guard::ToolGuards;
 
 /// Every preset, by name.
-pub fn presets() -> &'static [ActorDefinition] {
-    static ALL: LazyLock<Vec<ActorDefinition>> =
-        LazyLock::new(|| KNOWN.iter().map(Known::definition).collect());
-    &ALL
+pub fn all_presets() -> &'static [ActorDefinition] {
+    static DEFINITIONS: LazyLock<Vec<ActorDefinition>> =
+        LazyLock::new(|| PRESET_SPECS.iter().map(PresetSpec::to_definition).collect());
+    &DEFINITIONS
 }
 
 /// The preset of this name, without a namespace.
-pub fn preset(name: &str) -> Option<ActorDefinition> {
-    presets()
+pub fn find_preset(name: &str) -> Option<ActorDefinition> {
+    all_presets()
         .iter()
         .find(|definition| definition.name.to_string() == name)
         .cloned()
 }
 
 /// A preset in the words of its table.
-struct Known {
+struct PresetSpec {
     name: &'static str,
     description: &'static str,
     command: &'static [&'static str],
     strategize: &'static [&'static str],
     resume: &'static [&'static str],
-    stdin: Stdin,
-    output: Output,
+    stdin: ActorStdin,
+    output: ActorOutputFormat,
     env: &'static [&'static str],
     set_env: &'static [(&'static str, &'static str)],
     writable: &'static [&'static str],
     readable: &'static [&'static str],
 }
 
-impl Known {
-    fn definition(&self) -> ActorDefinition {
+impl PresetSpec {
+    fn to_definition(&self) -> ActorDefinition {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let some = |given: &[&str]| (!given.is_empty()).then(|| words(given));
+        let non_empty_words = |given: &[&str]| (!given.is_empty()).then(|| words(given));
         let set_env = self.set_env.iter();
         ActorDefinition {
             name: self.name.parse().expect("BUG: a preset has no name"),
             description: Some(self.description.to_owned()),
             kind: ActorKind::Command(Box::new(CommandLine {
                 command: words(self.command),
-                strategize: some(self.strategize),
-                resume: some(self.resume),
+                strategize: non_empty_words(self.strategize),
+                resume: non_empty_words(self.resume),
                 stdin: self.stdin,
                 output: self.output,
                 env: words(self.env),
@@ -64,15 +64,15 @@ impl Known {
                 writable: words(self.writable),
                 readable: words(self.readable),
                 timeout: None,
-                isolation: Isolation::WherePossible,
-                guards: Guards::default(),
+                isolation: ActorIsolation::WherePossible,
+                guards: ToolGuards::default(),
             })),
         }
     }
 }
 
-static KNOWN: &[Known] = &[
-    Known {
+static PRESET_SPECS: &[PresetSpec] = &[
+    PresetSpec {
         name: "aider",
         description: "Aider",
         command: &[
@@ -98,8 +98,8 @@ static KNOWN: &[Known] = &[
             "{prompt}",
         ],
         resume: &[],
-        stdin: Stdin::None,
-        output: Output::Text,
+        stdin: ActorStdin::None,
+        output: ActorOutputFormat::Text,
         env: &[
             "ANTHROPIC_API_KEY",
             "OPENAI_API_KEY",
@@ -112,7 +112,7 @@ static KNOWN: &[Known] = &[
         writable: &["~/.aider/"],
         readable: &["~/.aider.conf.yml", "~/.aider.model.settings.yml"],
     },
-    Known {
+    PresetSpec {
         name: "amp",
         description: "Amp, by Sourcegraph",
         command: &[
@@ -131,8 +131,8 @@ static KNOWN: &[Known] = &[
             "--stream-json",
             "--execute",
         ],
-        stdin: Stdin::Prompt,
-        output: Output::ClaudeJson,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::ClaudeJson,
         env: &["AMP_API_KEY", "AMP_URL"],
         set_env: &[],
         writable: &[
@@ -147,7 +147,7 @@ static KNOWN: &[Known] = &[
     // for a preset, because no run is known to be confined beforehand.
     //
     // In plan mode it would wait for somebody to let it out of it; without that tool it answers.
-    Known {
+    PresetSpec {
         name: "claude",
         description: "Claude Code, by Anthropic",
         command: &[
@@ -181,8 +181,8 @@ static KNOWN: &[Known] = &[
             "--permission-mode",
             "bypassPermissions",
         ],
-        stdin: Stdin::Prompt,
-        output: Output::ClaudeJson,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::ClaudeJson,
         env: &[
             "ANTHROPIC_API_KEY",
             "ANTHROPIC_AUTH_TOKEN",
@@ -201,7 +201,7 @@ static KNOWN: &[Known] = &[
     },
     // Its own sandbox mounts file systems, which a confined program cannot: every command it runs would
     // fail, also in its read-only mode. So it has no command of its own for strategize.
-    Known {
+    PresetSpec {
         name: "codex",
         description: "Codex, by OpenAI",
         command: &[
@@ -223,14 +223,14 @@ static KNOWN: &[Known] = &[
             "{session}",
             "-",
         ],
-        stdin: Stdin::Prompt,
-        output: Output::CodexJson,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::CodexJson,
         env: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"],
         set_env: &[],
         writable: &["~/.codex/"],
         readable: &[],
     },
-    Known {
+    PresetSpec {
         name: "copilot",
         description: "GitHub Copilot CLI",
         command: &[
@@ -243,22 +243,22 @@ static KNOWN: &[Known] = &[
         ],
         strategize: &[],
         resume: &[],
-        stdin: Stdin::None,
-        output: Output::Text,
+        stdin: ActorStdin::None,
+        output: ActorOutputFormat::Text,
         env: &["COPILOT_GITHUB_TOKEN"],
         set_env: &[],
         writable: &["~/.copilot/"],
         readable: &[],
     },
     // It asks nothing when run like this, and keeps what it needs in a `.crush` that git ignores.
-    Known {
+    PresetSpec {
         name: "crush",
         description: "Crush, by Charm",
         command: &["crush", "run", "--quiet"],
         strategize: &[],
         resume: &[],
-        stdin: Stdin::Prompt,
-        output: Output::Text,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::Text,
         env: &[
             "ANTHROPIC_API_KEY",
             "OPENAI_API_KEY",
@@ -270,7 +270,7 @@ static KNOWN: &[Known] = &[
         readable: &[],
     },
     // Its stream has the shape of Claude Code's.
-    Known {
+    PresetSpec {
         name: "cursor-agent",
         description: "Cursor's agent",
         command: &[
@@ -303,8 +303,8 @@ static KNOWN: &[Known] = &[
             "{session}",
             "{prompt}",
         ],
-        stdin: Stdin::None,
-        output: Output::ClaudeJson,
+        stdin: ActorStdin::None,
+        output: ActorOutputFormat::ClaudeJson,
         env: &["CURSOR_API_KEY"],
         set_env: &[],
         writable: &["~/.cursor/", "~/.config/cursor/"],
@@ -312,7 +312,7 @@ static KNOWN: &[Known] = &[
     },
     // Without a person its plan mode lets itself out of it, and the work is done. So it has no command of its own
     // for strategize.
-    Known {
+    PresetSpec {
         name: "gemini",
         description: "Gemini CLI, by Google",
         command: &[
@@ -332,8 +332,8 @@ static KNOWN: &[Known] = &[
             "--resume",
             "{session}",
         ],
-        stdin: Stdin::Prompt,
-        output: Output::GeminiJson,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::GeminiJson,
         env: &[
             "GEMINI_API_KEY",
             "GOOGLE_API_KEY",
@@ -347,14 +347,14 @@ static KNOWN: &[Known] = &[
         writable: &["~/.gemini/"],
         readable: &[],
     },
-    Known {
+    PresetSpec {
         name: "goose",
         description: "Goose, by Block",
         command: &["goose", "run", "--no-session", "--instructions", "-"],
         strategize: &[],
         resume: &[],
-        stdin: Stdin::Prompt,
-        output: Output::Text,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::Text,
         env: &[
             "ANTHROPIC_API_KEY",
             "OPENAI_API_KEY",
@@ -373,14 +373,14 @@ static KNOWN: &[Known] = &[
     },
     // Run like this it rejects what it would ask about elsewhere, which is little. A conversation of it works in
     // the directory it began in, wherever it is gone on with, so none is.
-    Known {
+    PresetSpec {
         name: "opencode",
         description: "OpenCode",
         command: &["opencode", "run", "--format", "json"],
         strategize: &["opencode", "run", "--format", "json", "--agent", "plan"],
         resume: &[],
-        stdin: Stdin::Prompt,
-        output: Output::OpencodeJson,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::OpencodeJson,
         env: &[
             "ANTHROPIC_API_KEY",
             "OPENAI_API_KEY",
@@ -397,7 +397,7 @@ static KNOWN: &[Known] = &[
         readable: &["~/.opencode"],
     },
     // Its stream has the shape of Claude Code's.
-    Known {
+    PresetSpec {
         name: "qwen",
         description: "Qwen Code, by Alibaba",
         command: &[
@@ -423,8 +423,8 @@ static KNOWN: &[Known] = &[
             "--approval-mode",
             "yolo",
         ],
-        stdin: Stdin::Prompt,
-        output: Output::ClaudeJson,
+        stdin: ActorStdin::Prompt,
+        output: ActorOutputFormat::ClaudeJson,
         env: &[
             "OPENAI_API_KEY",
             "OPENAI_BASE_URL",

@@ -9,64 +9,64 @@ use plan::decision::DecisionKind;
 use crate::{Assignment, Finding};
 
 /// The whole assignment, for an agent that knows nothing of it yet.
-pub fn prompt(assignment: &Assignment) -> String {
+pub fn build_prompt(assignment: &Assignment) -> String {
     let mut text = String::new();
-    section(&mut text, "Task", &assignment.goal);
+    push_section(&mut text, "Task", &assignment.goal);
     if let Some(description) = &assignment.description {
-        paragraph(&mut text, description);
+        push_paragraph(&mut text, description);
     }
-    arguments(&mut text, assignment);
-    section(&mut text, "What to do now", instructions(assignment));
-    sandboxes(&mut text, assignment);
-    current(&mut text, assignment);
-    strategy(&mut text, assignment);
-    rules(&mut text, assignment);
+    push_arguments(&mut text, assignment);
+    push_section(&mut text, "What to do now", phase_instructions(assignment));
+    push_sandboxes(&mut text, assignment);
+    push_run_purpose(&mut text, assignment);
+    push_strategy(&mut text, assignment);
+    push_rules(&mut text, assignment);
     let earlier = match assignment.feedback.split_last() {
         Some((_, earlier)) if assignment.revises => earlier,
         _ => &assignment.feedback,
     };
-    findings(&mut text, "Said about earlier results", earlier);
-    findings(
+    push_notes(&mut text, "Said about earlier results", earlier);
+    push_notes(
         &mut text,
         "Answers to earlier questions",
         &assignment.answers,
     );
-    findings(&mut text, "What happened before", &assignment.findings);
-    closing(&mut text, assignment);
+    push_notes(&mut text, "What happened before", &assignment.findings);
+    push_closing(&mut text, assignment);
     text
 }
 
 /// What is new, for an agent that goes on with a conversation in which it worked on this before.
-pub fn prompt_to_resume(assignment: &Assignment) -> String {
+pub fn build_resume_prompt(assignment: &Assignment) -> String {
     let mut text = String::new();
-    section(&mut text, "Task, as before", &assignment.goal);
-    section(&mut text, "What to do now", instructions(assignment));
-    paragraph(
+    push_section(&mut text, "Task, as before", &assignment.goal);
+    push_section(&mut text, "What to do now", phase_instructions(assignment));
+    push_paragraph(
         &mut text,
         "Go on from the files as they are now; they may differ from what you remember.",
     );
-    sandboxes(&mut text, assignment);
-    current(&mut text, assignment);
+    push_sandboxes(&mut text, assignment);
+    push_run_purpose(&mut text, assignment);
     if !assignment.revises {
-        strategy(&mut text, assignment);
-        let last = |found: &[Finding]| found.last().cloned().into_iter().collect::<Vec<_>>();
-        findings(
+        push_strategy(&mut text, assignment);
+        let last_note = |found: &[Finding]| found.last().cloned().into_iter().collect::<Vec<_>>();
+        push_notes(
             &mut text,
             "Answer to your question",
-            &last(&assignment.answers),
+            &last_note(&assignment.answers),
         );
-        findings(
+        push_notes(
             &mut text,
             "How the last attempt ended",
-            &last(&assignment.findings),
+            &last_note(&assignment.findings),
         );
     }
-    rules(&mut text, assignment);
-    closing(&mut text, assignment);
+    push_rules(&mut text, assignment);
+    push_closing(&mut text, assignment);
     text
 }
 
-fn instructions(assignment: &Assignment) -> &'static str {
+fn phase_instructions(assignment: &Assignment) -> &'static str {
     match (assignment.phase, assignment.read_only) {
         (Phase::Strategize, _) => {
             "Work out how to do the task. Read what you need, but do not change any file: changes made now \
@@ -86,36 +86,36 @@ fn instructions(assignment: &Assignment) -> &'static str {
 }
 
 /// What this run is for, where it is not simply the task.
-fn current(text: &mut String, assignment: &Assignment) {
+fn push_run_purpose(text: &mut String, assignment: &Assignment) {
     if assignment.revises
         && let Some(feedback) = assignment.feedback.last()
     {
-        section(text, "Your result was sent back with this", &feedback.text);
-        paragraph(
+        push_section(text, "Your result was sent back with this", &feedback.text);
+        push_paragraph(
             text,
             "The current directory holds that result. Change it accordingly and leave the rest as it is.",
         );
     }
     if !assignment.conflicts.is_empty() {
-        section(
+        push_section(
             text,
             "Conflicts to solve",
             "What the target became meanwhile was merged into these files. Solve every conflict in them \
              so that both sides' intent holds, and leave no conflict marker:",
         );
-        list(text, assignment.conflicts.iter().map(String::as_str));
+        push_list(text, assignment.conflicts.iter().map(String::as_str));
     }
     if !assignment.dropped.is_empty() {
-        section(
+        push_section(
             text,
             "Leave these alone",
             "A person took your changes to these paths out. Do not change them again unless you are asked to:",
         );
-        list(text, assignment.dropped.iter().map(String::as_str));
+        push_list(text, assignment.dropped.iter().map(String::as_str));
     }
 }
 
-fn arguments(text: &mut String, assignment: &Assignment) {
+fn push_arguments(text: &mut String, assignment: &Assignment) {
     let arguments = assignment
         .arguments
         .iter()
@@ -123,27 +123,27 @@ fn arguments(text: &mut String, assignment: &Assignment) {
             serde_json::Value::String(value) => format!("{name}: {value}"),
             value => format!("{name}: {value}"),
         });
-    list(
+    push_list(
         text,
         arguments.collect::<Vec<_>>().iter().map(String::as_str),
     );
 }
 
 /// With one there is nothing to say: it is the current directory.
-fn sandboxes(text: &mut String, assignment: &Assignment) {
+fn push_sandboxes(text: &mut String, assignment: &Assignment) {
     if assignment.sandboxes.len() < 2 {
         return;
     }
-    paragraph(text, "The task is about several directories:");
+    push_paragraph(text, "The task is about several directories:");
     let lines: Vec<String> = assignment
         .sandboxes
         .iter()
         .map(|sandbox| format!("{}: {}", sandbox.resource, sandbox.path.display()))
         .collect();
-    list(text, lines.iter().map(String::as_str));
+    push_list(text, lines.iter().map(String::as_str));
 }
 
-fn strategy(text: &mut String, assignment: &Assignment) {
+fn push_strategy(text: &mut String, assignment: &Assignment) {
     let chosen: Vec<&str> = assignment
         .strategy
         .iter()
@@ -164,19 +164,19 @@ fn strategy(text: &mut String, assignment: &Assignment) {
         .collect();
     match chosen.as_slice() {
         [] => {}
-        [one] => section(text, "Strategy decided on", one),
+        [one] => push_section(text, "Strategy decided on", one),
         several => {
-            heading(text, "Strategy decided on");
-            list(text, several.iter().copied());
+            push_heading(text, "Strategy decided on");
+            push_list(text, several.iter().copied());
         }
     }
 }
 
-fn rules(text: &mut String, assignment: &Assignment) {
+fn push_rules(text: &mut String, assignment: &Assignment) {
     if assignment.rules.is_empty() {
         return;
     }
-    section(text, "Rules", "The result is checked against these:");
+    push_section(text, "Rules", "The result is checked against these:");
     let lines: Vec<String> = assignment
         .rules
         .iter()
@@ -185,57 +185,57 @@ fn rules(text: &mut String, assignment: &Assignment) {
             format!("{}: {}{advice}", rule.name, rule.says)
         })
         .collect();
-    list(text, lines.iter().map(String::as_str));
+    push_list(text, lines.iter().map(String::as_str));
 }
 
-fn findings(text: &mut String, title: &str, found: &[Finding]) {
-    if found.is_empty() {
+fn push_notes(text: &mut String, title: &str, notes: &[Finding]) {
+    if notes.is_empty() {
         return;
     }
-    heading(text, title);
-    let lines: Vec<String> = found
+    push_heading(text, title);
+    let lines: Vec<String> = notes
         .iter()
         .map(|finding| match finding.about.trim() {
             "" => finding.text.clone(),
             about => format!("{about}: {}", finding.text),
         })
         .collect();
-    list(text, lines.iter().map(String::as_str));
+    push_list(text, lines.iter().map(String::as_str));
 }
 
-fn closing(text: &mut String, assignment: &Assignment) {
+fn push_closing(text: &mut String, assignment: &Assignment) {
     if let Some(seconds) = assignment.limits.seconds {
         let limit = match seconds {
             ..120 => format!("{seconds} seconds"),
             _ => format!("{} minutes", seconds / 60),
         };
-        paragraph(text, &format!("You have {limit}."));
+        push_paragraph(text, &format!("You have {limit}."));
     }
-    paragraph(
+    push_paragraph(
         text,
         "Only if you cannot go on without a person's answer: write {\"outcome\": \"ask\", \"question\": \
          \"…\"} to the file that the environment variable PLANWRIGHT_REPORT names, and end.",
     );
 }
 
-fn section(text: &mut String, title: &str, says: &str) {
-    heading(text, title);
-    paragraph(text, says);
+fn push_section(text: &mut String, title: &str, body: &str) {
+    push_heading(text, title);
+    push_paragraph(text, body);
 }
 
-fn heading(text: &mut String, title: &str) {
+fn push_heading(text: &mut String, title: &str) {
     if !text.is_empty() {
         text.push('\n');
     }
     let _ = writeln!(text, "# {title}");
 }
 
-fn paragraph(text: &mut String, says: &str) {
-    let _ = writeln!(text, "\n{}", says.trim());
+fn push_paragraph(text: &mut String, body: &str) {
+    let _ = writeln!(text, "\n{}", body.trim());
 }
 
 /// One item a line, the further lines of each set in.
-fn list<'a>(text: &mut String, items: impl Iterator<Item = &'a str>) {
+fn push_list<'a>(text: &mut String, items: impl Iterator<Item = &'a str>) {
     for (place, item) in items.enumerate() {
         if place == 0 {
             text.push('\n');

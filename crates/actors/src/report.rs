@@ -1,17 +1,17 @@
 //! What an actor gives: what it says it did, never what is believed.
 
 use plan::decision::ReportedDecision;
-use plan::stage::Category;
+use plan::stage::FailureCategory;
 use plan::{Epoch, Span};
 use serde::Serialize;
 
-use crate::excerpt::Excerpt;
+use crate::excerpt::TextExcerpt;
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ReportOutcome,
     /// What was found or done, in its words: in strategize the strategy, in execute a summary.
     pub summary: Option<String>,
     /// What was decided.
@@ -26,22 +26,22 @@ pub struct Report {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReportOutcome {
     /// It is done; in execute the sandbox holds the result.
     Done,
     /// It failed.
     Failed {
         /// What sort of failure.
-        category: Category,
+        category: FailureCategory,
         /// What happened, for people.
         message: String,
     },
     /// A person has to answer first.
-    Asks {
+    NeedsAnswer {
         /// What.
         question: String,
         /// Given up after.
-        patience: Option<Span>,
+        timeout: Option<Span>,
     },
     /// It was asked to stop, and did.
     Stopped,
@@ -60,7 +60,7 @@ pub struct Usage {
 
 impl Report {
     /// A run that ended like this and said nothing else.
-    pub fn of(outcome: Outcome) -> Self {
+    pub fn with_outcome(outcome: ReportOutcome) -> Self {
         Self {
             outcome,
             summary: None,
@@ -75,22 +75,22 @@ impl Report {
     pub fn done(summary: impl Into<String>) -> Self {
         Self {
             summary: Some(summary.into()),
-            ..Self::of(Outcome::Done)
+            ..Self::with_outcome(ReportOutcome::Done)
         }
     }
 
     /// A run that failed.
-    pub fn failed(category: Category, message: impl Into<String>) -> Self {
-        Self::of(Outcome::Failed {
+    pub fn failed(category: FailureCategory, message: impl Into<String>) -> Self {
+        Self::with_outcome(ReportOutcome::Failed {
             category,
             message: message.into(),
         })
     }
 
     /// The last of what it said, in a line.
-    pub fn last_words(&self) -> Option<String> {
-        const MOST: usize = 500;
-        let ending = Excerpt::of(self.summary.as_deref()?).ending(MOST);
+    pub fn summary_tail(&self) -> Option<String> {
+        const MAX_TAIL_BYTES: usize = 500;
+        let ending = TextExcerpt::from_text(self.summary.as_deref()?).last_lines(MAX_TAIL_BYTES);
         let words: Vec<&str> = ending.split_whitespace().collect();
         (!words.is_empty()).then(|| words.join(" "))
     }

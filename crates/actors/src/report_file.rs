@@ -9,45 +9,47 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use plan::decision::ReportedDecision;
-use plan::stage::Category;
-use plan::{Span, Text};
+use plan::stage::FailureCategory;
+use plan::{ErasableText, Span};
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
-use crate::secrets::Secrets;
-use crate::stream::micros;
-use crate::{Outcome, Report, Usage};
+use crate::secrets::SecretValues;
+use crate::stream::dollars_to_micros;
+use crate::{Report, ReportOutcome, Usage};
 
 /// Longest report that is read.
-const MAX_BYTES: u64 = 1024 * 1024;
+const MAX_REPORT_BYTES: u64 = 1024 * 1024;
 
 /// The report in a file, if there is one. A report that cannot be taken is a failure. The file is kept
 /// with the run, and from now on without secrets.
-pub(crate) fn read(path: &Path, secrets: &Secrets) -> Option<Report> {
-    let text = match load(path) {
+pub(crate) fn read_report(path: &Path, secrets: &SecretValues) -> Option<Report> {
+    let text = match read_regular_file(path) {
         Ok(text) => text?,
-        Err(why) => {
+        Err(reason) => {
             // What cannot be read cannot be searched for what is not to be told.
             if !secrets.is_empty() {
                 let _ = std::fs::remove_file(path);
             }
-            return Some(refused(&why));
+            return Some(rejected_report(&reason));
         }
     };
     if text.trim().is_empty() {
-        return Some(refused("it is empty"));
+        return Some(rejected_report("it is empty"));
     }
-    let told = secrets.hide_in_line(&text);
-    if told != text
-        && let Err(error) = replace(path, &told)
+    let redacted = secrets.hide_in_line(&text);
+    if redacted != text
+        && let Err(error) = replace_file(path, &redacted)
     {
-        return Some(refused(&format!("its secrets cannot be hidden: {error}")));
+        return Some(rejected_report(&format!(
+            "its secrets cannot be hidden: {error}"
+        )));
     }
-    Some(parse(&told).unwrap_or_else(|why| refused(&why)))
+    Some(parse_report(&redacted).unwrap_or_else(|why| rejected_report(&why)))
 }
 
 /// Puts another text in the place of a file; nothing in its place is followed.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::remove_file(path)?;
     let mut options = File::options();
     let mut file = options
@@ -58,16 +60,16 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn refused(why: &str) -> Report {
+fn rejected_report(reason: &str) -> Report {
     Report::failed(
-        Category::Actor,
-        format!("the actor's report cannot be taken: {why}"),
+        FailureCategory::Actor,
+        format!("the actor's report cannot be taken: {reason}"),
     )
 }
 
 /// The actor could put anything in the place of its report: a link to what it cannot read itself, or a
 /// pipe that nobody writes to. Neither is followed.
-fn load(path: &Path) -> Result<Option<String>, String> {
+fn read_regular_file(path: &Path) -> Result<Option<String>, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -80,10 +82,10 @@ fn load(path: &Path) -> Result<Option<String>, String> {
         return Err("it is not a file".to_owned());
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1)
+    file.take(MAX_REPORT_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > MAX_BYTES {
+    if bytes.len() as u64 > MAX_REPORT_BYTES {
         return Err("it is larger than 1 MiB".to_owned());
     }
     String::from_utf8(bytes)
@@ -93,11 +95,11 @@ fn load(path: &Path) -> Result<Option<String>, String> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenReport {
     outcome: WrittenOutcome,
     summary: Option<String>,
     message: Option<String>,
-    category: Option<Category>,
+    category: Option<FailureCategory>,
     question: Option<String>,
     timeout: Option<String>,
     #[serde(default)]
@@ -126,8 +128,8 @@ struct WrittenUsage {
     cost_usd: f64,
 }
 
-fn parse(text: &str) -> Result<Report, String> {
-    let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
+fn parse_report(text: &str) -> Result<Report, String> {
+    let written: WrittenReport = serde_json::from_str(text).map_err(|error| error.to_string())?;
     check_texts(&written)?;
     let only_with =
         |key: &str, outcome: &str| Err(format!("`{key}` goes with outcome `{outcome}`"));
@@ -151,27 +153,28 @@ fn parse(text: &str) -> Result<Report, String> {
         return Err(format!("`{}` is no decision an actor makes", decision.kind));
     }
     let outcome = match written.outcome {
-        WrittenOutcome::Done => Outcome::Done,
-        WrittenOutcome::Failed => Outcome::Failed {
-            category: written.category.unwrap_or(Category::Actor),
+        WrittenOutcome::Done => ReportOutcome::Done,
+        WrittenOutcome::Failed => ReportOutcome::Failed {
+            category: written.category.unwrap_or(FailureCategory::Actor),
             message: written
                 .message
                 .filter(|message| !message.trim().is_empty())
                 .ok_or("outcome `failed` needs a `message`")?,
         },
-        WrittenOutcome::Ask => Outcome::Asks {
+        WrittenOutcome::Ask => ReportOutcome::NeedsAnswer {
             question: written
                 .question
                 .filter(|question| !question.trim().is_empty())
                 .ok_or("outcome `ask` needs a `question`")?,
-            patience: written
+            timeout: written
                 .timeout
                 .map(|timeout| timeout.parse::<Span>())
                 .transpose()
                 .map_err(|error| format!("`timeout`: {error}"))?,
         },
     };
-    let cost_micros = micros(written.usage.cost_usd).ok_or("`cost_usd` is no amount of money")?;
+    let cost_micros =
+        dollars_to_micros(written.usage.cost_usd).ok_or("`cost_usd` is no amount of money")?;
     Ok(Report {
         outcome,
         summary: written.summary.filter(|summary| !summary.trim().is_empty()),
@@ -187,28 +190,28 @@ fn parse(text: &str) -> Result<Report, String> {
 }
 
 /// Every text is one that can be stored.
-fn check_texts(written: &Written) -> Result<(), String> {
-    let own = [
+fn check_texts(written: &WrittenReport) -> Result<(), String> {
+    let own_texts = [
         ("summary", &written.summary),
         ("message", &written.message),
         ("question", &written.question),
         ("session", &written.session),
     ];
-    let own = own
+    let own = own_texts
         .into_iter()
         .filter_map(|(key, text)| Some((key, text.as_ref()?)));
-    let decided = written.decisions.iter().flat_map(|decision| {
+    let decision_texts = written.decisions.iter().flat_map(|decision| {
         [&decision.question, &decision.choice]
             .into_iter()
             .chain(&decision.alternatives)
             .chain(&decision.rationale)
             .map(|text| ("decisions", text))
     });
-    for (key, text) in own.chain(decided) {
+    for (key, text) in own.chain(decision_texts) {
         if text.contains('\0') {
             return Err(format!("`{key}` holds a NUL character"));
         }
-        if text.len() > Text::MAX_BYTES {
+        if text.len() > ErasableText::MAX_BYTES {
             return Err(format!("`{key}` is longer than 256 KiB"));
         }
     }
@@ -222,33 +225,33 @@ mod tests {
 
     use super::*;
 
-    fn said(text: impl AsRef<[u8]>) -> Option<Report> {
+    fn read_report_text(text: impl AsRef<[u8]>) -> Option<Report> {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("report.json");
         fs::write(&path, text).unwrap();
-        read(&path, &Secrets::default())
+        read_report(&path, &SecretValues::default())
     }
 
     #[track_caller]
-    fn bad(text: impl AsRef<[u8]>, why: &str) {
-        let report = said(text).unwrap();
-        let Outcome::Failed { category, message } = report.outcome else {
+    fn assert_rejected(text: impl AsRef<[u8]>, expected_reason: &str) {
+        let report = read_report_text(text).unwrap();
+        let ReportOutcome::Failed { category, message } = report.outcome else {
             panic!("{report:?}");
         };
-        assert_eq!(category, Category::Actor);
-        let told = message.strip_prefix("the actor's report cannot be taken: ");
-        assert!(told.unwrap().contains(why), "{message}");
+        assert_eq!(category, FailureCategory::Actor);
+        let reason = message.strip_prefix("the actor's report cannot be taken: ");
+        assert!(reason.unwrap().contains(expected_reason), "{message}");
     }
 
     #[test]
-    fn a_full_report_is_taken() {
-        let report = said(
+    fn a_full_report_is_accepted() {
+        let report = read_report_text(
             r#"{"outcome": "done", "summary": "Did it.", "session": "s",
                 "usage": {"input_tokens": 5, "output_tokens": 6, "cost_usd": 0.25},
                 "decisions": [{"kind": "strategy_choice", "question": "How?", "choice": "So"}]}"#,
         )
         .unwrap();
-        assert_eq!(report.outcome, Outcome::Done);
+        assert_eq!(report.outcome, ReportOutcome::Done);
         assert_eq!(report.summary.as_deref(), Some("Did it."));
         assert_eq!(report.session.as_deref(), Some("s"));
         assert_eq!(report.usage.cost_micros, 250_000);
@@ -256,42 +259,44 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_questions_are_taken() {
-        let failed = said(r#"{"outcome": "failed", "message": "no net", "category": "transient"}"#);
+    fn failures_and_questions_are_accepted() {
+        let failed = read_report_text(
+            r#"{"outcome": "failed", "message": "no net", "category": "transient"}"#,
+        );
         assert_eq!(
             failed.unwrap(),
-            Report::failed(Category::Transient, "no net")
+            Report::failed(FailureCategory::Transient, "no net")
         );
-        for (timeout, patience) in [
+        for (timeout_field, timeout) in [
             ("", None),
-            (r#", "timeout": "2h""#, Some(Span::seconds(7200))),
+            (r#", "timeout": "2h""#, Some(Span::from_seconds(7200))),
         ] {
-            let asks = format!(r#"{{"outcome": "ask", "question": "Which?"{timeout}}}"#);
+            let asks = format!(r#"{{"outcome": "ask", "question": "Which?"{timeout_field}}}"#);
             let question = "Which?".into();
             assert_eq!(
-                said(asks).unwrap().outcome,
-                Outcome::Asks { question, patience }
+                read_report_text(asks).unwrap().outcome,
+                ReportOutcome::NeedsAnswer { question, timeout }
             );
         }
     }
 
     #[test]
     fn no_report_is_none() {
-        assert!(read(Path::new("/nowhere/at/all"), &Secrets::default()).is_none());
+        assert!(read_report(Path::new("/nowhere/at/all"), &SecretValues::default()).is_none());
     }
 
     #[test]
     fn what_is_kept_has_no_secrets() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("report.json");
-        let secrets = Secrets::of([("TOKEN", "s3cr3t-value")].into_iter());
+        let secrets = SecretValues::from_variables([("TOKEN", "s3cr3t-value")].into_iter());
         let written = [
             r#"{"outcome": "done", "summary": "used s3cr3t-value"}"#,
             r#"{"outcome": "done", "summary": "used \u00733cr3t-value"}"#,
         ];
         for text in written {
             fs::write(&path, text).unwrap();
-            let report = read(&path, &secrets).unwrap();
+            let report = read_report(&path, &secrets).unwrap();
             assert_eq!(report.summary.as_deref(), Some("used [TOKEN]"));
             let kept = fs::read_to_string(&path).unwrap();
             assert!(
@@ -300,60 +305,60 @@ mod tests {
             );
         }
         fs::write(&path, b"s3cr3t-value \xff").unwrap();
-        read(&path, &secrets).unwrap();
+        read_report(&path, &secrets).unwrap();
         assert!(!path.exists());
     }
 
     #[test]
-    fn what_cannot_be_understood_is_a_failure_that_says_why() {
-        bad("", "it is empty");
-        bad(" \n", "it is empty");
-        bad(
+    fn an_invalid_report_is_a_failure_that_says_why() {
+        assert_rejected("", "it is empty");
+        assert_rejected(" \n", "it is empty");
+        assert_rejected(
             r#"{"outcome": "ask", "question": " \n"}"#,
             "needs a `question`",
         );
-        bad("done", "expected value at line 1 column 1");
-        bad("{}", "missing field `outcome`");
-        bad(r#"{"outcome": "well"}"#, "unknown variant `well`");
-        bad(
+        assert_rejected("done", "expected value at line 1 column 1");
+        assert_rejected("{}", "missing field `outcome`");
+        assert_rejected(r#"{"outcome": "well"}"#, "unknown variant `well`");
+        assert_rejected(
             r#"{"outcome": "done", "sumary": "x"}"#,
             "unknown field `sumary`",
         );
-        bad(
+        assert_rejected(
             r#"{"outcome": "done", "summary": 5}"#,
             "invalid type: integer `5`",
         );
-        bad(r#"{"outcome": "done"} trailing"#, "trailing characters");
-        bad(r#"{"outcome": "failed"}"#, "needs a `message`");
-        bad(r#"{"outcome": "ask"}"#, "needs a `question`");
-        bad(
+        assert_rejected(r#"{"outcome": "done"} trailing"#, "trailing characters");
+        assert_rejected(r#"{"outcome": "failed"}"#, "needs a `message`");
+        assert_rejected(r#"{"outcome": "ask"}"#, "needs a `question`");
+        assert_rejected(
             r#"{"outcome": "done", "question": "?"}"#,
             "`question` goes with outcome `ask`",
         );
-        bad(
+        assert_rejected(
             r#"{"outcome": "done", "timeout": "2h"}"#,
             "`timeout` goes with outcome `ask`",
         );
-        bad(
+        assert_rejected(
             r#"{"outcome": "ask", "question": "?", "timeout": "soon"}"#,
             "`timeout`: `soon` is not a length of time",
         );
-        bad(r#"{"outcome": "done", "summary": "a\u0000b"}"#, "NUL");
-        bad(
+        assert_rejected(r#"{"outcome": "done", "summary": "a\u0000b"}"#, "NUL");
+        assert_rejected(
             r#"{"outcome": "done", "usage": {"cost_usd": -1}}"#,
             "no amount of money",
         );
-        bad(
+        assert_rejected(
             r#"{"outcome": "done", "decisions": [{"kind": "user_intervention", "question": "", "choice": ""}]}"#,
             "`user_intervention` is no decision an actor makes",
         );
-        bad([0xff, 0xfe], "not UTF-8");
+        assert_rejected([0xff, 0xfe], "not UTF-8");
         let large = format!(
             r#"{{"outcome": "done", "summary": "{}"}}"#,
             "x".repeat(300_000)
         );
-        bad(large, "`summary` is longer than 256 KiB");
-        bad("x".repeat(1024 * 1024 + 1), "larger than 1 MiB");
+        assert_rejected(large, "`summary` is longer than 256 KiB");
+        assert_rejected("x".repeat(1024 * 1024 + 1), "larger than 1 MiB");
     }
 
     #[test]
@@ -363,10 +368,12 @@ mod tests {
         fs::write(&secret, r#"{"outcome": "done"}"#).unwrap();
         let path = place.path().join("report.json");
         symlink(&secret, &path).unwrap();
-        let told = |report: Option<Report>| format!("{:?}", report.unwrap().outcome);
-        assert!(told(read(&path, &Secrets::default())).contains("symbolic link"));
+        let outcome_text = |report: Option<Report>| format!("{:?}", report.unwrap().outcome);
+        assert!(
+            outcome_text(read_report(&path, &SecretValues::default())).contains("symbolic link")
+        );
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert!(told(read(&path, &Secrets::default())).contains("not a file"));
+        assert!(outcome_text(read_report(&path, &SecretValues::default())).contains("not a file"));
     }
 }

@@ -1,14 +1,14 @@
 //! Who calls, and under which conditions.
 
 use actors::Stop;
-use plan::{Caller, Version};
+use plan::{Caller, PlanVersion};
 
 /// The circumstances of one operation.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub(crate) caller: Caller,
     pub(crate) key: Option<String>,
-    pub(crate) if_version: Option<Version>,
+    pub(crate) if_version: Option<PlanVersion>,
     pub(crate) stop: Option<Stop>,
 }
 
@@ -32,14 +32,14 @@ impl Call {
 
     /// Only if the plan is at this version.
     #[must_use]
-    pub fn if_version(mut self, version: Version) -> Self {
+    pub fn if_version(mut self, version: PlanVersion) -> Self {
         self.if_version = Some(version);
         self
     }
 
     /// What takes its time is given up once this is asked for.
     #[must_use]
-    pub fn until(mut self, stop: &Stop) -> Self {
+    pub fn with_stop(mut self, stop: &Stop) -> Self {
         self.stop = Some(stop.clone());
         self
     }

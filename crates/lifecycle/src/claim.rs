@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use actors::Report;
 use plan::decision::ReportedDecision;
-use plan::stage::{Category, ResultContent};
+use plan::stage::{FailureCategory, ResultContent};
 use plan::{Caller, Epoch, Phase, Plan, Span};
-use sandbox::Hold;
+use sandbox::SharedLock;
 
-use crate::meter::amount;
-use crate::{Call, Done, EnteredSandbox, Error, ExecutionContext, Lifecycle};
+use crate::meter::amount_from_usage;
+use crate::{Call, EnteredSandbox, ExecutionContext, Lifecycle, LifecycleError, OperationOutcome};
 
 /// The right to work on a phase. Handing in a result, failing, asking or releasing consumes it.
 ///
@@ -18,43 +18,43 @@ use crate::{Call, Done, EnteredSandbox, Error, ExecutionContext, Lifecycle};
 #[must_use = "a claim that is dropped blocks the plan until its lease expires"]
 pub struct Claim {
     pub(crate) lifecycle: Lifecycle,
-    pub(crate) done: Done,
+    pub(crate) outcome: OperationOutcome,
     phase: Phase,
     epoch: Epoch,
     caller: Caller,
     /// When it was made, by this machine's clock: its lease is to be renewed from then on.
-    pub(crate) since: Instant,
+    pub(crate) claimed_at: Instant,
     pub(crate) sandboxes: Vec<EnteredSandbox>,
     /// Nobody else takes the sandboxes over while the claim is there.
-    pub(crate) holds: Vec<Hold>,
+    pub(crate) sandbox_holds: Vec<SharedLock>,
 }
 
 impl Claim {
-    pub(crate) fn new(lifecycle: Lifecycle, done: Done, call: &Call) -> Self {
-        let epoch = done
+    pub(crate) fn new(lifecycle: Lifecycle, outcome: OperationOutcome, call: &Call) -> Self {
+        let epoch = outcome
             .receipt
             .epoch
             .expect("BUG: a claim's receipt has its epoch");
         Self {
             lifecycle,
-            phase: done.plan.phase(),
+            phase: outcome.plan.phase(),
             epoch,
             caller: call.caller.clone(),
-            since: Instant::now(),
+            claimed_at: Instant::now(),
             sandboxes: Vec::new(),
-            holds: Vec::new(),
-            done,
+            sandbox_holds: Vec::new(),
+            outcome,
         }
     }
 
     /// The plan as it was claimed.
     pub fn plan(&self) -> &Plan {
-        &self.done.plan
+        &self.outcome.plan
     }
 
     /// What was answered.
-    pub fn done(&self) -> &Done {
-        &self.done
+    pub fn outcome(&self) -> &OperationOutcome {
+        &self.outcome
     }
 
     /// Where to work, resource by resource; nowhere for a plan without any.
@@ -76,16 +76,16 @@ impl Claim {
     pub fn context(&self) -> ExecutionContext {
         ExecutionContext::new(
             self.lifecycle.clone(),
-            self.done.plan.id,
+            self.outcome.plan.id,
             self.epoch,
             self.call(),
         )
     }
 
     /// Keeps the lease.
-    pub fn renew(&self, lease: Span) -> Result<(), Error> {
+    pub fn renew(&self, lease: Span) -> Result<(), LifecycleError> {
         self.lifecycle
-            .renew(self.done.plan.id, self.epoch, lease, &self.call())
+            .renew_lease(self.outcome.plan.id, self.epoch, lease, &self.call())
             .map(drop)
     }
 
@@ -95,35 +95,58 @@ impl Claim {
     ///
     /// What it used is charged if means were set aside for the claim ([`Lifecycle::reserve`]). Landing is no actor's
     /// work, and a report of it is refused.
-    pub fn complete(self, report: &Report) -> Result<Done, Error> {
-        let (plan, call) = (self.done.plan.id, self.call());
-        let used = amount(report.usage, self.held_for()?);
-        self.lifecycle.settle(plan, self.epoch, used, &call)?;
-        self.hand_in(report, &call)
+    pub fn complete(self, report: &Report) -> Result<OperationOutcome, LifecycleError> {
+        let (plan_id, call) = (self.outcome.plan.id, self.call());
+        let used = amount_from_usage(report.usage, self.held_duration()?);
+        self.lifecycle
+            .settle_usage(plan_id, self.epoch, used, &call)?;
+        self.submit_report(report, &call)
     }
 
     /// Hands in the strategy.
-    pub fn complete_strategize(self, decisions: Vec<ReportedDecision>) -> Result<Done, Error> {
-        self.lifecycle
-            .complete_strategize(self.done.plan.id, self.epoch, decisions, &self.call())
+    pub fn complete_strategize(
+        self,
+        decisions: Vec<ReportedDecision>,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.lifecycle.complete_strategize(
+            self.outcome.plan.id,
+            self.epoch,
+            decisions,
+            &self.call(),
+        )
     }
 
     /// Hands in the result.
-    pub fn complete_execute(self, result: &ResultContent) -> Result<Done, Error> {
+    pub fn complete_execute(
+        self,
+        result: &ResultContent,
+    ) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle
-            .complete_execute(self.done.plan.id, self.epoch, result, &self.call())
+            .complete_execute(self.outcome.plan.id, self.epoch, result, &self.call())
     }
 
     /// Records that everything landed.
-    pub fn complete_apply(self, landed: Vec<String>) -> Result<Done, Error> {
-        self.lifecycle
-            .complete_apply(self.done.plan.id, self.epoch, landed, None, &self.call())
+    pub fn complete_apply(
+        self,
+        landed_resources: Vec<String>,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.lifecycle.complete_apply(
+            self.outcome.plan.id,
+            self.epoch,
+            landed_resources,
+            None,
+            &self.call(),
+        )
     }
 
     /// Ends the work with an error.
-    pub fn fail(self, category: Category, message: &str) -> Result<Done, Error> {
-        self.lifecycle.fail(
-            self.done.plan.id,
+    pub fn fail(
+        self,
+        category: FailureCategory,
+        message: &str,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.lifecycle.fail_work(
+            self.outcome.plan.id,
             self.epoch,
             category,
             message,
@@ -132,20 +155,24 @@ impl Claim {
     }
 
     /// Asks a person.
-    pub fn ask(self, question: &str, patience: Option<Span>) -> Result<Done, Error> {
-        self.lifecycle.ask(
-            self.done.plan.id,
+    pub fn ask(
+        self,
+        question: &str,
+        answer_timeout: Option<Span>,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.lifecycle.ask_question(
+            self.outcome.plan.id,
             self.epoch,
             question,
-            patience,
+            answer_timeout,
             &self.call(),
         )
     }
 
     /// Gives the phase back, as on a clean shutdown.
-    pub fn release(self) -> Result<Done, Error> {
+    pub fn release(self) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle
-            .release(self.done.plan.id, self.epoch, &self.call())
+            .release_lease(self.outcome.plan.id, self.epoch, &self.call())
     }
 
     pub(crate) fn call(&self) -> Call {
@@ -153,15 +180,15 @@ impl Claim {
     }
 
     /// How long ago it was claimed.
-    fn held_for(&self) -> Result<Duration, Error> {
-        let holder = self.done.plan.stage.holder();
-        let since = holder.map_or(self.done.plan.updated_at, |holder| holder.since);
-        Ok(self.lifecycle.store.now()?.since(since).as_duration())
+    fn held_duration(&self) -> Result<Duration, LifecycleError> {
+        let holder = self.outcome.plan.stage.holder();
+        let since = holder.map_or(self.outcome.plan.updated_at, |holder| holder.since);
+        Ok(self.lifecycle.store.now()?.span_since(since).as_duration())
     }
 
     /// The name the holder gave itself.
     pub(crate) fn owner(&self) -> String {
-        let holder = self.done.plan.stage.holder();
+        let holder = self.outcome.plan.stage.holder();
         holder.map_or_else(String::new, |holder| holder.owner.clone())
     }
 }
@@ -172,21 +199,23 @@ impl Claim {
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 pub(crate) mod tests {
-    use plan::Actors;
+    use plan::PlanActors;
     use testkit::samples;
 
     use super::*;
     use crate::UseRequest;
 
     /// A plan that works on nothing, claimed for this long.
-    pub(crate) fn claim_of_new_plan(lifecycle: &Lifecycle, lease: Span) -> Claim {
+    pub(crate) fn claim_new_plan(lifecycle: &Lifecycle, lease: Span) -> Claim {
         let ada = Call::by(Caller::Person("ada".to_owned()));
         let request = UseRequest {
             goal: Some("Look around".to_owned()),
-            fallback_actors: Some(Actors::both(samples::name("robot"))),
+            fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
             ..UseRequest::default()
         };
-        let plan = lifecycle.use_action(request, &ada).unwrap().plan.id;
-        lifecycle.start_strategize(plan, "me", lease, &ada).unwrap()
+        let plan_id = lifecycle.use_action(request, &ada).unwrap().plan.id;
+        lifecycle
+            .start_strategize(plan_id, "me", lease, &ada)
+            .unwrap()
     }
 }

@@ -6,9 +6,9 @@ use store::{PlanFilter, StoreError};
 use crate::Lifecycle;
 
 /// Shortest end of an id that is shown to people.
-const SHORTEST: usize = 4;
+const MIN_HANDLE_LENGTH: usize = 4;
 /// Length of an id.
-const FULL: usize = 26;
+const PLAN_ID_LENGTH: usize = 26;
 
 /// Why a handle names no plan.
 #[derive(Debug, thiserror::Error)]
@@ -37,27 +37,27 @@ pub enum HandleError {
 
 impl Lifecycle {
     /// The plan a handle names. A whole id is taken at its word.
-    pub fn resolve(&self, handle: &str) -> Result<PlanId, HandleError> {
+    pub fn resolve_handle(&self, handle: &str) -> Result<PlanId, HandleError> {
         if handle == "@" {
-            let newest = self.store.plans(&PlanFilter::default(), None, 1)?;
+            let newest = self.store.list_plans(&PlanFilter::default(), None, 1)?;
             return newest
                 .first()
                 .map(|row| row.plan.id)
                 .ok_or(HandleError::NoPlans);
         }
         let fragment = handle.to_ascii_uppercase();
-        let possible = (1..=FULL).contains(&fragment.len())
+        let is_possible_id = (1..=PLAN_ID_LENGTH).contains(&fragment.len())
             && fragment
                 .bytes()
                 .all(|b| b.is_ascii_digit() || (b.is_ascii_uppercase() && !b"ILOU".contains(&b)));
-        if !possible {
+        if !is_possible_id {
             return Err(HandleError::NotAHandle(handle.chars().take(80).collect()));
         }
         // A whole id needs no looking for; whoever uses it will say if there is no such plan.
-        if let Ok(id) = fragment.parse() {
-            return Ok(id);
+        if let Ok(plan_id) = fragment.parse() {
+            return Ok(plan_id);
         }
-        let plans = self.store.plans_like(&fragment, 6)?;
+        let plans = self.store.find_plan_ids(&fragment, 6)?;
         match plans.as_slice() {
             [] => Err(HandleError::Unknown(handle.to_owned())),
             [only] => Ok(*only),
@@ -69,12 +69,12 @@ impl Lifecycle {
     }
 
     /// The shortest end of a plan's id that names only it; what people are shown.
-    pub fn short_name(&self, plan: PlanId) -> Result<String, StoreError> {
-        let full = plan.to_string();
-        for length in SHORTEST..FULL {
-            let end = &full[FULL - length..];
-            if self.store.plans_like(end, 2)?.len() <= 1 {
-                return Ok(end.to_lowercase());
+    pub fn short_handle(&self, plan_id: PlanId) -> Result<String, StoreError> {
+        let full = plan_id.to_string();
+        for length in MIN_HANDLE_LENGTH..PLAN_ID_LENGTH {
+            let suffix = &full[PLAN_ID_LENGTH - length..];
+            if self.store.find_plan_ids(suffix, 2)?.len() <= 1 {
+                return Ok(suffix.to_lowercase());
             }
         }
         Ok(full)

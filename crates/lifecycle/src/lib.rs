@@ -7,18 +7,18 @@
 //! Deliberately absent: SQL, printing, the environment, and any `if` about states that the `plan`
 //! crate could answer.
 
-mod aside;
+mod batch;
 mod call;
 mod claim;
-mod context;
+mod engine_progress;
 mod error;
 mod events;
+mod execution_context;
 mod handle;
-mod hands;
-mod ids;
-mod in_a_row;
+mod id_generator;
 mod judge;
 mod lease_watch;
+mod local_host;
 mod means;
 mod meter;
 mod operations;
@@ -29,42 +29,44 @@ mod submit;
 mod why;
 mod work;
 
-pub use aside::Aside;
+pub use batch::WentOn;
 pub use call::Call;
 pub use claim::Claim;
-pub use context::{ChangesetHandle, ExecutionContext};
-pub use error::{Error, ExprProblem};
-pub use events::Events;
+pub use engine_progress::EngineProgress;
+pub use error::{LifecycleError, RuleProblem};
+pub use events::EventStream;
+pub use execution_context::{ChangesetHandle, ExecutionContext};
 pub use handle::HandleError;
-pub use hands::Hands;
-pub use in_a_row::WentOn;
-pub use judge::{Inspectors, check_rule, default_gates, unmatched_globs};
+pub use judge::{RuleCheckConfig, check_rule, default_gates, unmatched_globs};
 pub use lease_watch::LeaseWatch;
-pub use operations::{Done, UseRequest};
+pub use local_host::LocalHost;
+pub use operations::{OperationOutcome, UseRequest};
 pub use perform::{
-    Driven, EnteredSandbox, Kept, Looked, Mendable, OpenSandbox, Stepped, SubmitExceptions, Tidied,
-    Undone,
+    CleanupReport, CrashRemnant, EnteredSandbox, LandingOutcome, LandingStep, OpenSandbox,
+    RescuedWork, ResourceChanges, SubmitExceptions, UndoPlan,
 };
-pub use projects::Force;
-pub use submit::{Subject, reads_for};
-pub use why::{Obstacle, Why};
-pub use work::{Crew, Drive, Happening, LEASE, Rested, Tally, Worker};
+pub use projects::ForceRemoval;
+pub use submit::{CommandTarget, reads_for};
+pub use why::{ClaimObstacle, PlanDiagnosis};
+pub use work::{
+    ActorSet, DEFAULT_LEASE, DriveOutcome, DriveProgress, PlanDriver, Worker, WorkerStats,
+};
 
 use std::sync::Arc;
 
-use ids::Ids;
-use plan::ledger::Budget;
+use id_generator::IdGenerator;
+use plan::ledger::GlobalBudget;
 use store::{Clock, Store};
 
 /// The operations of a plan's life, on one store. Cheap to clone; share it between threads.
 #[derive(Clone)]
 pub struct Lifecycle {
     store: Arc<dyn Store>,
-    ids: Ids,
-    hands: Option<Arc<Hands>>,
-    inspectors: Inspectors,
-    listener: aside::Listener,
-    budget: Budget,
+    ids: IdGenerator,
+    local_host: Option<Arc<LocalHost>>,
+    rule_checks: RuleCheckConfig,
+    progress_listener: engine_progress::ProgressListener,
+    budget: GlobalBudget,
 }
 
 impl Lifecycle {
@@ -77,11 +79,11 @@ impl Lifecycle {
     pub fn on(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            ids: Ids::system(),
-            hands: None,
-            inspectors: Inspectors::default(),
-            listener: aside::Listener::default(),
-            budget: Budget::default(),
+            ids: IdGenerator::from_system(),
+            local_host: None,
+            rule_checks: RuleCheckConfig::default(),
+            progress_listener: engine_progress::ProgressListener::default(),
+            budget: GlobalBudget::default(),
         }
     }
 
@@ -92,7 +94,7 @@ impl Lifecycle {
         clock: Clock,
         random: impl Fn() -> u128 + Send + Sync + 'static,
     ) -> Self {
-        self.ids = Ids::new(clock, random);
+        self.ids = IdGenerator::new(clock, random);
         self
     }
 

@@ -1,57 +1,64 @@
 //! Means of a plan: what it used, what is set aside for its work, and what it waits for.
 
-use plan::ledger::{Amount, Budget, Grant, Ledger, Metering, Over, grant};
+use plan::ledger::{
+    BudgetAmount, BudgetGrant, BudgetLedger, BudgetShortfall, GlobalBudget, MeteringLevel,
+    grant_budget,
+};
 use plan::{Command, Epoch, Plan, PlanId};
-use store::Committed;
+use store::CommitOutcome;
 
-use crate::{Call, Error, Lifecycle};
+use crate::{Call, Lifecycle, LifecycleError};
 
 impl Lifecycle {
     /// With this for all plans together, whatever each of them may use.
     #[must_use]
-    pub fn with_budget(mut self, budget: Budget) -> Self {
+    pub fn with_budget(mut self, budget: GlobalBudget) -> Self {
         self.budget = budget;
         self
     }
 
     /// What all plans together may use.
-    pub fn budget(&self) -> Budget {
+    pub fn budget(&self) -> GlobalBudget {
         self.budget
     }
 
     /// What a plan used and what is set aside for it, beside all plans together.
-    pub fn ledger(&self, plan: PlanId) -> Result<Ledger, Error> {
-        Ok(self.store.ledger(plan)?)
+    pub fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, LifecycleError> {
+        Ok(self.store.read_ledger(plan_id)?)
     }
 
     /// Sets aside what a holder may use, before its work begins. Refused with
     /// [`plan::Refusal::OverBudget`] if nothing is left.
-    pub fn reserve(
+    pub fn reserve_budget(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
-        metering: Metering,
+        metering: MeteringLevel,
         call: &Call,
-    ) -> Result<Grant, Error> {
+    ) -> Result<BudgetGrant, LifecycleError> {
         let budget = self.budget;
         let command = Command::Reserve {
             epoch,
             metering,
             budget,
         };
-        let committed = self.submit(command, &self.subject(plan)?, call)?;
-        Ok(granted(&committed))
+        let committed = self.submit(command, &self.read_command_target(plan_id)?, call)?;
+        Ok(grant_in_receipt(&committed))
     }
 
     /// Charges what a holder used. However often it is told, it is charged once.
-    pub fn settle(
+    pub fn settle_usage(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
-        used: Amount,
+        used: BudgetAmount,
         call: &Call,
-    ) -> Result<(), Error> {
-        self.submit(Command::Settle { epoch, used }, &self.subject(plan)?, call)?;
+    ) -> Result<(), LifecycleError> {
+        self.submit(
+            Command::Settle { epoch, used },
+            &self.read_command_target(plan_id)?,
+            call,
+        )?;
         Ok(())
     }
 
@@ -59,41 +66,45 @@ impl Lifecycle {
     /// used.
     pub(crate) fn settle_lost_run(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         call: &Call,
-    ) -> Result<(), Error> {
-        let ledger = self.ledger(plan)?;
-        let charged = ledger.reservation(epoch).and_then(|one| one.forfeited);
-        let Some(charged) = charged else {
+    ) -> Result<(), LifecycleError> {
+        let ledger = self.read_ledger(plan_id)?;
+        let forfeited = ledger.reservation(epoch).and_then(|one| one.forfeited);
+        let Some(forfeited) = forfeited else {
             return Ok(());
         };
-        let used = Amount {
-            time: charged.time,
-            ..Amount::default()
+        let used = BudgetAmount {
+            time: forfeited.time,
+            ..BudgetAmount::default()
         };
-        self.settle(plan, epoch, used, call)
+        self.settle_usage(plan_id, epoch, used, call)
     }
 
     /// What leaves a plan nothing to work with as things are. Only looked at: who works asks for it.
-    pub fn over_budget(&self, plan: &Plan, metering: Metering) -> Result<Option<Over>, Error> {
-        Ok(self.in_prospect(plan, metering)?.err())
+    pub fn check_over_budget(
+        &self,
+        plan: &Plan,
+        metering: MeteringLevel,
+    ) -> Result<Option<BudgetShortfall>, LifecycleError> {
+        Ok(self.preview_grant(plan, metering)?.err())
     }
 
     /// What a run of a plan may use as things are, or what leaves it nothing. Nothing is set aside.
-    pub(crate) fn in_prospect(
+    pub(crate) fn preview_grant(
         &self,
         plan: &Plan,
-        metering: Metering,
-    ) -> Result<Result<Grant, Over>, Error> {
-        let limited = plan::ledger::Means::ALL
-            .into_iter()
-            .any(|means| plan.limits.of(means).is_some() || self.budget.of(means).is_some());
-        if !limited {
-            return Ok(Ok(Grant::default()));
+        metering: MeteringLevel,
+    ) -> Result<Result<BudgetGrant, BudgetShortfall>, LifecycleError> {
+        let is_limited = plan::ledger::BudgetUnit::ALL.into_iter().any(|means| {
+            plan.limits.limit_for(means).is_some() || self.budget.limit_for(means).is_some()
+        });
+        if !is_limited {
+            return Ok(Ok(BudgetGrant::default()));
         }
-        let ledger = self.ledger(plan.id)?;
-        Ok(grant(
+        let ledger = self.read_ledger(plan.id)?;
+        Ok(grant_budget(
             &ledger,
             plan.id,
             &plan.limits,
@@ -104,7 +115,7 @@ impl Lifecycle {
 }
 
 /// What a reservation that was committed allows.
-pub(crate) fn granted(committed: &Committed) -> Grant {
+pub(crate) fn grant_in_receipt(committed: &CommitOutcome) -> BudgetGrant {
     let grant = committed.receipt.grant.as_deref();
     grant.cloned().unwrap_or_default()
 }

@@ -6,87 +6,88 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use actors::{Stop, Usage};
-use plan::ledger::{Allowance, Amount, Grant, Means};
+use plan::ledger::{BudgetAllowance, BudgetAmount, BudgetGrant, BudgetUnit};
 
 /// Watches one run.
-pub(crate) struct Meter {
-    grant: Grant,
-    began: Instant,
+pub(crate) struct UsageMeter {
+    grant: BudgetGrant,
+    started_at: Instant,
     stop: Stop,
-    seen: Mutex<Seen>,
+    state: Mutex<MeterState>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct MeterState {
     usage: Usage,
-    warned: BTreeSet<Means>,
+    warned: BTreeSet<BudgetUnit>,
     /// What was used up, for people.
-    over: Option<String>,
+    exceeded: Option<String>,
 }
 
-impl Meter {
+impl UsageMeter {
     /// From now on, for a run that looks at this request to stop.
-    pub fn new(grant: Grant, stop: Stop) -> Self {
+    pub fn new(grant: BudgetGrant, stop: Stop) -> Self {
         Self {
             grant,
-            began: Instant::now(),
+            started_at: Instant::now(),
             stop,
-            seen: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
     /// The run says that it used so much. What is nearly gone now, and was not before?
-    pub fn tell(&self, usage: Usage) -> Vec<String> {
-        self.seen().usage = usage;
-        self.look()
+    pub fn record_usage(&self, usage: Usage) -> Vec<String> {
+        self.lock_state().usage = usage;
+        self.check_limits()
     }
 
     /// Time passes, whatever the run says. What is nearly gone now, and was not before?
-    pub fn look(&self) -> Vec<String> {
-        let mut seen = self.seen();
-        let used = self.amount(seen.usage);
-        if seen.over.is_none()
-            && let Some(allowance) = self.grant.used_up_by(used)
+    pub fn check_limits(&self) -> Vec<String> {
+        let mut state = self.lock_state();
+        let used = self.amount_used(state.usage);
+        if state.exceeded.is_none()
+            && let Some(allowance) = self.grant.find_exhausted(used)
         {
-            seen.over = Some(format!("{} are used up", allowance.shown(used)));
-            self.stop.ask();
+            state.exceeded = Some(format!("{} are used up", allowance.format_usage(used)));
+            self.stop.request();
         }
-        let nearly = |allowance: &&Allowance| allowance.is_nearly_used_up_by(used);
-        let mut told = Vec::new();
-        for allowance in self.grant.0.iter().filter(nearly) {
-            if seen.warned.insert(allowance.means) {
-                told.push(format!("{} are used", allowance.shown(used)));
+        let is_nearly_used_up =
+            |allowance: &&BudgetAllowance| allowance.is_nearly_exhausted_by(used);
+        let mut warnings = Vec::new();
+        for allowance in self.grant.0.iter().filter(is_nearly_used_up) {
+            if state.warned.insert(allowance.means) {
+                warnings.push(format!("{} are used", allowance.format_usage(used)));
             }
         }
-        told
+        warnings
     }
 
     /// What was used up, if the run was stopped for it.
-    pub fn over(&self) -> Option<String> {
-        self.seen().over.clone()
+    pub fn exceeded_limit(&self) -> Option<String> {
+        self.lock_state().exceeded.clone()
     }
 
     /// What the run used in all, by its last word or, if it had none, by what it said on the way.
-    pub fn used(&self, last: Usage) -> Amount {
-        let usage = match last == Usage::default() {
-            true => self.seen().usage,
-            false => last,
+    pub fn total_usage(&self, final_usage: Usage) -> BudgetAmount {
+        let usage = match final_usage == Usage::default() {
+            true => self.lock_state().usage,
+            false => final_usage,
         };
-        self.amount(usage)
+        self.amount_used(usage)
     }
 
-    fn amount(&self, usage: Usage) -> Amount {
-        amount(usage, self.began.elapsed())
+    fn amount_used(&self, usage: Usage) -> BudgetAmount {
+        amount_from_usage(usage, self.started_at.elapsed())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, MeterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a run used that took so long.
-pub(crate) fn amount(usage: Usage, time: Duration) -> Amount {
-    Amount {
+pub(crate) fn amount_from_usage(usage: Usage, time: Duration) -> BudgetAmount {
+    BudgetAmount {
         cost: usage.cost_micros,
         tokens: usage.input_tokens.saturating_add(usage.output_tokens),
         time: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),

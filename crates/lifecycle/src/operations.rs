@@ -5,32 +5,33 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use plan::action::ActionDefinition;
-use plan::changeset::{Entry, Node, TreePath};
-use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
+use plan::changeset::{ChangesetEntry, Node, TreePath};
+use plan::command::{ChangesetSelector, LinkedPlan, NewPlan, ReclaimGrounds};
 use plan::decision::ReportedDecision;
-use plan::invariant::{Gate, RuleDraft, RuleName, Scope};
+use plan::invariant::{Gate, RuleDraft, RuleName, RuleScope};
 use plan::judgement::RuleOutcome;
-use plan::plan::{Limits, ProfileSource};
-use plan::stage::{Category, ConstraintKind, RefMove, ResultContent, Work};
+use plan::plan::{PlanLimits, ProfileSource};
+use plan::stage::{ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
 use plan::takeover;
-use plan::ways::Clean;
+use plan::ways::SandboxCleanupPolicy;
 use plan::{
-    Action, ActorDefinition, Actors, ChangesetId, Command, Epoch, How, Name, Outcome, Phase, Plan,
-    PlanId, Profile, Receipt, Refusal, Span, Stage, Ways,
+    Action, ActorDefinition, ChangesetId, Command, CommandReceipt, Epoch, LandingOptions, Phase,
+    Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, Refusal,
+    RepositoryPolicy, Span,
 };
-use store::{Committed, PlanRow};
+use store::{CommitOutcome, PlanRow};
 
-use crate::judge::{Matter, check_rule};
-use crate::submit::Subject;
-use crate::{Call, Claim, Error, LEASE, LeaseWatch, Lifecycle, SubmitExceptions};
+use crate::judge::{GateSubject, check_rule};
+use crate::submit::CommandTarget;
+use crate::{Call, Claim, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, SubmitExceptions};
 
 /// What an operation on a plan came to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Done {
+pub struct OperationOutcome {
     /// The plan after it; read anew if the answer was remembered.
     pub plan: Plan,
     /// What was answered.
-    pub receipt: Receipt,
+    pub receipt: CommandReceipt,
     /// The answer had been given before: under the same key, or to the same holder.
     pub repeated: bool,
 }
@@ -39,13 +40,13 @@ pub struct Done {
 #[derive(Debug, Clone, Default)]
 pub struct UseRequest {
     /// The action to use.
-    pub action: Option<Name>,
+    pub action: Option<QualifiedName>,
     /// What it is for; the action's description if not said.
     pub goal: Option<String>,
     /// Arguments as `name`, `value`.
     pub arguments: Vec<(String, String)>,
     /// Who works, unless the action says so.
-    pub fallback_actors: Option<Actors>,
+    pub fallback_actors: Option<PlanActors>,
     /// The profile, whatever the action says.
     pub profile: Option<Profile>,
     /// How actors are started, as far as that is known.
@@ -55,13 +56,13 @@ pub struct UseRequest {
     /// The profile and where it was said, unless the action says so.
     pub fallback_profile: Option<(Profile, ProfileSource)>,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: PlanLimits,
     /// The projects it works on.
-    pub projects: Vec<Name>,
+    pub projects: Vec<QualifiedName>,
     /// Start from what is not committed yet, too.
-    pub with_changes: bool,
+    pub with_uncommitted_changes: bool,
     /// How the resources want to be worked on.
-    pub ways: Ways,
+    pub policy: RepositoryPolicy,
 }
 
 impl Lifecycle {
@@ -70,117 +71,153 @@ impl Lifecycle {
         &self,
         definition: ActionDefinition,
         call: &Call,
-    ) -> Result<Action, Error> {
+    ) -> Result<Action, LifecycleError> {
         for rule in &definition.invariants {
             check_rule(rule)?;
         }
         let name = definition.name.clone();
-        self.submit(Command::CreateAction(definition), &Subject::default(), call)?;
-        self.get_action(&name).map_err(Error::after_commit)
+        self.submit(
+            Command::CreateAction(definition),
+            &CommandTarget::default(),
+            call,
+        )?;
+        self.get_action(&name)
+            .map_err(LifecycleError::into_commit_unknown)
     }
 
     /// Takes an action out of use; its plans go on.
-    pub fn archive_action(&self, name: &Name, call: &Call) -> Result<Action, Error> {
+    pub fn archive_action(
+        &self,
+        name: &QualifiedName,
+        call: &Call,
+    ) -> Result<Action, LifecycleError> {
         self.submit(
             Command::ArchiveAction(name.clone()),
-            &Subject::default(),
+            &CommandTarget::default(),
             call,
         )?;
-        self.get_action(name).map_err(Error::after_commit)
+        self.get_action(name)
+            .map_err(LifecycleError::into_commit_unknown)
     }
 
     /// Adds a rule to a scope.
-    pub fn add_rule(&self, scope: Scope, draft: RuleDraft, call: &Call) -> Result<(), Error> {
+    pub fn add_rule(
+        &self,
+        scope: RuleScope,
+        draft: RuleDraft,
+        call: &Call,
+    ) -> Result<(), LifecycleError> {
         check_rule(&draft)?;
-        let subject = self.subject_of_scope(&scope)?;
-        self.submit(Command::AddRule { scope, draft }, &subject, call)?;
+        let target = self.target_for_scope(&scope)?;
+        self.submit(Command::AddRule { scope, draft }, &target, call)?;
         Ok(())
     }
 
     /// Removes a rule from its scope.
-    pub fn remove_rule(&self, scope: Scope, name: RuleName, call: &Call) -> Result<(), Error> {
-        let subject = self.subject_of_scope(&scope)?;
-        self.submit(Command::RemoveRule { scope, name }, &subject, call)?;
+    pub fn remove_rule(
+        &self,
+        scope: RuleScope,
+        name: RuleName,
+        call: &Call,
+    ) -> Result<(), LifecycleError> {
+        let target = self.target_for_scope(&scope)?;
+        self.submit(Command::RemoveRule { scope, name }, &target, call)?;
         Ok(())
     }
 
     /// Makes a plan.
-    pub fn use_action(&self, request: UseRequest, call: &Call) -> Result<Done, Error> {
-        let with_changes = request.with_changes;
-        let mut new = self.new_plan(request);
-        if with_changes {
-            new.bases = self.bases_with_changes(new.id, &new.projects)?;
+    pub fn use_action(
+        &self,
+        request: UseRequest,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let with_uncommitted = request.with_uncommitted_changes;
+        let mut new_plan = self.new_plan(request);
+        if with_uncommitted {
+            new_plan.bases = self.snapshot_uncommitted(new_plan.id, &new_plan.projects)?;
         }
-        new.ways.rules = self.rules_to_freeze(&new.projects)?;
-        let new = Command::Use(new);
-        let committed = self.submit(new, &Subject::default(), call)?;
-        self.done(committed)
+        new_plan.policy.rules = self.read_uncommitted_rules(&new_plan.projects)?;
+        let command = Command::Use(new_plan);
+        let committed = self.submit(command, &CommandTarget::default(), call)?;
+        self.read_outcome(committed)
     }
 
     /// Claims the strategize phase.
     pub fn start_strategize(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         owner: &str,
         lease: Span,
         call: &Call,
-    ) -> Result<Claim, Error> {
-        self.check_reach_of(plan)?;
+    ) -> Result<Claim, LifecycleError> {
+        self.check_plan_reachable(plan_id)?;
         let owner = owner.to_owned();
-        let committed =
-            self.submit_judged(plan, Gate::Strategize, &Matter::Plan, call, |judgement| {
-                Command::Start {
-                    phase: Phase::Strategize,
-                    owner: owner.clone(),
-                    lease,
-                    judgement: Some(judgement),
-                }
-            })?;
-        self.claimed(committed, call)
+        let committed = self.submit_judged(
+            plan_id,
+            Gate::Strategize,
+            &GateSubject::Plan,
+            call,
+            |judgement| Command::Start {
+                phase: Phase::Strategize,
+                owner: owner.clone(),
+                lease,
+                judgement: Some(judgement),
+            },
+        )?;
+        self.claim_from_commit(committed, call)
     }
 
     /// Hands in the strategy.
     pub fn complete_strategize(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         decisions: Vec<ReportedDecision>,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(plan, Command::CompleteStrategize { epoch, decisions }, call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
+            Command::CompleteStrategize { epoch, decisions },
+            call,
+        )
     }
 
     /// Moves a finished strategy into execute.
-    pub fn execute_plan(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+    pub fn execute_plan(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
         let command = |judgement| Command::ExecutePlan { judgement };
-        let committed = self.submit_judged(plan, Gate::Execute, &Matter::Plan, call, command)?;
-        self.done(committed)
+        let committed =
+            self.submit_judged(plan_id, Gate::Execute, &GateSubject::Plan, call, command)?;
+        self.read_outcome(committed)
     }
 
     /// Claims the execute phase.
     pub fn start_execute(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         owner: &str,
         lease: Span,
         call: &Call,
-    ) -> Result<Claim, Error> {
-        self.start(plan, Phase::Execute, owner, lease, call)
+    ) -> Result<Claim, LifecycleError> {
+        self.claim_phase(plan_id, Phase::Execute, owner, lease, call)
     }
 
     /// Opens a changeset for a unit of work.
     pub fn open_changeset(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         node: Node,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(
-            plan,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
             Command::OpenChangeset {
                 epoch,
-                id: self.ids.changeset(),
+                id: self.ids.new_changeset_id(),
                 node,
             },
             call,
@@ -190,167 +227,192 @@ impl Lifecycle {
     /// Records one change where it belongs.
     pub fn record_change(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
-        into: Into,
-        entry: Entry,
+        into: ChangesetSelector,
+        entry: ChangesetEntry,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(plan, Command::RecordChange { epoch, into, entry }, call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, Command::RecordChange { epoch, into, entry }, call)
     }
 
     /// Closes a changeset for good.
     pub fn seal_changeset(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         changeset: ChangesetId,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(plan, Command::SealChangeset { epoch, changeset }, call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, Command::SealChangeset { epoch, changeset }, call)
     }
 
     /// Hands in the result.
     pub fn complete_execute(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         result: &ResultContent,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.complete_execute_with(plan, epoch, result, SubmitExceptions::default(), call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.complete_execute_with(plan_id, epoch, result, SubmitExceptions::default(), call)
     }
 
     /// Hands in the result, whatever of this a person lets pass.
     pub fn complete_execute_with(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         result: &ResultContent,
-        allowed: SubmitExceptions,
+        exceptions: SubmitExceptions,
         call: &Call,
-    ) -> Result<Done, Error> {
-        let (result, captured) = self.captured(plan, epoch, result, allowed)?;
-        let matter = Matter::Result(&result);
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let (result, captured) = self.capture_if_held(plan_id, epoch, result, exceptions)?;
+        let gate_subject = GateSubject::Result(&result);
         // Its checks may take longer than the lease.
-        let committed = self.keeping_the_lease(plan, epoch, call, || {
-            self.submit_judged(plan, Gate::Result, &matter, call, |judgement| {
+        let committed = self.run_with_lease_renewal(plan_id, epoch, call, || {
+            self.submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
                 Command::CompleteExecute {
                     epoch,
                     result: result.clone(),
                     captured: captured.clone(),
-                    allow_empty: allowed.empty,
+                    allow_empty: exceptions.empty_result,
                     judgement,
                 }
             })
         })?;
-        self.done(committed)
+        self.read_outcome(committed)
     }
 
     /// Signs the result as it shall arrive; lands nothing by itself.
-    pub fn approve(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
-        self.approve_for(plan, how, false, call)
+    pub fn approve_result(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.approve_result_with(plan_id, options, false, call)
     }
 
     /// The same; `once` if it is for the landing that the caller is about to begin, and no other.
-    pub(crate) fn approve_for(
+    pub(crate) fn approve_result_with(
         &self,
-        plan: PlanId,
-        how: &How,
-        once: bool,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        single_use: bool,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.check_arrival(plan, how)?;
-        let row = self.get_plan(plan)?;
-        let targets = self.targets_of(&row.plan, Gate::Apply)?;
-        let how = how.clone();
-        let approve = Command::Approve { how, targets, once };
-        let committed = self.submit(approve, &Subject::of(&row.plan), call)?;
-        self.done(committed)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.check_can_land(plan_id, options)?;
+        let row = self.get_plan(plan_id)?;
+        let targets = self.read_targets(&row.plan, Gate::Apply)?;
+        let how = options.clone();
+        let approve = Command::Approve {
+            how,
+            targets,
+            once: single_use,
+        };
+        let committed = self.submit(approve, &CommandTarget::for_plan(&row.plan), call)?;
+        self.read_outcome(committed)
     }
 
     /// Says whether a rule that asks holds for a plan as it stands.
-    pub fn rule_on(
+    pub fn record_ruling(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         rule: RuleName,
         outcome: RuleOutcome,
         call: &Call,
-    ) -> Result<Done, Error> {
-        let row = self.get_plan(plan)?;
-        let gate = gate_ahead(&row.plan);
-        let targets = self.targets_of(&row.plan, gate)?;
-        let subject = match &row.plan.result {
-            Some(result) if gate == Gate::Apply => Matter::Result(result),
-            Some(_) | None => Matter::Plan,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.get_plan(plan_id)?;
+        let gate = next_gate(&row.plan);
+        let targets = self.read_targets(&row.plan, gate)?;
+        let gate_subject = match &row.plan.result {
+            Some(result) if gate == Gate::Apply => GateSubject::Result(result),
+            Some(_) | None => GateSubject::Plan,
         };
         let command = Command::RuleOn {
             rule,
-            subject: subject.digest(&row.plan, gate),
+            subject: gate_subject.compute_digest(&row.plan, gate),
             outcome,
             targets,
         };
-        let committed = self.submit(command, &Subject::of(&row.plan), call)?;
-        self.done(committed)
+        let committed = self.submit(command, &CommandTarget::for_plan(&row.plan), call)?;
+        self.read_outcome(committed)
     }
 
     /// Moves a finished result into apply.
-    pub fn apply_plan(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
+    pub fn apply_plan(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
         let command = |judgement| Command::ApplyPlan { judgement };
-        let committed = self.submit_judged(plan, Gate::Apply, &Matter::Stored, call, command)?;
-        self.done(committed)
+        let committed = self.submit_judged(
+            plan_id,
+            Gate::Apply,
+            &GateSubject::StoredResult,
+            call,
+            command,
+        )?;
+        self.read_outcome(committed)
     }
 
     /// Claims the apply phase.
     pub fn start_apply(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         owner: &str,
         lease: Span,
         call: &Call,
-    ) -> Result<Claim, Error> {
-        self.start(plan, Phase::Apply, owner, lease, call)
+    ) -> Result<Claim, LifecycleError> {
+        self.claim_phase(plan_id, Phase::Apply, owner, lease, call)
     }
 
     /// Stores what is about to be done to the targets: the point of no return.
     pub fn prepare_apply(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         moves: &[RefMove],
         call: &Call,
-    ) -> Result<Done, Error> {
-        let row = self.get_plan(plan)?;
-        let matter = self.merged(&row.plan, moves)?;
-        let committed = self.submit_judged(plan, Gate::Apply, &matter, call, |judgement| {
-            Command::PrepareApply {
-                epoch,
-                moves: moves.to_vec(),
-                judgement,
-            }
-        })?;
-        self.done(committed)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.get_plan(plan_id)?;
+        let gate_subject = self.read_merged_trees(&row.plan, moves)?;
+        let committed =
+            self.submit_judged(plan_id, Gate::Apply, &gate_subject, call, |judgement| {
+                Command::PrepareApply {
+                    epoch,
+                    moves: moves.to_vec(),
+                    judgement,
+                }
+            })?;
+        self.read_outcome(committed)
     }
 
     /// Takes that back, nothing having been done.
-    pub fn withdraw_apply(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
-        self.run(plan, Command::WithdrawApply { epoch }, call)
+    pub fn withdraw_apply(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, Command::WithdrawApply { epoch }, call)
     }
 
     /// Records that everything landed: `landed` are the resources that were looked up and have it.
     pub fn complete_apply(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
-        landed: Vec<String>,
+        landed_resources: Vec<String>,
         rest: Option<LinkedPlan>,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(
-            plan,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
             Command::CompleteApply {
                 epoch,
-                landed,
+                landed: landed_resources,
                 rest,
             },
             call,
@@ -358,18 +420,18 @@ impl Lifecycle {
     }
 
     /// Records that it cannot land as it is.
-    pub fn constrain(
+    pub fn constrain_landing(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         kind: ConstraintKind,
         message: &str,
         paths: Vec<TreePath>,
         call: &Call,
-    ) -> Result<Done, Error> {
+    ) -> Result<OperationOutcome, LifecycleError> {
         let message = message.to_owned();
-        self.run(
-            plan,
+        self.submit_for_plan(
+            plan_id,
             Command::Constrain {
                 epoch,
                 kind,
@@ -382,93 +444,123 @@ impl Lifecycle {
     }
 
     /// Keeps a lease.
-    pub fn renew(
+    pub fn renew_lease(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         lease: Span,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(plan, Command::Renew { epoch, lease }, call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, Command::Renew { epoch, lease }, call)
     }
 
     /// Gives a lease back.
-    pub fn release(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
-        self.run(plan, Command::Release { epoch }, call)
+    pub fn release_lease(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, Command::Release { epoch }, call)
     }
 
     /// Takes an expired lease, or that of a process of this host that has ended. One that runs on this host keeps its
     /// plan, whatever the clock says.
-    pub fn reclaim(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        if self.hands.is_some() {
-            return self.reclaim_from_the_gone(plan, call);
+    pub fn reclaim_lease(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        if self.local_host.is_some() {
+            return self.reclaim_from_dead_holder(plan_id, call);
         }
-        let grounds = Grounds::Expired;
-        self.run(plan, Command::Reclaim { grounds }, call)
+        let grounds = ReclaimGrounds::Expired;
+        self.submit_for_plan(plan_id, Command::Reclaim { grounds }, call)
     }
 
     /// Takes the lease of a holder that is gone: it signed in on this host and its process has ended, or it did not
     /// sign in here and its lease has expired.
-    pub fn reclaim_from_the_gone(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        self.take_over(plan, &mut LeaseWatch::new(LEASE), call)
+    pub fn reclaim_from_dead_holder(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.take_over_lease(plan_id, &mut LeaseWatch::new(DEFAULT_LEASE), call)
     }
 
     /// The same; and of a holder whose process runs on this host, if the watch saw it not renew its lease for as long
     /// as one lasts: it is stopped, or hangs.
-    pub fn take_over(
+    pub fn take_over_lease(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         watch: &mut LeaseWatch,
         call: &Call,
-    ) -> Result<Done, Error> {
-        let row = self.get_plan(plan)?;
-        self.take_over_as_seen(&row, watch, call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.get_plan(plan_id)?;
+        self.take_over_lease_in_row(&row, watch, call)
     }
 
-    pub(crate) fn take_over_as_seen(
+    pub(crate) fn take_over_lease_in_row(
         &self,
         row: &PlanRow,
         watch: &mut LeaseWatch,
         call: &Call,
-    ) -> Result<Done, Error> {
+    ) -> Result<OperationOutcome, LifecycleError> {
         let liveness = self.holder_liveness(row)?;
         let grounds = match (liveness, &row.lease) {
             (Some(liveness), Some(lease)) => {
                 let unrenewed_for = watch.unrenewed_for(lease, Instant::now());
-                let grounds = takeover::grounds(liveness, lease, unrenewed_for, watch.length());
-                grounds.ok_or_else(|| held(row))?
+                let grounds = takeover::find_reclaim_grounds(
+                    liveness,
+                    lease,
+                    unrenewed_for,
+                    watch.lease_length(),
+                );
+                grounds.ok_or_else(|| held_refusal(row))?
             }
             // Whether it is held at all is decided on the rows as they are then.
-            (Some(_) | None, _) => Grounds::Expired,
+            (Some(_) | None, _) => ReclaimGrounds::Expired,
         };
-        self.run(row.plan.id, Command::Reclaim { grounds }, call)
+        self.submit_for_plan(row.plan.id, Command::Reclaim { grounds }, call)
     }
 
     /// Takes a lease back that the caller itself holds under this epoch and nobody works under any more.
-    pub(crate) fn take_back(&self, plan: PlanId, epoch: Epoch, call: &Call) -> Result<Done, Error> {
-        let grounds = Grounds::OwnerDead(epoch);
-        self.run(plan, Command::Reclaim { grounds }, call)
+    pub(crate) fn reclaim_own_lease(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let grounds = ReclaimGrounds::OwnerDead(epoch);
+        self.submit_for_plan(plan_id, Command::Reclaim { grounds }, call)
     }
 
     /// Takes every lease that has expired, at most `limit`, but for those of processes that run on this host. What
     /// somebody else reclaimed or renewed in the meantime is left alone.
-    pub fn reclaim_expired(&self, limit: usize, call: &Call) -> Result<Vec<Plan>, Error> {
-        self.reclaim_expired_but(&BTreeSet::new(), limit, call)
+    pub fn reclaim_expired_leases(
+        &self,
+        limit: usize,
+        call: &Call,
+    ) -> Result<Vec<Plan>, LifecycleError> {
+        self.reclaim_expired_except(&BTreeSet::new(), limit, call)
     }
 
     /// The same, but for plans that the caller has in hand: it renews those itself.
-    pub(crate) fn reclaim_expired_but(
+    pub(crate) fn reclaim_expired_except(
         &self,
-        in_hand: &BTreeSet<PlanId>,
+        active_plans: &BTreeSet<PlanId>,
         limit: usize,
         call: &Call,
-    ) -> Result<Vec<Plan>, Error> {
+    ) -> Result<Vec<Plan>, LifecycleError> {
         let mut reclaimed = Vec::new();
-        let expired = self.store.expired(limit)?;
-        for plan in expired.into_iter().filter(|plan| !in_hand.contains(plan)) {
-            match self.reclaim(plan, &call.follow_up()) {
+        let expired = self.store.list_expired_leases(limit)?;
+        for plan_id in expired
+            .into_iter()
+            .filter(|plan| !active_plans.contains(plan))
+        {
+            match self.reclaim_lease(plan_id, &call.follow_up()) {
                 Ok(done) => reclaimed.push(done.plan),
-                Err(Error::Refused(refusal)) if is_left_to_its_holder(&refusal) => {}
+                Err(LifecycleError::Refused(refusal)) if is_takeover_needless(&refusal) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -476,16 +568,16 @@ impl Lifecycle {
     }
 
     /// Ends work with an error.
-    pub fn fail(
+    pub fn fail_work(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
-        category: Category,
+        category: FailureCategory,
         message: &str,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(
-            plan,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
             Command::Fail {
                 epoch,
                 category,
@@ -496,29 +588,34 @@ impl Lifecycle {
     }
 
     /// Asks a person, and ends the lease.
-    pub fn ask(
+    pub fn ask_question(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         question: &str,
-        patience: Option<Span>,
+        answer_timeout: Option<Span>,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.run(
-            plan,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
             Command::Ask {
                 epoch,
                 question: question.to_owned(),
-                patience,
+                answer_timeout,
             },
             call,
         )
     }
 
     /// Answers the question.
-    pub fn answer(&self, plan: PlanId, text: &str, call: &Call) -> Result<Done, Error> {
-        self.run(
-            plan,
+    pub fn answer_question(
+        &self,
+        plan_id: PlanId,
+        text: &str,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
             Command::Answer {
                 text: text.to_owned(),
             },
@@ -527,45 +624,54 @@ impl Lifecycle {
     }
 
     /// Gives up on a question whose deadline has passed.
-    pub fn expire_question(&self, plan: PlanId, call: &Call) -> Result<Done, Error> {
-        self.run(plan, Command::ExpireQuestion, call)
+    pub fn expire_question(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, Command::ExpireQuestion, call)
     }
 
     /// Tries the phase again.
-    pub fn retry(
+    pub fn retry_phase(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         fresh: bool,
-        limits: Option<Limits>,
+        limits: Option<PlanLimits>,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.check_places(&self.get_plan(plan)?.plan)?;
-        self.run(plan, Command::Retry { fresh, limits }, call)
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.check_resource_paths(&self.get_plan(plan_id)?.plan)?;
+        self.submit_for_plan(plan_id, Command::Retry { fresh, limits }, call)
     }
 
     /// Sends the work back with feedback.
-    pub fn revise(
+    pub fn revise_plan(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         feedback: &str,
-        dropped: Vec<TreePath>,
+        dropped_paths: Vec<TreePath>,
         call: &Call,
-    ) -> Result<Done, Error> {
-        self.check_places(&self.get_plan(plan)?.plan)?;
-        self.run(
-            plan,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.check_resource_paths(&self.get_plan(plan_id)?.plan)?;
+        self.submit_for_plan(
+            plan_id,
             Command::Revise {
                 feedback: feedback.to_owned(),
-                dropped,
+                dropped: dropped_paths,
             },
             call,
         )
     }
 
     /// Goes back to strategize.
-    pub fn revert(&self, plan: PlanId, reason: &str, call: &Call) -> Result<Done, Error> {
-        self.run(
-            plan,
+    pub fn revert_to_strategize(
+        &self,
+        plan_id: PlanId,
+        reason: &str,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(
+            plan_id,
             Command::Revert {
                 reason: reason.to_owned(),
             },
@@ -574,37 +680,42 @@ impl Lifecycle {
     }
 
     /// Sets a rule aside for this plan.
-    pub fn waive(
+    pub fn waive_rule(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         rule: RuleName,
         reason: &str,
         call: &Call,
-    ) -> Result<Done, Error> {
-        let row = self.get_plan(plan)?;
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.get_plan(plan_id)?;
         let waive = Command::Waive {
             rule,
             reason: reason.to_owned(),
-            targets: self.targets_of(&row.plan, gate_ahead(&row.plan))?,
+            targets: self.read_targets(&row.plan, next_gate(&row.plan))?,
         };
-        let committed = self.submit(waive, &Subject::of(&row.plan), call)?;
-        self.done(committed)
+        let committed = self.submit(waive, &CommandTarget::for_plan(&row.plan), call)?;
+        self.read_outcome(committed)
     }
 
     /// Ends the plan without landing.
-    pub fn cancel(&self, plan: PlanId, reason: Option<&str>, call: &Call) -> Result<Done, Error> {
+    pub fn cancel_plan(
+        &self,
+        plan_id: PlanId,
+        reason: Option<&str>,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
         let reason = reason.map(str::to_owned);
-        let done = self.run(plan, Command::Cancel { reason }, call)?;
-        if done.plan.ways.clean == Clean::OnTerminal && self.hands.is_some() {
+        let done = self.submit_for_plan(plan_id, Command::Cancel { reason }, call)?;
+        if done.plan.ways.clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some() {
             // What cannot be tidied up now is found by `sandbox clean`.
-            let _ = self.tidy(&done.plan);
+            let _ = self.clean_sandboxes(&done.plan);
         }
         Ok(done)
     }
 
     pub(crate) fn new_plan(&self, request: UseRequest) -> NewPlan {
         NewPlan {
-            id: self.ids.plan(),
+            id: self.ids.new_plan_id(),
             action: request.action,
             goal: request.goal,
             arguments: request.arguments,
@@ -618,89 +729,104 @@ impl Lifecycle {
             limits: request.limits,
             projects: request.projects,
             bases: Vec::new(),
-            ways: request.ways,
+            policy: request.policy,
         }
     }
 
-    fn start(
+    fn claim_phase(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         phase: Phase,
         owner: &str,
         lease: Span,
         call: &Call,
-    ) -> Result<Claim, Error> {
-        self.check_reach_of(plan)?;
+    ) -> Result<Claim, LifecycleError> {
+        self.check_plan_reachable(plan_id)?;
         let command = Command::Start {
             phase,
             owner: owner.to_owned(),
             lease,
             judgement: None,
         };
-        let committed = self.submit(command, &about(plan), call)?;
-        self.claimed(committed, call)
+        let committed = self.submit(command, &plan_target(plan_id), call)?;
+        self.claim_from_commit(committed, call)
     }
 
-    pub(crate) fn run(&self, plan: PlanId, command: Command, call: &Call) -> Result<Done, Error> {
-        let committed = self.submit(command, &about(plan), call)?;
-        self.done(committed)
+    pub(crate) fn submit_for_plan(
+        &self,
+        plan_id: PlanId,
+        command: Command,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let committed = self.submit(command, &plan_target(plan_id), call)?;
+        self.read_outcome(committed)
     }
 
-    pub(crate) fn done(&self, committed: Committed) -> Result<Done, Error> {
-        let repeated = committed.remembered || committed.receipt.outcome == Outcome::AlreadyDone;
+    pub(crate) fn read_outcome(
+        &self,
+        committed: CommitOutcome,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let repeated =
+            committed.is_repeat || committed.receipt.outcome == ReceiptOutcome::AlreadyDone;
         let plan = match committed.plan {
             Some(plan) => Arc::unwrap_or_clone(plan),
             None => {
-                let id = committed
+                let plan_id = committed
                     .receipt
                     .plan
                     .expect("BUG: a receipt of an operation on a plan names it");
-                self.get_plan(id).map_err(Error::after_commit)?.plan
+                self.get_plan(plan_id)
+                    .map_err(LifecycleError::into_commit_unknown)?
+                    .plan
             }
         };
-        Ok(Done {
+        Ok(OperationOutcome {
             plan,
             receipt: committed.receipt,
             repeated,
         })
     }
 
-    pub(crate) fn claimed(&self, committed: Committed, call: &Call) -> Result<Claim, Error> {
-        let claim = Claim::new(self.clone(), self.done(committed)?, call);
-        self.ready(claim, call)
+    pub(crate) fn claim_from_commit(
+        &self,
+        committed: CommitOutcome,
+        call: &Call,
+    ) -> Result<Claim, LifecycleError> {
+        let claim = Claim::new(self.clone(), self.read_outcome(committed)?, call);
+        self.prepare_sandboxes(claim, call)
     }
 
-    fn subject_of_scope(&self, scope: &Scope) -> Result<Subject, Error> {
+    fn target_for_scope(&self, scope: &RuleScope) -> Result<CommandTarget, LifecycleError> {
         match scope {
-            Scope::Global
-            | Scope::Project(_)
-            | Scope::Repository(_)
-            | Scope::WorkingTree(_)
-            | Scope::Action(_) => Ok(Subject::default()),
-            Scope::Plan(id) => self.subject(*id),
+            RuleScope::Global
+            | RuleScope::Project(_)
+            | RuleScope::Repository(_)
+            | RuleScope::WorkingTree(_)
+            | RuleScope::Action(_) => Ok(CommandTarget::default()),
+            RuleScope::Plan(id) => self.read_command_target(*id),
         }
     }
 }
 
-fn about(plan: PlanId) -> Subject {
-    Subject {
-        plan: Some(plan),
-        ..Subject::default()
+fn plan_target(plan_id: PlanId) -> CommandTarget {
+    CommandTarget {
+        plan_id: Some(plan_id),
+        ..CommandTarget::default()
     }
 }
 
 /// Its process runs on this host.
-fn held(row: &PlanRow) -> Error {
+fn held_refusal(row: &PlanRow) -> LifecycleError {
     let lease = row.lease.as_ref();
     let refusal = row.plan.stage.holder().map(|holder| Refusal::Held {
         holder: holder.clone(),
         expires_at: lease.map(|lease| lease.expires_at),
     });
-    Error::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id)))
+    LifecycleError::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id)))
 }
 
 /// Does a refused takeover only mean that the plan is in good hands?
-pub(crate) fn is_left_to_its_holder(refusal: &Refusal) -> bool {
+pub(crate) fn is_takeover_needless(refusal: &Refusal) -> bool {
     matches!(
         refusal,
         Refusal::Held { .. }
@@ -711,10 +837,10 @@ pub(crate) fn is_left_to_its_holder(refusal: &Refusal) -> bool {
 }
 
 /// The gate that a plan stands before, or stood before when somebody began to work.
-pub(crate) fn gate_ahead(plan: &Plan) -> Gate {
+pub(crate) fn next_gate(plan: &Plan) -> Gate {
     match &plan.stage {
-        Stage::Strategize(Work::Complete) => Gate::Execute,
-        Stage::Strategize(_) => Gate::Strategize,
-        Stage::Execute(_) | Stage::Apply(_) => Gate::Apply,
+        PlanStage::Strategize(WorkState::Complete) => Gate::Execute,
+        PlanStage::Strategize(_) => Gate::Strategize,
+        PlanStage::Execute(_) | PlanStage::Apply(_) => Gate::Apply,
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! Whether a path exists is not looked at here: a resource may lie on another host.
 
-use plan::project::{HostId, Place, Resource, ResourceName};
-use plan::{Command, Name, Project, Refusal};
+use plan::project::{HostId, Resource, ResourceName, ResourcePlace};
+use plan::{Command, Project, QualifiedName, Refusal};
 
-use crate::submit::Subject;
-use crate::{Call, Error, Lifecycle};
+use crate::submit::CommandTarget;
+use crate::{Call, Lifecycle, LifecycleError};
 
 /// Whether living plans are in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Force {
+pub enum ForceRemoval {
     /// They are.
     No,
     /// They will not find what they work on.
@@ -21,10 +21,10 @@ impl Lifecycle {
     /// Stores a new project. The very same again is fine.
     pub fn create_project(
         &self,
-        name: &Name,
+        name: &QualifiedName,
         resources: Vec<Resource>,
         call: &Call,
-    ) -> Result<Project, Error> {
+    ) -> Result<Project, LifecycleError> {
         let create = Command::CreateProject {
             name: name.clone(),
             resources,
@@ -35,10 +35,10 @@ impl Lifecycle {
     /// Adds a resource to a project.
     pub fn link_resource(
         &self,
-        project: &Name,
+        project: &QualifiedName,
         resource: Resource,
         call: &Call,
-    ) -> Result<Project, Error> {
+    ) -> Result<Project, LifecycleError> {
         let link = Command::LinkResource {
             project: project.clone(),
             resource,
@@ -49,15 +49,15 @@ impl Lifecycle {
     /// Takes a resource from a project; with `force`, even if living plans use the project.
     pub fn unlink_resource(
         &self,
-        project: &Name,
+        project: &QualifiedName,
         name: &ResourceName,
-        force: Force,
+        force: ForceRemoval,
         call: &Call,
-    ) -> Result<Project, Error> {
+    ) -> Result<Project, LifecycleError> {
         let unlink = Command::UnlinkResource {
             project: project.clone(),
             name: name.clone(),
-            force: force == Force::Yes,
+            force: force == ForceRemoval::Yes,
         };
         self.change_project(project, unlink, call)
     }
@@ -65,12 +65,12 @@ impl Lifecycle {
     /// Says where a resource lies now; living plans find it there.
     pub fn relink_resource(
         &self,
-        project: &Name,
+        project: &QualifiedName,
         name: &ResourceName,
         host: HostId,
-        place: Place,
+        place: ResourcePlace,
         call: &Call,
-    ) -> Result<Project, Error> {
+    ) -> Result<Project, LifecycleError> {
         let relink = Command::RelinkResource {
             project: project.clone(),
             name: name.clone(),
@@ -81,40 +81,63 @@ impl Lifecycle {
     }
 
     /// Keeps a project's plans from starting to work; who works goes on.
-    pub fn pause_project(&self, name: &Name, call: &Call) -> Result<Project, Error> {
+    pub fn pause_project(
+        &self,
+        name: &QualifiedName,
+        call: &Call,
+    ) -> Result<Project, LifecycleError> {
         self.change_project(name, Command::PauseProject(name.clone()), call)
     }
 
     /// Lets a project's plans start again.
-    pub fn resume_project(&self, name: &Name, call: &Call) -> Result<Project, Error> {
+    pub fn resume_project(
+        &self,
+        name: &QualifiedName,
+        call: &Call,
+    ) -> Result<Project, LifecycleError> {
         self.change_project(name, Command::ResumeProject(name.clone()), call)
     }
 
     /// Removes a project, not its directories; with `force`, even if living plans use it.
-    pub fn delete_project(&self, name: &Name, force: Force, call: &Call) -> Result<(), Error> {
+    pub fn delete_project(
+        &self,
+        name: &QualifiedName,
+        force: ForceRemoval,
+        call: &Call,
+    ) -> Result<(), LifecycleError> {
         let delete = Command::DeleteProject {
             name: name.clone(),
-            force: force == Force::Yes,
+            force: force == ForceRemoval::Yes,
         };
-        self.submit(delete, &Subject::default(), call)?;
+        self.submit(delete, &CommandTarget::default(), call)?;
         Ok(())
     }
 
     /// One project.
-    pub fn get_project(&self, name: &Name) -> Result<Project, Error> {
+    pub fn get_project(&self, name: &QualifiedName) -> Result<Project, LifecycleError> {
         Ok(self
             .store
-            .project(name)?
+            .read_project(name)?
             .ok_or_else(|| Refusal::NoSuchProject(name.clone()))?)
     }
 
     /// A page of projects by name.
-    pub fn list_projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, Error> {
-        Ok(self.store.projects(after, limit)?)
+    pub fn list_projects(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Project>, LifecycleError> {
+        Ok(self.store.list_projects(after, limit)?)
     }
 
-    fn change_project(&self, name: &Name, command: Command, call: &Call) -> Result<Project, Error> {
-        self.submit(command, &Subject::default(), call)?;
-        self.get_project(name).map_err(Error::after_commit)
+    fn change_project(
+        &self,
+        name: &QualifiedName,
+        command: Command,
+        call: &Call,
+    ) -> Result<Project, LifecycleError> {
+        self.submit(command, &CommandTarget::default(), call)?;
+        self.get_project(name)
+            .map_err(LifecycleError::into_commit_unknown)
     }
 }

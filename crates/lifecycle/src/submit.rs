@@ -2,39 +2,45 @@
 
 use std::collections::BTreeSet;
 
-use plan::invariant::{Scope, scopes_of};
-use plan::ledger::Amount;
-use plan::{Command, Digest, Name, Outcome, Phase, Plan, PlanId, Refusal, Request, decide};
+use plan::invariant::{RuleScope, scopes_for_plan};
+use plan::ledger::BudgetAmount;
+use plan::{
+    Command, DecisionRequest, Digest, Phase, Plan, PlanId, QualifiedName, ReceiptOutcome, Refusal,
+    decide,
+};
 use serde_json::{Value, json};
-use store::{Access, ChangesetReads, Committed, Key, LedgerReads, ProjectReads, Reads, Submission};
+use store::{
+    ChangesetReads, CommitOutcome, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess,
+    Submission,
+};
 
-use crate::{Call, Error, Lifecycle};
+use crate::{Call, Lifecycle, LifecycleError};
 
 /// What a command is about.
 #[derive(Debug, Clone, Default)]
-pub struct Subject {
+pub struct CommandTarget {
     /// The plan.
-    pub plan: Option<PlanId>,
+    pub plan_id: Option<PlanId>,
     /// The action that plan was made of. Frozen at use, so it may be known from an earlier read.
-    pub action: Option<Name>,
+    pub action: Option<QualifiedName>,
     /// The projects it works on; frozen, too.
-    pub projects: Vec<Name>,
+    pub projects: Vec<QualifiedName>,
 }
 
-impl Subject {
+impl CommandTarget {
     /// What never changes about a plan.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn for_plan(plan: &Plan) -> Self {
         Self {
-            plan: Some(plan.id),
+            plan_id: Some(plan.id),
             action: plan.action.clone(),
             projects: plan.projects().into_iter().cloned().collect(),
         }
     }
 
     /// The scopes whose rules bear on it.
-    fn scopes(&self) -> Vec<Scope> {
-        let of = |plan| scopes_of(plan, self.action.as_ref(), &self.projects);
-        self.plan.map(of).unwrap_or_default()
+    fn scopes(&self) -> Vec<RuleScope> {
+        let scopes_for = |plan| scopes_for_plan(plan, self.action.as_ref(), &self.projects);
+        self.plan_id.map(scopes_for).unwrap_or_default()
     }
 }
 
@@ -43,71 +49,80 @@ impl Lifecycle {
     pub(crate) fn submit(
         &self,
         command: Command,
-        subject: &Subject,
+        target: &CommandTarget,
         call: &Call,
-    ) -> Result<Committed, Error> {
-        let key = call.key.as_ref().map(|key| Key {
-            scope: key_scope(&command, subject.plan),
+    ) -> Result<CommitOutcome, LifecycleError> {
+        let key = call.key.as_ref().map(|key| IdempotencyKey {
+            scope: key_scope(&command, target.plan_id),
             key: key.clone(),
-            fingerprint: fingerprint(&command, call),
+            fingerprint: fingerprint_command(&command, call),
         });
-        let reads = reads_for(&command, subject);
-        let request = Request {
+        let reads = reads_for(&command, target);
+        let request = DecisionRequest {
             command,
-            plan: subject.plan,
+            plan_id: target.plan_id,
             caller: call.caller.clone(),
             if_version: call.if_version,
         };
         let committed = self.store.commit(Submission {
-            id: self.ids.command(),
+            id: self.ids.new_command_id(),
             key,
             reads,
             decide: Box::new(move |facts, now| decide(facts, &request, now)),
         })?;
         match committed.receipt.outcome {
-            Outcome::Blocked(blocked) => Err(Error::Blocked(blocked)),
-            Outcome::Done | Outcome::AlreadyDone => Ok(committed),
+            ReceiptOutcome::Blocked(blocked) => Err(LifecycleError::Blocked(blocked)),
+            ReceiptOutcome::Done | ReceiptOutcome::AlreadyDone => Ok(committed),
         }
     }
 
     /// The plan a command is about, with what never changes about it.
-    pub(crate) fn subject(&self, plan: PlanId) -> Result<Subject, Error> {
-        let row = self.store.plan(plan)?.ok_or(Refusal::NoSuchPlan(plan))?;
-        Ok(Subject::of(&row.plan))
+    pub(crate) fn read_command_target(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<CommandTarget, LifecycleError> {
+        let row = self
+            .store
+            .read_plan(plan_id)?
+            .ok_or(Refusal::NoSuchPlan(plan_id))?;
+        Ok(CommandTarget::for_plan(&row.plan))
     }
 }
 
 /// The rows a command is decided on, and how each is held.
-pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
-    let action = subject.action.as_ref();
-    let own_plan = |access| subject.plan.map(|id| (id, access));
+pub fn reads_for(command: &Command, target: &CommandTarget) -> ReadSet {
+    let action = target.action.as_ref();
+    let own_plan = |access| target.plan_id.map(|id| (id, access));
     let rules_of_plan = || {
-        let shared = |scope| (scope, Access::Shared);
-        subject.scopes().into_iter().map(shared).collect()
+        let shared = |scope| (scope, RowAccess::Shared);
+        target.scopes().into_iter().map(shared).collect()
     };
-    let exclusive = Reads {
-        plan: own_plan(Access::Exclusive),
-        ..Reads::default()
+    let exclusive = ReadSet {
+        plan: own_plan(RowAccess::Exclusive),
+        ..ReadSet::default()
     };
-    let gated = |changesets| Reads {
+    let gated = |changesets| ReadSet {
         // Held so that its rules cannot change unnoticed between judging and committing.
-        action: action.map(|name| (name.clone(), Access::Shared)),
+        action: action.map(|name| (name.clone(), RowAccess::Shared)),
         rules: rules_of_plan(),
         changesets,
         ..exclusive.clone()
     };
     match command {
-        Command::CreateAction(definition) => Reads {
-            action: Some((definition.name.clone(), Access::Exclusive)),
-            rules: vec![(Scope::Action(definition.name.clone()), Access::Exclusive)],
-            ..Reads::default()
+        Command::CreateAction(definition) => ReadSet {
+            action: Some((definition.name.clone(), RowAccess::Exclusive)),
+            rules: vec![(
+                RuleScope::Action(definition.name.clone()),
+                RowAccess::Exclusive,
+            )],
+            ..ReadSet::default()
         },
-        Command::ArchiveAction(name) => Reads {
-            action: Some((name.clone(), Access::Exclusive)),
-            ..Reads::default()
+        Command::ArchiveAction(name) => ReadSet {
+            action: Some((name.clone(), RowAccess::Exclusive)),
+            ..ReadSet::default()
         },
         Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => {
-            rule_reads(scope, subject)
+            rule_reads(scope, target)
         }
         Command::CreateProject { name, .. }
         | Command::PauseProject(name)
@@ -115,19 +130,19 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
         | Command::DeleteProject { name, .. }
         | Command::LinkResource { project: name, .. }
         | Command::UnlinkResource { project: name, .. }
-        | Command::RelinkResource { project: name, .. } => Reads {
-            projects: ProjectReads::Named(vec![(name.clone(), Access::Exclusive)]),
-            ..Reads::default()
+        | Command::RelinkResource { project: name, .. } => ReadSet {
+            projects: ProjectReads::Named(vec![(name.clone(), RowAccess::Exclusive)]),
+            ..ReadSet::default()
         },
-        Command::Use(new) => Reads {
-            action: new.action.clone().map(|name| (name, Access::Exclusive)),
+        Command::Use(new) => ReadSet {
+            action: new.action.clone().map(|name| (name, RowAccess::Exclusive)),
             projects: used_projects(&new.projects),
-            ..Reads::default()
+            ..ReadSet::default()
         },
         Command::Start {
             phase: Phase::Strategize,
             ..
-        } => Reads {
+        } => ReadSet {
             projects: ProjectReads::OfPlan,
             ..gated(ChangesetReads::None)
         },
@@ -141,12 +156,12 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
         Command::Start {
             phase: Phase::Execute,
             ..
-        } => Reads {
+        } => ReadSet {
             projects: ProjectReads::OfPlan,
             changesets: ChangesetReads::All,
             ..exclusive
         },
-        Command::SealChangeset { .. } => Reads {
+        Command::SealChangeset { .. } => ReadSet {
             changesets: ChangesetReads::All,
             ..exclusive
         },
@@ -155,20 +170,20 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
             phase: Phase::Apply,
             ..
         }
-        | Command::Undo(_) => Reads {
+        | Command::Undo(_) => ReadSet {
             projects: ProjectReads::OfPlan,
             ..exclusive
         },
-        Command::OpenChangeset { .. } => Reads {
+        Command::OpenChangeset { .. } => ReadSet {
             changesets: ChangesetReads::EntriesAt(Vec::new()),
             ..exclusive
         },
-        Command::RecordChange { entry, .. } => Reads {
+        Command::RecordChange { entry, .. } => ReadSet {
             // Recorders of one plan do not wait for each other; whoever moves the plan waits for
             // them, and they for it.
-            plan: own_plan(Access::Shared),
+            plan: own_plan(RowAccess::Shared),
             changesets: ChangesetReads::EntriesAt(vec![entry.path.clone()]),
-            ..Reads::default()
+            ..ReadSet::default()
         },
         // Who ends somebody's authority settles what was set aside for them; who gives new limits looks
         // what is used already.
@@ -178,11 +193,11 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
         | Command::Retry { .. }
         | Command::Revise { .. }
         | Command::Revert { .. }
-        | Command::Cancel { .. } => Reads {
+        | Command::Cancel { .. } => ReadSet {
             ledger: LedgerReads::OfPlan,
             ..exclusive
         },
-        Command::KeepEvidence { used, .. } if *used != Amount::default() => Reads {
+        Command::KeepEvidence { used, .. } if *used != BudgetAmount::default() => ReadSet {
             ledger: LedgerReads::OfPlan,
             ..exclusive
         },
@@ -203,61 +218,61 @@ pub fn reads_for(command: &Command, subject: &Subject) -> Reads {
 
 /// The projects of a new plan, each once; none is changed by being used. Where there is none, that is
 /// said too: who claims the plan in the same commit need not look for any.
-fn used_projects(names: &[Name]) -> ProjectReads {
-    let names: BTreeSet<&Name> = names.iter().collect();
+fn used_projects(names: &[QualifiedName]) -> ProjectReads {
+    let names: BTreeSet<&QualifiedName> = names.iter().collect();
     ProjectReads::Named(
         names
             .into_iter()
-            .map(|name| (name.clone(), Access::Shared))
+            .map(|name| (name.clone(), RowAccess::Shared))
             .collect(),
     )
 }
 
 /// Whoever changes the rules of a scope holds what the scope belongs to, and sees wider rules.
-fn rule_reads(scope: &Scope, subject: &Subject) -> Reads {
-    let wider = |scope: Scope| (scope, Access::Shared);
-    let own = (scope.clone(), Access::Exclusive);
+fn rule_reads(scope: &RuleScope, target: &CommandTarget) -> ReadSet {
+    let wider = |scope: RuleScope| (scope, RowAccess::Shared);
+    let own = (scope.clone(), RowAccess::Exclusive);
     match scope {
         // What is read there is not in the store; nothing of it is written, either.
-        Scope::Global | Scope::Repository(_) | Scope::WorkingTree(_) => Reads {
+        RuleScope::Global | RuleScope::Repository(_) | RuleScope::WorkingTree(_) => ReadSet {
             rules: vec![own],
-            ..Reads::default()
+            ..ReadSet::default()
         },
-        Scope::Project(name) => Reads {
-            projects: ProjectReads::Named(vec![(name.clone(), Access::Shared)]),
-            rules: vec![wider(Scope::Global), own],
-            ..Reads::default()
+        RuleScope::Project(name) => ReadSet {
+            projects: ProjectReads::Named(vec![(name.clone(), RowAccess::Shared)]),
+            rules: vec![wider(RuleScope::Global), own],
+            ..ReadSet::default()
         },
-        Scope::Action(name) => Reads {
-            action: Some((name.clone(), Access::Exclusive)),
-            rules: vec![wider(Scope::Global), own],
-            ..Reads::default()
+        RuleScope::Action(name) => ReadSet {
+            action: Some((name.clone(), RowAccess::Exclusive)),
+            rules: vec![wider(RuleScope::Global), own],
+            ..ReadSet::default()
         },
-        Scope::Plan(id) => {
-            let scopes = subject.scopes().into_iter();
+        RuleScope::Plan(id) => {
+            let scopes = target.scopes().into_iter();
             let mut rules: Vec<_> = scopes.filter(|other| other != scope).map(wider).collect();
             rules.push(own);
-            let action = subject.action.as_ref();
-            Reads {
-                plan: Some((*id, Access::Exclusive)),
-                action: action.map(|name| (name.clone(), Access::Shared)),
+            let action = target.action.as_ref();
+            ReadSet {
+                plan: Some((*id, RowAccess::Exclusive)),
+                action: action.map(|name| (name.clone(), RowAccess::Shared)),
                 rules,
-                ..Reads::default()
+                ..ReadSet::default()
             }
         }
     }
 }
 
-fn key_scope(command: &Command, plan: Option<PlanId>) -> String {
-    match plan {
-        Some(plan) => format!("{} {plan}", command.verb()),
+fn key_scope(command: &Command, plan_id: Option<PlanId>) -> String {
+    match plan_id {
+        Some(plan_id) => format!("{} {plan_id}", command.verb()),
         None => command.verb().to_string(),
     }
 }
 
 /// Digest of what the caller said; new ids and judgements, which differ each time, are left out.
-fn fingerprint(command: &Command, call: &Call) -> Digest {
-    let said: Value = match command {
+fn fingerprint_command(command: &Command, call: &Call) -> Digest {
+    let arguments: Value = match command {
         Command::CreateAction(definition) => json!(definition),
         Command::ArchiveAction(name) => json!(name),
         Command::AddRule { scope, draft } => json!([scope, draft]),
@@ -288,9 +303,9 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
             new.strategy_wanted,
             new.projects,
             // Its rules were read by the engine, not said by the caller.
-            plan::Ways {
+            plan::RepositoryPolicy {
                 rules: Vec::new(),
-                ..new.ways.clone()
+                ..new.policy.clone()
             },
             new.bases.is_empty()
         ]),
@@ -359,7 +374,7 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         Command::Ask {
             epoch,
             question,
-            patience,
+            answer_timeout: patience,
         } => json!([epoch, question, patience]),
         Command::Answer { text } => json!(text),
         Command::Retry { fresh, limits } => json!([fresh, limits]),
@@ -383,8 +398,8 @@ fn fingerprint(command: &Command, call: &Call) -> Digest {
         | Command::ApplyPlan { judgement: _ }
         | Command::ExpireQuestion => Value::Null,
     };
-    Digest::of(
-        json!([command.verb(), call.if_version, said])
+    Digest::hash_bytes(
+        json!([command.verb(), call.if_version, arguments])
             .to_string()
             .as_bytes(),
     )

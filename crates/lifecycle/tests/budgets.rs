@@ -11,70 +11,70 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use actors::{Actor, Assignment, Outcome, Progress, Report, Stop, Usage, Workplace};
-use plan::ledger::{Amount, Budget, Metering};
-use plan::plan::Limits;
-use plan::stage::Category;
-use plan::{Actors, Caller, Money, PlanId, Profile, Refusal, Span};
-use planwright_lifecycle::{Call, Error, Happening, Lifecycle, UseRequest, Worker};
+use actors::{Actor, Assignment, Report, ReportOutcome, RunProgress, Stop, Usage, Workplace};
+use plan::ledger::{BudgetAmount, GlobalBudget, MeteringLevel};
+use plan::plan::PlanLimits;
+use plan::stage::FailureCategory;
+use plan::{Caller, Money, PlanActors, PlanId, Profile, Refusal, Span};
+use planwright_lifecycle::{Call, DriveProgress, Lifecycle, LifecycleError, UseRequest, Worker};
 use store::{MemoryStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store};
 use testkit::{PostgresDatabase, SqliteFile, samples};
 
 const CENT: u64 = 10_000;
 
-fn ada() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
 /// How long a spender waits for company.
-const PATIENCE: Duration = Duration::from_secs(20);
+const COMPANY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Makes calls that cost something, and tells after each what all of them did so far.
 #[derive(Clone)]
-struct Spender {
+struct SpendingActor {
     calls: u64,
     price: u64,
-    metering: Metering,
+    metering: MeteringLevel,
     /// Waits for this many to be at work at once before it goes on, but not for ever.
-    company: usize,
+    min_parallel: usize,
     /// How many work at this moment, and the most that ever did.
-    at_work: Arc<(AtomicUsize, AtomicUsize)>,
+    running_and_peak: Arc<(AtomicUsize, AtomicUsize)>,
 }
 
-impl Spender {
-    fn of(calls: u64, price: u64) -> Self {
+impl SpendingActor {
+    fn spending(calls: u64, price: u64) -> Self {
         Self {
             calls,
             price,
-            metering: Metering::Cost,
-            company: 1,
-            at_work: Arc::default(),
+            metering: MeteringLevel::Cost,
+            min_parallel: 1,
+            running_and_peak: Arc::default(),
         }
     }
 
-    fn most_at_work(&self) -> usize {
-        self.at_work.1.load(Ordering::SeqCst)
+    fn peak_parallel(&self) -> usize {
+        self.running_and_peak.1.load(Ordering::SeqCst)
     }
 }
 
-impl Actor for Spender {
+impl Actor for SpendingActor {
     fn work(&self, _: &Assignment, workplace: &Workplace<'_>) -> Report {
-        let (now, most) = &*self.at_work;
+        let (now, most) = &*self.running_and_peak;
         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let began = Instant::now();
-        while most.load(Ordering::SeqCst) < self.company && began.elapsed() < PATIENCE {
+        while most.load(Ordering::SeqCst) < self.min_parallel && began.elapsed() < COMPANY_TIMEOUT {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut usage = Usage::default();
-        let mut outcome = Outcome::Done;
+        let mut outcome = ReportOutcome::Done;
         for _ in 0..self.calls {
             usage.cost_micros += self.price;
             usage.output_tokens += 10;
-            if self.metering != Metering::Time {
-                (workplace.progress)(Progress::Used(usage));
+            if self.metering != MeteringLevel::Time {
+                (workplace.on_progress)(RunProgress::UsageChanged(usage));
             }
-            if workplace.stop.wait(Duration::from_millis(5)) {
-                outcome = Outcome::Stopped;
+            if workplace.stop.wait_for_request(Duration::from_millis(5)) {
+                outcome = ReportOutcome::Stopped;
                 break;
             }
         }
@@ -82,73 +82,77 @@ impl Actor for Spender {
         Report {
             summary: Some("spent".to_owned()),
             usage,
-            ..Report::of(outcome)
+            ..Report::with_outcome(outcome)
         }
     }
 
-    fn metering(&self) -> Metering {
+    fn metering(&self) -> MeteringLevel {
         self.metering
     }
 }
 
-fn used(lifecycle: &Lifecycle, limits: Limits) -> PlanId {
+fn create_plan(lifecycle: &Lifecycle, limits: PlanLimits) -> PlanId {
     let request = UseRequest {
         goal: Some("Spend".to_owned()),
-        fallback_actors: Some(Actors::both(samples::name("bot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("bot"))),
         profile: Some(Profile::Auto),
         limits,
         ..UseRequest::default()
     };
-    lifecycle.use_action(request, &ada()).unwrap().plan.id
+    lifecycle
+        .use_action(request, &call_as_ada())
+        .unwrap()
+        .plan
+        .id
 }
 
-fn cents(cents: u64) -> Limits {
-    Limits {
+fn limit_cents(cents: u64) -> PlanLimits {
+    PlanLimits {
         cost: Some(Money(cents * CENT)),
-        ..Limits::default()
+        ..PlanLimits::default()
     }
 }
 
-fn for_all(cents: u64) -> Budget {
-    Budget {
+fn budget_of_cents(cents: u64) -> GlobalBudget {
+    GlobalBudget {
         cost: Some(Money(cents * CENT)),
         tokens: None,
     }
 }
 
-fn drain(lifecycle: &Lifecycle, spender: &Spender, concurrency: usize) {
+fn drain_worker(lifecycle: &Lifecycle, spender: &SpendingActor, concurrency: usize) {
     let worker = Worker::new(lifecycle).actor("bot", spender.clone());
     let tally = worker.concurrency(concurrency).drain(&Stop::default());
-    assert_eq!(tally.unwrap().troubles, 0);
+    assert_eq!(tally.unwrap().errors, 0);
 }
 
-fn stage(lifecycle: &Lifecycle, plan: PlanId) -> String {
-    lifecycle.get_plan(plan).unwrap().plan.stage.to_string()
+fn read_stage(lifecycle: &Lifecycle, plan_id: PlanId) -> String {
+    lifecycle.get_plan(plan_id).unwrap().plan.stage.to_string()
 }
 
-fn is_halted_by_its_budget(lifecycle: &Lifecycle, plan: PlanId) -> bool {
-    let plan = lifecycle.get_plan(plan).unwrap().plan;
+fn is_halted_by_its_budget(lifecycle: &Lifecycle, plan_id: PlanId) -> bool {
+    let plan = lifecycle.get_plan(plan_id).unwrap().plan;
     let failure = plan.stage.failure();
-    failure.is_some_and(|failure| failure.category == Category::Budget)
+    failure.is_some_and(|failure| failure.category == FailureCategory::Budget)
 }
 
 #[test]
 fn what_is_used_up_halts_the_plan_and_more_lets_it_go_on() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
-    let plan = used(&lifecycle, cents(10));
+    let plan_id = create_plan(&lifecycle, limit_cents(10));
     let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
-    let told = Arc::clone(&warnings);
+    let warning_sink = Arc::clone(&warnings);
     let worker = Worker::new(&lifecycle)
-        .actor("bot", Spender::of(1000, CENT))
-        .telling(move |_, happening| {
-            if let Happening::NearLimit(how) = happening {
-                told.lock().unwrap().push(how.clone());
+        .actor("bot", SpendingActor::spending(1000, CENT))
+        .on_progress(move |_, happening| {
+            if let DriveProgress::NearLimit(how) = happening {
+                warning_sink.lock().unwrap().push(how.clone());
             }
         });
     worker.drain(&Stop::default()).unwrap();
-    assert!(is_halted_by_its_budget(&lifecycle, plan));
+    assert!(is_halted_by_its_budget(&lifecycle, plan_id));
     let message = lifecycle
-        .get_plan(plan)
+        .get_plan(plan_id)
         .unwrap()
         .plan
         .stage
@@ -162,7 +166,7 @@ fn what_is_used_up_halts_the_plan_and_more_lets_it_go_on() {
             .contains("of $0.10 for this plan are used up"),
         "{message}"
     );
-    let spent = lifecycle.ledger(plan).unwrap().plan;
+    let spent = lifecycle.read_ledger(plan_id).unwrap().plan;
     assert!(
         (10 * CENT..=11 * CENT).contains(&spent.settled.cost),
         "{spent:?}"
@@ -171,59 +175,70 @@ fn what_is_used_up_halts_the_plan_and_more_lets_it_go_on() {
         spent.settled.time > 0 && spent.settled.tokens > 0,
         "{spent:?}"
     );
-    assert_eq!(spent.reserved, Amount::default());
+    assert_eq!(spent.reserved, BudgetAmount::default());
     let warnings = warnings.lock().unwrap().clone();
     assert_eq!(warnings, ["$0.08 of $0.10 for this plan are used"]);
 
-    let retry = |limits| lifecycle.retry(plan, false, limits, &ada());
-    for too_low in [None, Some(cents(9))] {
+    let retry = |limits| lifecycle.retry_phase(plan_id, false, limits, &call_as_ada());
+    for too_low in [None, Some(limit_cents(9))] {
         let refused = retry(too_low);
         assert!(
-            matches!(refused, Err(Error::Refused(Refusal::LimitTooLow { .. }))),
+            matches!(
+                refused,
+                Err(LifecycleError::Refused(Refusal::LimitTooLow { .. }))
+            ),
             "{refused:?}"
         );
     }
-    retry(Some(cents(100))).unwrap();
-    drain(&lifecycle, &Spender::of(20, CENT), 1);
-    assert_eq!(stage(&lifecycle, plan), "apply/applied");
-    let spent = lifecycle.ledger(plan).unwrap().plan.settled.cost;
+    retry(Some(limit_cents(100))).unwrap();
+    drain_worker(&lifecycle, &SpendingActor::spending(20, CENT), 1);
+    assert_eq!(read_stage(&lifecycle, plan_id), "apply/applied");
+    let spent = lifecycle.read_ledger(plan_id).unwrap().plan.settled.cost;
     assert!((30 * CENT..=31 * CENT).contains(&spent), "{spent}");
 }
 
 #[test]
-fn who_tells_nothing_is_stopped_when_its_time_is_over() {
+fn a_silent_actor_is_stopped_at_its_time_limit() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
-    let limits = Limits {
+    let limits = PlanLimits {
         time: Some(Span(300_000)),
-        ..Limits::default()
+        ..PlanLimits::default()
     };
-    let plan = used(&lifecycle, limits);
-    let silent = Spender {
-        metering: Metering::Time,
-        ..Spender::of(6000, 0)
+    let plan_id = create_plan(&lifecycle, limits);
+    let silent = SpendingActor {
+        metering: MeteringLevel::Time,
+        ..SpendingActor::spending(6000, 0)
     };
-    drain(&lifecycle, &silent, 1);
-    assert!(is_halted_by_its_budget(&lifecycle, plan));
-    let spent = lifecycle.ledger(plan).unwrap().plan.settled.span();
+    drain_worker(&lifecycle, &silent, 1);
+    assert!(is_halted_by_its_budget(&lifecycle, plan_id));
+    let spent = lifecycle
+        .read_ledger(plan_id)
+        .unwrap()
+        .plan
+        .settled
+        .time_span();
     assert!((300_000..5_000_000).contains(&spent.0), "{spent:?}");
 }
 
 #[test]
 fn what_was_finished_is_kept_whatever_it_cost() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
-    let plan = used(&lifecycle, cents(10));
+    let plan_id = create_plan(&lifecycle, limit_cents(10));
     // It tells what it cost with its last word only.
-    let late = Spender {
-        metering: Metering::Time,
-        ..Spender::of(1, 50 * CENT)
+    let late = SpendingActor {
+        metering: MeteringLevel::Time,
+        ..SpendingActor::spending(1, 50 * CENT)
     };
-    drain(&lifecycle, &late, 1);
-    assert_eq!(stage(&lifecycle, plan), "apply/applied");
-    assert_eq!(lifecycle.ledger(plan).unwrap().plan.settled.cost, 50 * CENT);
+    drain_worker(&lifecycle, &late, 1);
+    assert_eq!(read_stage(&lifecycle, plan_id), "apply/applied");
+    assert_eq!(
+        lifecycle.read_ledger(plan_id).unwrap().plan.settled.cost,
+        50 * CENT
+    );
 }
 
 /// Runs on each store: memory, SQLite, PostgreSQL.
-fn on_every_store(run: impl Fn(&str, &Lifecycle)) {
+fn run_on_each_store(run: impl Fn(&str, &Lifecycle)) {
     let (file, database) = (SqliteFile::new(), PostgresDatabase::new());
     let sqlite = SqliteStore::new(file.path(), SqliteOptions::default());
     let postgres = PostgresStore::new(&database.url(), PostgresOptions::default()).unwrap();
@@ -238,23 +253,26 @@ fn on_every_store(run: impl Fn(&str, &Lifecycle)) {
 }
 
 /// Looks at the books when its work begins.
-struct Auditor {
+struct LedgerReadingActor {
     lifecycle: Lifecycle,
-    seen: Arc<Mutex<Vec<Amount>>>,
+    reserved_amounts: Arc<Mutex<Vec<BudgetAmount>>>,
 }
 
-impl Actor for Auditor {
+impl Actor for LedgerReadingActor {
     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
-        let ledger = self.lifecycle.ledger(assignment.plan).unwrap();
-        self.seen.lock().unwrap().push(ledger.plan.reserved);
+        let ledger = self.lifecycle.read_ledger(assignment.plan).unwrap();
+        self.reserved_amounts
+            .lock()
+            .unwrap()
+            .push(ledger.plan.reserved);
         Report {
             summary: Some("looked".to_owned()),
-            ..Report::of(Outcome::Done)
+            ..Report::with_outcome(ReportOutcome::Done)
         }
     }
 
-    fn metering(&self) -> Metering {
-        Metering::Cost
+    fn metering(&self) -> MeteringLevel {
+        MeteringLevel::Cost
     }
 
     fn strategizes(&self) -> bool {
@@ -264,37 +282,40 @@ impl Actor for Auditor {
 
 /// Nobody sees the one without the other: a holder, and what is set aside for it.
 #[test]
-fn the_way_to_the_work_and_out_of_it_are_a_commit_each_with_its_means_in_it() {
-    on_every_store(|store, lifecycle| {
-        let plan = used(lifecycle, cents(10));
+fn claiming_and_completing_take_one_commit_each_with_the_budget() {
+    run_on_each_store(|store, lifecycle| {
+        let plan_id = create_plan(lifecycle, limit_cents(10));
         let seen = Arc::default();
-        let auditor = Auditor {
+        let auditor = LedgerReadingActor {
             lifecycle: lifecycle.clone(),
-            seen: Arc::clone(&seen),
+            reserved_amounts: Arc::clone(&seen),
         };
         let worker = Worker::new(lifecycle).actor("bot", auditor);
-        assert_eq!(worker.drain(&Stop::default()).unwrap().troubles, 0);
-        assert_eq!(stage(lifecycle, plan), "apply/applied", "{store}");
+        assert_eq!(worker.drain(&Stop::default()).unwrap().errors, 0);
+        assert_eq!(read_stage(lifecycle, plan_id), "apply/applied", "{store}");
         let seen: Vec<u64> = seen.lock().unwrap().iter().map(|one| one.cost).collect();
         assert_eq!(seen, [10 * CENT], "{store}");
-        let history = lifecycle.history(plan).unwrap();
+        let history = lifecycle.read_history(plan_id).unwrap();
         let claims = history.iter().enumerate().skip(1);
         let mut claims = claims.filter(|(_, one)| one.event.kind() == "claimed");
         let (execute, _) = claims.nth(1).unwrap();
         // Those of one commit happened at one moment.
-        let mut way = history[1..=execute].iter();
-        assert!(way.all(|one| one.at == history[1].at), "{store}: {way:?}");
+        let mut claim_events = history[1..=execute].iter();
+        assert!(
+            claim_events.all(|one| one.at == history[1].at),
+            "{store}: {claim_events:?}"
+        );
         // And so did those from there to its end.
-        let out = &history[execute + 1..];
-        let landed = out.last().unwrap();
+        let completion_events = &history[execute + 1..];
+        let landed = completion_events.last().unwrap();
         assert_eq!(landed.event.kind(), "landed", "{store}");
         assert!(
-            out.iter().all(|one| one.at == landed.at),
-            "{store}: {out:?}"
+            completion_events.iter().all(|one| one.at == landed.at),
+            "{store}: {completion_events:?}"
         );
         assert_eq!(
-            lifecycle.ledger(plan).unwrap().plan.reserved,
-            Amount::default(),
+            lifecycle.read_ledger(plan_id).unwrap().plan.reserved,
+            BudgetAmount::default(),
             "{store}"
         );
     });
@@ -302,27 +323,27 @@ fn the_way_to_the_work_and_out_of_it_are_a_commit_each_with_its_means_in_it() {
 
 #[test]
 fn sixteen_plans_share_a_budget_one_after_the_other_where_nothing_else_bounds_them() {
-    on_every_store(|store, lifecycle| {
-        let lifecycle = lifecycle.clone().with_budget(for_all(50));
+    run_on_each_store(|store, lifecycle| {
+        let lifecycle = lifecycle.clone().with_budget(budget_of_cents(50));
         let plans: Vec<PlanId> = (0..16)
-            .map(|_| used(&lifecycle, Limits::default()))
+            .map(|_| create_plan(&lifecycle, PlanLimits::default()))
             .collect();
-        let spender = Spender::of(2, 6 * CENT);
-        drain(&lifecycle, &spender, 16);
-        assert_eq!(spender.most_at_work(), 1, "{store}");
-        let spent = lifecycle.ledger(plans[0]).unwrap().global;
+        let spender = SpendingActor::spending(2, 6 * CENT);
+        drain_worker(&lifecycle, &spender, 16);
+        assert_eq!(spender.peak_parallel(), 1, "{store}");
+        let spent = lifecycle.read_ledger(plans[0]).unwrap().global;
         // The last one began with 2 cents left, and one call is what it could not be kept from.
         assert!(
             (50 * CENT..50 * CENT + 6 * CENT).contains(&spent.settled.cost),
             "{store}: {spent:?}"
         );
-        assert_eq!(spent.reserved, Amount::default(), "{store}");
+        assert_eq!(spent.reserved, BudgetAmount::default(), "{store}");
         let landed = plans
             .iter()
-            .filter(|plan| stage(&lifecycle, **plan) == "apply/applied");
+            .filter(|plan| read_stage(&lifecycle, **plan) == "apply/applied");
         assert_eq!(landed.count(), 4, "{store}");
         for plan in &plans {
-            let landed = stage(&lifecycle, *plan) == "apply/applied";
+            let landed = read_stage(&lifecycle, *plan) == "apply/applied";
             assert!(
                 landed || is_halted_by_its_budget(&lifecycle, *plan),
                 "{store}"
@@ -333,23 +354,25 @@ fn sixteen_plans_share_a_budget_one_after_the_other_where_nothing_else_bounds_th
 
 #[test]
 fn sixteen_plans_with_limits_of_their_own_work_at_once_and_spend_what_there_is() {
-    on_every_store(|store, lifecycle| {
-        let lifecycle = lifecycle.clone().with_budget(for_all(80));
-        let plans: Vec<PlanId> = (0..16).map(|_| used(&lifecycle, cents(21))).collect();
-        let spender = Spender {
-            company: 2,
-            ..Spender::of(2, 10 * CENT)
+    run_on_each_store(|store, lifecycle| {
+        let lifecycle = lifecycle.clone().with_budget(budget_of_cents(80));
+        let plans: Vec<PlanId> = (0..16)
+            .map(|_| create_plan(&lifecycle, limit_cents(21)))
+            .collect();
+        let spender = SpendingActor {
+            min_parallel: 2,
+            ..SpendingActor::spending(2, 10 * CENT)
         };
-        drain(&lifecycle, &spender, 16);
-        assert!(spender.most_at_work() > 1, "{store}");
-        let spent = lifecycle.ledger(plans[0]).unwrap().global;
+        drain_worker(&lifecycle, &spender, 16);
+        assert!(spender.peak_parallel() > 1, "{store}");
+        let spent = lifecycle.read_ledger(plans[0]).unwrap().global;
         assert!(
             (80 * CENT..90 * CENT).contains(&spent.settled.cost),
             "{store}: {spent:?}"
         );
         let landed = plans
             .iter()
-            .filter(|plan| stage(&lifecycle, **plan) == "apply/applied");
+            .filter(|plan| read_stage(&lifecycle, **plan) == "apply/applied");
         assert!((3..=4).contains(&landed.count()), "{store}");
     });
 }
@@ -357,19 +380,19 @@ fn sixteen_plans_with_limits_of_their_own_work_at_once_and_spend_what_there_is()
 #[test]
 fn who_is_cancelled_at_work_is_charged_what_it_used() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
-    let plan = used(&lifecycle, cents(1000));
+    let plan_id = create_plan(&lifecycle, limit_cents(1000));
     let other = lifecycle.clone();
     let worker = Worker::new(&lifecycle)
-        .actor("bot", Spender::of(1000, CENT))
-        .telling(move |plan, happening| {
-            if let Happening::Progress(Progress::Used(_)) = happening {
-                let _ = other.cancel(plan.id, None, &ada());
+        .actor("bot", SpendingActor::spending(1000, CENT))
+        .on_progress(move |plan, happening| {
+            if let DriveProgress::ActorProgress(RunProgress::UsageChanged(_)) = happening {
+                let _ = other.cancel_plan(plan.id, None, &call_as_ada());
             }
         });
     worker.drain(&Stop::default()).unwrap();
-    assert_eq!(stage(&lifecycle, plan), "execute/cancelled");
-    let spent = lifecycle.ledger(plan).unwrap().plan;
+    assert_eq!(read_stage(&lifecycle, plan_id), "execute/cancelled");
+    let spent = lifecycle.read_ledger(plan_id).unwrap().plan;
     assert!(spent.settled.cost < 1000 * CENT, "{spent:?}");
     assert!(spent.settled.cost > 0, "{spent:?}");
-    assert_eq!(spent.forfeited, Amount::default());
+    assert_eq!(spent.forfeited, BudgetAmount::default());
 }

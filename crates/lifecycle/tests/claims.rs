@@ -6,46 +6,53 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
-use actors::{Outcome, Report, Usage};
-use plan::invariant::{Gate, Scope};
-use plan::ledger::Metering;
-use plan::stage::Category;
-use plan::{Actors, Caller, Phase, PlanId, Refusal, Span, Timestamp, Version};
-use planwright_lifecycle::{Call, Claim, Error, Lifecycle, UseRequest};
-use store::fault::Faults;
-use store::{Maintain, MemoryStore};
+use actors::{Report, ReportOutcome, Usage};
+use plan::invariant::{Gate, RuleScope};
+use plan::ledger::MeteringLevel;
+use plan::stage::FailureCategory;
+use plan::{Caller, Phase, PlanActors, PlanId, PlanVersion, Refusal, Span, Timestamp};
+use planwright_lifecycle::{Call, Claim, Lifecycle, LifecycleError, UseRequest};
+use store::fault::StoreFaults;
+use store::{MemoryStore, StoreMaintenance};
 use testkit::{TestClock, samples};
 
-const LEASE: Span = Span::seconds(60);
+const TEST_LEASE: Span = Span::from_seconds(60);
 
-fn ada() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
-fn engine() -> (Lifecycle, TestClock) {
-    let clock = TestClock::at(Timestamp(1_750_000_000_000_000));
-    let store = MemoryStore::with(clock.clock(), Faults::default());
+fn open_engine() -> (Lifecycle, TestClock) {
+    let clock = TestClock::starting_at(Timestamp(1_750_000_000_000_000));
+    let store = MemoryStore::with_clock_and_faults(clock.to_store_clock(), StoreFaults::default());
     (Lifecycle::open(store), clock)
 }
 
-fn used(lifecycle: &Lifecycle) -> PlanId {
+fn create_plan(lifecycle: &Lifecycle) -> PlanId {
     let request = UseRequest {
         goal: Some("Look around".to_owned()),
-        fallback_actors: Some(Actors::both(samples::name("robot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
         ..UseRequest::default()
     };
-    lifecycle.use_action(request, &ada()).unwrap().plan.id
+    lifecycle
+        .use_action(request, &call_as_ada())
+        .unwrap()
+        .plan
+        .id
 }
 
-fn claim(lifecycle: &Lifecycle, phase: Phase) -> Option<Claim> {
-    lifecycle.claim(phase, "worker", LEASE, &ada()).unwrap()
+fn claim_next(lifecycle: &Lifecycle, phase: Phase) -> Option<Claim> {
+    lifecycle
+        .claim(phase, "worker", TEST_LEASE, &call_as_ada())
+        .unwrap()
 }
 
 #[test]
 fn what_waited_longest_is_claimed_first_and_each_once() {
-    let (lifecycle, _) = engine();
-    let (one, two) = (used(&lifecycle), used(&lifecycle));
-    let claims: Vec<Claim> = std::iter::from_fn(|| claim(&lifecycle, Phase::Strategize)).collect();
+    let (lifecycle, _) = open_engine();
+    let (one, two) = (create_plan(&lifecycle), create_plan(&lifecycle));
+    let claims: Vec<Claim> =
+        std::iter::from_fn(|| claim_next(&lifecycle, Phase::Strategize)).collect();
     let plans: Vec<PlanId> = claims.iter().map(|claim| claim.plan().id).collect();
     assert_eq!(plans, [one, two]);
     assert!(
@@ -53,31 +60,33 @@ fn what_waited_longest_is_claimed_first_and_each_once() {
             .iter()
             .all(|claim| claim.phase() == Phase::Strategize)
     );
-    assert!(claim(&lifecycle, Phase::Execute).is_none());
-    assert!(claim(&lifecycle, Phase::Apply).is_none());
+    assert!(claim_next(&lifecycle, Phase::Execute).is_none());
+    assert!(claim_next(&lifecycle, Phase::Apply).is_none());
 }
 
 #[test]
 fn a_plan_that_a_rule_holds_is_passed_over() {
-    let (lifecycle, _) = engine();
-    let (held, free) = (used(&lifecycle), used(&lifecycle));
-    let rule = samples::rule("never", "false", &[Gate::Strategize]);
-    lifecycle.add_rule(Scope::Plan(held), rule, &ada()).unwrap();
+    let (lifecycle, _) = open_engine();
+    let (held, free) = (create_plan(&lifecycle), create_plan(&lifecycle));
+    let rule = samples::rule_draft("never", "false", &[Gate::Strategize]);
+    lifecycle
+        .add_rule(RuleScope::Plan(held), rule, &call_as_ada())
+        .unwrap();
     assert_eq!(
-        claim(&lifecycle, Phase::Strategize).unwrap().plan().id,
+        claim_next(&lifecycle, Phase::Strategize).unwrap().plan().id,
         free
     );
 }
 
 #[test]
 fn every_way_to_end_a_claim_ends_it() {
-    let (lifecycle, _) = engine();
-    type End = fn(Claim) -> String;
-    let ends: [(End, &str); 4] = [
+    let (lifecycle, _) = open_engine();
+    type ClaimEnding = fn(Claim) -> String;
+    let ends: [(ClaimEnding, &str); 4] = [
         (
             |claim| {
                 claim
-                    .fail(Category::Actor, "no")
+                    .fail(FailureCategory::Actor, "no")
                     .unwrap()
                     .plan
                     .stage
@@ -106,105 +115,123 @@ fn every_way_to_end_a_claim_ends_it() {
         ),
     ];
     for (end, stage) in ends {
-        let plan = used(&lifecycle);
+        let plan_id = create_plan(&lifecycle);
         let claim = lifecycle
-            .start_strategize(plan, "worker", LEASE, &ada())
+            .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         let epoch = claim.epoch();
         assert_eq!(end(claim), stage);
-        let late = lifecycle.renew(plan, epoch, LEASE, &ada());
-        assert!(matches!(late, Err(Error::Refused(_))), "{stage}");
+        let late = lifecycle.renew_lease(plan_id, epoch, TEST_LEASE, &call_as_ada());
+        assert!(matches!(late, Err(LifecycleError::Refused(_))), "{stage}");
     }
 }
 
 #[test]
 fn a_renewed_claim_outlives_its_first_lease() {
-    let (lifecycle, clock) = engine();
-    let plan = used(&lifecycle);
+    let (lifecycle, clock) = open_engine();
+    let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
-        .start_strategize(plan, "worker", LEASE, &ada())
+        .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
-    clock.advance(Span::seconds(50));
-    claim.renew(LEASE).unwrap();
-    clock.advance(Span::seconds(50));
-    let early = lifecycle.reclaim(plan, &ada());
+    clock.advance(Span::from_seconds(50));
+    claim.renew(TEST_LEASE).unwrap();
+    clock.advance(Span::from_seconds(50));
+    let early = lifecycle.reclaim_lease(plan_id, &call_as_ada());
     assert!(matches!(
         early,
-        Err(Error::Refused(Refusal::LeaseRuns { .. }))
+        Err(LifecycleError::Refused(Refusal::LeaseRuns { .. }))
     ));
-    assert_eq!(lifecycle.reclaim_expired(10, &ada()).unwrap(), Vec::new());
-    clock.advance(Span::seconds(50));
-    let reclaimed = lifecycle.reclaim_expired(10, &ada()).unwrap();
-    assert_eq!(reclaimed[0].id, plan);
+    assert_eq!(
+        lifecycle
+            .reclaim_expired_leases(10, &call_as_ada())
+            .unwrap(),
+        Vec::new()
+    );
+    clock.advance(Span::from_seconds(50));
+    let reclaimed = lifecycle
+        .reclaim_expired_leases(10, &call_as_ada())
+        .unwrap();
+    assert_eq!(reclaimed[0].id, plan_id);
     assert!(matches!(
         claim.complete_strategize(Vec::new()),
-        Err(Error::Refused(Refusal::Fenced { .. }))
+        Err(LifecycleError::Refused(Refusal::Fenced { .. }))
     ));
 }
 
 #[test]
 fn any_past_state_can_be_shown() {
-    let (lifecycle, _) = engine();
-    let plan = used(&lifecycle);
+    let (lifecycle, _) = open_engine();
+    let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
-        .start_strategize(plan, "worker", LEASE, &ada())
+        .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
-    let now = lifecycle.get_plan(plan).unwrap().plan;
-    let then = lifecycle.plan_at(plan, Version(1)).unwrap().unwrap();
+    let now = lifecycle.get_plan(plan_id).unwrap().plan;
+    let then = lifecycle
+        .plan_at_version(plan_id, PlanVersion(1))
+        .unwrap()
+        .unwrap();
     assert_eq!(then.stage.to_string(), "strategize/queued");
     assert_eq!(
-        lifecycle.plan_at(plan, now.version).unwrap(),
+        lifecycle.plan_at_version(plan_id, now.version).unwrap(),
         Some(now.clone())
     );
-    let future = lifecycle.plan_at(plan, now.version.next()).unwrap();
+    let future = lifecycle
+        .plan_at_version(plan_id, now.version.next())
+        .unwrap();
     assert!(future.is_none_or(|plan| plan.version <= now.version));
-    let root = &lifecycle.decisions(plan).unwrap()[0];
+    let root = &lifecycle.read_decisions(plan_id).unwrap()[0];
     assert_eq!(root.choice.as_str(), "Look around");
 }
 
 #[test]
 fn a_memory_store_has_nothing_to_migrate_or_copy() {
     let store = MemoryStore::new();
-    assert_eq!(store.migrate().unwrap(), (3, 3));
-    assert!(store.backup("copy.db".as_ref()).is_err());
-    assert_eq!(store.info().unwrap().kind, "memory");
+    assert_eq!(store.migrate_schema().unwrap(), (3, 3));
+    assert!(store.write_backup("copy.db".as_ref()).is_err());
+    assert_eq!(store.read_info().unwrap().kind, "memory");
 }
 
 #[test]
 fn a_report_ends_a_claim_as_a_worker_would() {
-    let (lifecycle, clock) = engine();
-    let asks = Outcome::Asks {
+    let (lifecycle, clock) = open_engine();
+    let asks = ReportOutcome::NeedsAnswer {
         question: "Which?".to_owned(),
-        patience: None,
+        timeout: None,
     };
     for (report, stage) in [
         (
             Report::done("Left first, then right"),
             "strategize/complete",
         ),
-        (Report::failed(Category::Actor, "no"), "strategize/errored"),
-        (Report::of(asks), "strategize/awaiting_input"),
-        (Report::of(Outcome::Stopped), "strategize/queued"),
+        (
+            Report::failed(FailureCategory::Actor, "no"),
+            "strategize/errored",
+        ),
+        (Report::with_outcome(asks), "strategize/awaiting_input"),
+        (
+            Report::with_outcome(ReportOutcome::Stopped),
+            "strategize/queued",
+        ),
     ] {
-        let plan = used(&lifecycle);
+        let plan_id = create_plan(&lifecycle);
         let claim = lifecycle
-            .start_strategize(plan, "worker", LEASE, &ada())
+            .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         let done = claim.complete(&report).unwrap();
         assert_eq!(done.plan.stage.to_string(), stage);
-        assert_eq!(lifecycle.get_plan(plan).unwrap().plan, done.plan);
+        assert_eq!(lifecycle.get_plan(plan_id).unwrap().plan, done.plan);
     }
 
     // What it says is the strategy; what it used is charged, once something was set aside for it.
-    let plan = used(&lifecycle);
+    let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
-        .start_strategize(plan, "worker", LEASE, &ada())
+        .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
-        .reserve(plan, claim.epoch(), Metering::Cost, &ada())
+        .reserve_budget(plan_id, claim.epoch(), MeteringLevel::Cost, &call_as_ada())
         .unwrap();
-    clock.advance(Span::seconds(5));
+    clock.advance(Span::from_seconds(5));
     let mut report = Report::done("Left first, then right");
     report.usage = Usage {
         input_tokens: 7,
@@ -212,10 +239,10 @@ fn a_report_ends_a_claim_as_a_worker_would() {
         cost_micros: 500,
     };
     claim.complete(&report).unwrap();
-    let decisions = lifecycle.decisions(plan).unwrap();
+    let decisions = lifecycle.read_decisions(plan_id).unwrap();
     let choice = decisions.last().unwrap().choice.to_string();
     assert_eq!(choice, "Left first, then right");
-    let settled = lifecycle.ledger(plan).unwrap().plan.settled;
+    let settled = lifecycle.read_ledger(plan_id).unwrap().plan.settled;
     assert_eq!(
         (settled.cost, settled.tokens, settled.time / 1_000_000),
         (500, 10, 5)
@@ -224,25 +251,30 @@ fn a_report_ends_a_claim_as_a_worker_would() {
 
 #[test]
 fn a_report_of_landing_is_refused() {
-    let (lifecycle, _) = engine();
-    let plan = used(&lifecycle);
+    let (lifecycle, _) = open_engine();
+    let plan_id = create_plan(&lifecycle);
     let start = |phase| {
-        let claim = lifecycle.claim(phase, "worker", LEASE, &ada()).unwrap();
+        let claim = lifecycle
+            .claim(phase, "worker", TEST_LEASE, &call_as_ada())
+            .unwrap();
         claim.unwrap()
     };
     start(Phase::Strategize)
         .complete(&Report::done("Go"))
         .unwrap();
-    lifecycle.execute_plan(plan, &ada()).unwrap();
+    lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let done = start(Phase::Execute)
         .complete(&Report::done("Went"))
         .unwrap();
     let result = done.plan.result.unwrap();
     assert_eq!(result.report.unwrap().as_str(), "Went");
-    lifecycle.apply_plan(plan, &ada()).unwrap();
+    lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
     let landing = start(Phase::Apply);
     let epoch = landing.epoch();
     let refused = landing.complete(&Report::done("Landed"));
-    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
-    assert!(lifecycle.get_plan(plan).unwrap().plan.is_held_by(epoch));
+    assert!(
+        matches!(refused, Err(LifecycleError::Refused(_))),
+        "{refused:?}"
+    );
+    assert!(lifecycle.get_plan(plan_id).unwrap().plan.is_held_by(epoch));
 }

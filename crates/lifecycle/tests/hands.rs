@@ -15,100 +15,111 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actors::{Actor, Assignment, Report, Stop, Workplace};
-use plan::how::Shape;
-use plan::project::{Place, Resource};
-use plan::stage::{Category, ResultContent};
-use plan::ways::{Clean, Ways};
-use plan::{Actors, Caller, How, Phase, PlanId, Refusal, Span};
+use plan::how::LandingDestination;
+use plan::project::{Resource, ResourcePlace};
+use plan::stage::{FailureCategory, ResultContent};
+use plan::ways::{RepositoryPolicy, SandboxCleanupPolicy};
+use plan::{Caller, LandingOptions, Phase, PlanActors, PlanId, Refusal, Span};
 use planwright_lifecycle::{
-    Call, Claim, Driven, Error, Force, Hands, Lifecycle, Mendable, Stepped, UseRequest, WentOn,
-    Worker,
+    Call, Claim, CrashRemnant, ForceRemoval, LandingOutcome, LandingStep, Lifecycle,
+    LifecycleError, LocalHost, UseRequest, WentOn, Worker,
 };
-use sandbox::{Surroundings, Workshop};
+use sandbox::{GitEnv, Sandboxes};
 use store::MemoryStore;
 use testkit::samples;
 
-const LEASE: Span = Span::seconds(60);
+const TEST_LEASE: Span = Span::from_seconds(60);
 
-fn ada() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
 /// A repository with a file, and an engine that reaches it.
-struct Yard {
+struct EngineRepoFixture {
     directory: tempfile::TempDir,
     lifecycle: Lifecycle,
 }
 
-impl Yard {
+impl EngineRepoFixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let shop = directory.path().join("shop");
         std::fs::create_dir(&shop).unwrap();
-        git(&shop, &["init", "-q", "-b", "main", "."]);
-        git(&shop, &["config", "user.name", "Ada"]);
-        git(&shop, &["config", "user.email", "ada@example.org"]);
+        run_git(&shop, &["init", "-q", "-b", "main", "."]);
+        run_git(&shop, &["config", "user.name", "Ada"]);
+        run_git(&shop, &["config", "user.email", "ada@example.org"]);
         std::fs::write(shop.join("README.md"), "# Shop\n").unwrap();
-        git(&shop, &["add", "-A"]);
-        git(&shop, &["commit", "-q", "-m", "start"]);
-        let surroundings = Surroundings {
-            git: "git".into(),
+        run_git(&shop, &["add", "-A"]);
+        run_git(&shop, &["commit", "-q", "-m", "start"]);
+        let git_env = GitEnv {
+            program: "git".into(),
             path: std::env::var_os("PATH"),
             home: Some("/nonexistent".into()),
             config_home: None,
-            patience: sandbox::PATIENCE,
+            timeout: sandbox::GIT_TIMEOUT,
         };
-        let hands = Hands {
-            workshop: Workshop::new(directory.path().join("home"), surroundings),
+        let local_host = LocalHost {
+            sandboxes: Sandboxes::new(directory.path().join("home"), git_env),
             host: "here".parse().unwrap(),
         };
-        let lifecycle = Lifecycle::open(MemoryStore::new()).with_hands(hands);
-        let yard = Self {
+        let lifecycle = Lifecycle::open(MemoryStore::new()).with_local_host(local_host);
+        let fixture = Self {
             directory,
             lifecycle,
         };
-        yard.lifecycle
-            .create_project(&samples::name("shop"), vec![yard.resource("here")], &ada())
+        fixture
+            .lifecycle
+            .create_project(
+                &samples::parse_name("shop"),
+                vec![fixture.make_resource("here")],
+                &call_as_ada(),
+            )
             .unwrap();
-        yard
+        fixture
     }
 
-    fn shop(&self) -> PathBuf {
+    fn repository_path(&self) -> PathBuf {
         self.directory.path().join("shop")
     }
 
-    fn resource(&self, host: &str) -> Resource {
+    fn make_resource(&self, host: &str) -> Resource {
         Resource {
             name: "code".parse().unwrap(),
             host: host.parse().unwrap(),
-            place: Place::Git {
-                path: self.shop().display().to_string(),
+            place: ResourcePlace::Git {
+                path: self.repository_path().display().to_string(),
                 branch: "refs/heads/main".to_owned(),
             },
         }
     }
 
-    fn used(&self, ways: Ways) -> PlanId {
+    fn create_plan(&self, policy: RepositoryPolicy) -> PlanId {
         let request = UseRequest {
             goal: Some("Write notes".to_owned()),
-            fallback_actors: Some(Actors::both(samples::name("robot"))),
-            projects: vec![samples::name("shop")],
-            ways,
+            fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
+            projects: vec![samples::parse_name("shop")],
+            policy,
             ..UseRequest::default()
         };
-        self.lifecycle.use_action(request, &ada()).unwrap().plan.id
+        self.lifecycle
+            .use_action(request, &call_as_ada())
+            .unwrap()
+            .plan
+            .id
     }
 
     /// Somebody works on it and wrote a file.
-    fn written(&self, plan: PlanId) -> Claim {
+    fn execute_and_write(&self, plan_id: PlanId) -> Claim {
         let lifecycle = &self.lifecycle;
         lifecycle
-            .start_strategize(plan, "w", LEASE, &ada())
+            .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
             .unwrap()
             .complete_strategize(Vec::new())
             .unwrap();
-        lifecycle.execute_plan(plan, &ada()).unwrap();
-        let claim = lifecycle.start_execute(plan, "w", LEASE, &ada()).unwrap();
+        lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
+        let claim = lifecycle
+            .start_execute(plan_id, "w", TEST_LEASE, &call_as_ada())
+            .unwrap();
         let [sandbox] = claim.sandboxes() else {
             panic!("{:?}", claim.sandboxes());
         };
@@ -117,19 +128,23 @@ impl Yard {
     }
 
     /// A plan that waits to land, signed in the usual way.
-    fn waiting(&self) -> PlanId {
-        let plan = self.used(Ways::default());
+    fn create_landing_plan(&self) -> PlanId {
+        let plan_id = self.create_plan(RepositoryPolicy::default());
         let result = ResultContent::default();
-        self.written(plan).complete_execute(&result).unwrap();
+        self.execute_and_write(plan_id)
+            .complete_execute(&result)
+            .unwrap();
         let lifecycle = &self.lifecycle;
-        lifecycle.approve(plan, &How::default(), &ada()).unwrap();
-        lifecycle.apply_plan(plan, &ada()).unwrap();
-        plan
+        lifecycle
+            .approve_result(plan_id, &LandingOptions::default(), &call_as_ada())
+            .unwrap();
+        lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
+        plan_id
     }
 
-    fn stage(&self, plan: PlanId) -> String {
+    fn read_stage(&self, plan_id: PlanId) -> String {
         self.lifecycle
-            .get_plan(plan)
+            .get_plan(plan_id)
             .unwrap()
             .plan
             .stage
@@ -137,11 +152,11 @@ impl Yard {
     }
 
     fn files_on(&self, branch: &str) -> String {
-        git(&self.shop(), &["ls-tree", "--name-only", branch])
+        run_git(&self.repository_path(), &["ls-tree", "--name-only", branch])
     }
 }
 
-fn git(directory: &Path, arguments: &[&str]) -> String {
+fn run_git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(arguments)
         .env("HOME", "/nonexistent")
@@ -155,208 +170,263 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn a_landing_is_taken_step_by_step() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.waiting();
-    let claim = lifecycle.start_apply(plan, "w", LEASE, &ada()).unwrap();
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_landing_plan();
+    let claim = lifecycle
+        .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
+        .unwrap();
     let epoch = claim.epoch();
-    let start = git(&yard.shop(), &["rev-parse", "main"]);
-    let prepared = lifecycle.prepare_landing(plan, epoch, &ada()).unwrap();
-    assert!(matches!(prepared, Stepped::Done(_)), "{prepared:?}");
-    let row = lifecycle.get_plan(plan).unwrap();
-    assert!(row.plan.is_prepared());
-    assert_eq!(git(&yard.shop(), &["rev-parse", "main"]), start);
-    // Taken back, nothing having moved; and prepared anew.
-    lifecycle.withdraw_landing(plan, epoch, &ada()).unwrap();
-    assert!(!lifecycle.get_plan(plan).unwrap().plan.is_prepared());
-    assert_eq!(git(&yard.shop(), &["rev-parse", "main"]), start);
-    lifecycle.prepare_landing(plan, epoch, &ada()).unwrap();
-    let ended = lifecycle.complete_landing(plan, epoch, &ada()).unwrap();
+    let start = run_git(&fixture.repository_path(), &["rev-parse", "main"]);
+    let prepared = lifecycle
+        .prepare_landing(plan_id, epoch, &call_as_ada())
+        .unwrap();
     assert!(
-        matches!(ended, Stepped::Ended(Driven::Landed { .. })),
+        matches!(prepared, LandingStep::Completed(_)),
+        "{prepared:?}"
+    );
+    let row = lifecycle.get_plan(plan_id).unwrap();
+    assert!(row.plan.is_prepared());
+    assert_eq!(
+        run_git(&fixture.repository_path(), &["rev-parse", "main"]),
+        start
+    );
+    // Taken back, nothing having moved; and prepared anew.
+    lifecycle
+        .withdraw_landing(plan_id, epoch, &call_as_ada())
+        .unwrap();
+    assert!(!lifecycle.get_plan(plan_id).unwrap().plan.is_prepared());
+    assert_eq!(
+        run_git(&fixture.repository_path(), &["rev-parse", "main"]),
+        start
+    );
+    lifecycle
+        .prepare_landing(plan_id, epoch, &call_as_ada())
+        .unwrap();
+    let ended = lifecycle
+        .complete_landing(plan_id, epoch, &call_as_ada())
+        .unwrap();
+    assert!(
+        matches!(ended, LandingStep::Ended(LandingOutcome::Landed { .. })),
         "{ended:?}"
     );
-    assert_eq!(yard.stage(plan), "apply/applied");
-    assert_eq!(yard.files_on("main"), "NOTES.md\nREADME.md");
-    let looked = lifecycle.look(plan).unwrap();
+    assert_eq!(fixture.read_stage(plan_id), "apply/applied");
+    assert_eq!(fixture.files_on("main"), "NOTES.md\nREADME.md");
+    let looked = lifecycle.view_changes(plan_id).unwrap();
     assert_eq!(looked.len(), 1);
     assert_eq!(looked[0].resource, "shop/code");
 }
 
 #[test]
 fn what_a_target_has_is_not_withdrawn() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.waiting();
-    let claim = lifecycle.start_apply(plan, "w", LEASE, &ada()).unwrap();
-    lifecycle
-        .prepare_landing(plan, claim.epoch(), &ada())
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_landing_plan();
+    let claim = lifecycle
+        .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
-    let row = lifecycle.get_plan(plan).unwrap();
+    lifecycle
+        .prepare_landing(plan_id, claim.epoch(), &call_as_ada())
+        .unwrap();
+    let row = lifecycle.get_plan(plan_id).unwrap();
     let intent = row.plan.stage.intent().unwrap();
     let [step] = intent.moves.as_slice() else {
         panic!("{intent:?}");
     };
     // As if it had died right after the branch moved.
-    git(
-        &yard.shop(),
+    run_git(
+        &fixture.repository_path(),
         &["update-ref", "refs/heads/main", &step.new, &step.old],
     );
-    let withdrawn = lifecycle.withdraw_landing(plan, claim.epoch(), &ada());
+    let withdrawn = lifecycle.withdraw_landing(plan_id, claim.epoch(), &call_as_ada());
     assert!(
         matches!(
             withdrawn,
-            Err(Error::Refused(Refusal::PointOfNoReturn { .. }))
+            Err(LifecycleError::Refused(Refusal::PointOfNoReturn { .. }))
         ),
         "{withdrawn:?}"
     );
-    assert!(lifecycle.get_plan(plan).unwrap().plan.is_prepared());
+    assert!(lifecycle.get_plan(plan_id).unwrap().plan.is_prepared());
 }
 
 #[test]
 fn what_waits_to_land_can_be_signed_to_arrive_in_another_way() {
-    let yard = Yard::new();
-    let plan = yard.waiting();
-    assert_eq!(yard.stage(plan), "apply/queued");
-    let aside = How {
-        shape: Shape::Branch("aside".to_owned()),
-        ..How::default()
+    let fixture = EngineRepoFixture::new();
+    let plan_id = fixture.create_landing_plan();
+    assert_eq!(fixture.read_stage(plan_id), "apply/queued");
+    let aside = LandingOptions {
+        shape: LandingDestination::Branch("aside".to_owned()),
+        ..LandingOptions::default()
     };
-    let driven = yard.lifecycle.apply(plan, &aside, "w", &ada()).unwrap();
-    assert!(matches!(driven, Driven::Landed { .. }), "{driven:?}");
-    assert_eq!(yard.files_on("main"), "README.md");
-    assert_eq!(yard.files_on("aside"), "NOTES.md\nREADME.md");
-    let row = yard.lifecycle.get_plan(plan).unwrap();
+    let landing = fixture
+        .lifecycle
+        .approve_and_land(plan_id, &aside, "w", &call_as_ada())
+        .unwrap();
+    assert!(
+        matches!(landing, LandingOutcome::Landed { .. }),
+        "{landing:?}"
+    );
+    assert_eq!(fixture.files_on("main"), "README.md");
+    assert_eq!(fixture.files_on("aside"), "NOTES.md\nREADME.md");
+    let row = fixture.lifecycle.get_plan(plan_id).unwrap();
     assert_eq!(row.plan.valid_approval().unwrap().how, aside);
     // A branch of its own is removed, not merged out.
-    let undone = yard.lifecycle.undo(plan, &ada()).map(drop);
+    let undone = fixture
+        .lifecycle
+        .undo_plan(plan_id, &call_as_ada())
+        .map(drop);
     assert!(
-        matches!(&undone, Err(Error::LandedOnBranch { branch }) if branch == "aside"),
+        matches!(&undone, Err(LifecycleError::LandedOnBranch { branch }) if branch == "aside"),
         "{undone:?}"
     );
 }
 
 #[test]
 fn a_landing_that_failed_is_tried_again() {
-    let yard = Yard::new();
-    let plan = yard.waiting();
-    let claim = yard
+    let fixture = EngineRepoFixture::new();
+    let plan_id = fixture.create_landing_plan();
+    let claim = fixture
         .lifecycle
-        .start_apply(plan, "w", LEASE, &ada())
+        .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
-    claim.fail(Category::Resource, "the disk is away").unwrap();
-    assert_eq!(yard.stage(plan), "apply/errored");
-    let driven = yard
+    claim
+        .fail(FailureCategory::Resource, "the disk is away")
+        .unwrap();
+    assert_eq!(fixture.read_stage(plan_id), "apply/errored");
+    let landing = fixture
         .lifecycle
-        .apply(plan, &How::default(), "w", &ada())
+        .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
         .unwrap();
-    assert!(matches!(driven, Driven::Landed { .. }), "{driven:?}");
-    assert_eq!(yard.files_on("main"), "NOTES.md\nREADME.md");
+    assert!(
+        matches!(landing, LandingOutcome::Landed { .. }),
+        "{landing:?}"
+    );
+    assert_eq!(fixture.files_on("main"), "NOTES.md\nREADME.md");
 }
 
 #[test]
 fn what_works_on_nothing_ends_without_landing_anywhere() {
-    let yard = Yard::new();
-    for lifecycle in [yard.lifecycle.clone(), Lifecycle::open(MemoryStore::new())] {
+    let fixture = EngineRepoFixture::new();
+    for lifecycle in [
+        fixture.lifecycle.clone(),
+        Lifecycle::open(MemoryStore::new()),
+    ] {
         let request = UseRequest {
             goal: Some("Think".to_owned()),
-            fallback_actors: Some(Actors::both(samples::name("robot"))),
+            fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
             ..UseRequest::default()
         };
         let claim = lifecycle
-            .use_and_start(request, "w", LEASE, &ada())
+            .use_and_start(request, "w", TEST_LEASE, &call_as_ada())
             .unwrap();
-        let plan = claim.plan().id;
-        let Ok(WentOn::Claimed(claim)) = claim.complete_strategize_and_go_on(Vec::new(), LEASE)
+        let plan_id = claim.plan().id;
+        let Ok(WentOn::Claimed(claim)) =
+            claim.complete_strategize_and_go_on(Vec::new(), TEST_LEASE)
         else {
             panic!("it waits");
         };
         claim.complete_execute(&ResultContent::default()).unwrap();
-        let driven = lifecycle.apply(plan, &How::default(), "w", &ada()).unwrap();
-        assert!(matches!(driven, Driven::Landed { .. }), "{driven:?}");
-        let row = lifecycle.get_plan(plan).unwrap();
+        let landing = lifecycle
+            .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
+            .unwrap();
+        assert!(
+            matches!(landing, LandingOutcome::Landed { .. }),
+            "{landing:?}"
+        );
+        let row = lifecycle.get_plan(plan_id).unwrap();
         assert_eq!(row.plan.stage.to_string(), "apply/applied");
     }
 }
 
 #[test]
 fn a_result_on_a_repository_waits_for_a_signature() {
-    let yard = Yard::new();
-    let plan = yard.used(Ways::default());
-    let went = yard
-        .written(plan)
-        .complete_execute_and_go_on(&ResultContent::default(), LEASE)
+    let fixture = EngineRepoFixture::new();
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
+    let next_phase = fixture
+        .execute_and_write(plan_id)
+        .complete_execute_and_go_on(&ResultContent::default(), TEST_LEASE)
         .unwrap();
-    assert!(matches!(went, WentOn::Waits(_)), "it landed unasked");
-    assert_eq!(yard.stage(plan), "execute/complete");
+    assert!(matches!(next_phase, WentOn::Waits(_)), "it landed unasked");
+    assert_eq!(fixture.read_stage(plan_id), "execute/complete");
 }
 
 #[test]
 fn what_lies_on_another_host_waits_for_it_and_is_claimed_by_nobody_here() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.used(Ways::default());
-    let code = yard.resource("elsewhere");
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
+    let code = fixture.make_resource("elsewhere");
     lifecycle
         .relink_resource(
-            &samples::name("shop"),
+            &samples::parse_name("shop"),
             &code.name,
             code.host.clone(),
             code.place.clone(),
-            &ada(),
+            &call_as_ada(),
         )
         .unwrap();
     let started = lifecycle
-        .start_strategize(plan, "w", LEASE, &ada())
+        .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .map(|_| ());
     match started {
-        Err(error @ Error::WaitingForHost { .. }) => assert_eq!(
+        Err(error @ LifecycleError::WaitingForHost { .. }) => assert_eq!(
             error.to_string(),
             "waiting for host elsewhere: shop/code lies there"
         ),
         other => panic!("{other:?}"),
     }
-    assert_eq!(yard.stage(plan), "strategize/queued");
-    let claimed = lifecycle.claim(Phase::Strategize, "w", LEASE, &ada());
+    assert_eq!(fixture.read_stage(plan_id), "strategize/queued");
+    let claimed = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
     assert!(claimed.unwrap().is_none());
     // Back here, it is claimed.
-    let code = yard.resource("here");
+    let code = fixture.make_resource("here");
     lifecycle
         .relink_resource(
-            &samples::name("shop"),
+            &samples::parse_name("shop"),
             &code.name,
             code.host,
             code.place,
-            &ada(),
+            &call_as_ada(),
         )
         .unwrap();
-    let claimed = lifecycle.claim(Phase::Strategize, "w", LEASE, &ada());
-    assert_eq!(claimed.unwrap().unwrap().plan().id, plan);
+    let claimed = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
+    assert_eq!(claimed.unwrap().unwrap().plan().id, plan_id);
 }
 
 #[test]
 fn a_plan_whose_resource_is_gone_is_not_claimed_and_says_why() {
-    let yard = Yard::new();
-    let plan = yard.used(Ways::default());
-    yard.lifecycle
+    let fixture = EngineRepoFixture::new();
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
+    fixture
+        .lifecycle
         .unlink_resource(
-            &samples::name("shop"),
+            &samples::parse_name("shop"),
             &"code".parse().unwrap(),
-            Force::Yes,
-            &ada(),
+            ForceRemoval::Yes,
+            &call_as_ada(),
         )
         .unwrap();
-    let started = yard
+    let started = fixture
         .lifecycle
-        .start_strategize(plan, "w", LEASE, &ada())
+        .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .map(|_| ());
     assert!(
-        matches!(started, Err(Error::Refused(Refusal::NoSuchResource { .. }))),
+        matches!(
+            started,
+            Err(LifecycleError::Refused(Refusal::NoSuchResource { .. }))
+        ),
         "{started:?}"
     );
-    assert_eq!(yard.stage(plan), "strategize/queued");
-    let looked = yard.lifecycle.look(plan).map(|_| ()).unwrap_err();
-    assert!(matches!(looked, Error::ResourceGone { .. }), "{looked:?}");
+    assert_eq!(fixture.read_stage(plan_id), "strategize/queued");
+    let looked = fixture
+        .lifecycle
+        .view_changes(plan_id)
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        matches!(looked, LifecycleError::ResourceGone { .. }),
+        "{looked:?}"
+    );
     assert_eq!(
         looked.to_string(),
         "shop/code is no longer part of its project"
@@ -365,179 +435,243 @@ fn a_plan_whose_resource_is_gone_is_not_claimed_and_says_why() {
 
 #[test]
 fn a_plan_that_ends_without_landing_leaves_no_sandbox_where_that_was_asked_for() {
-    for (clean, stays) in [(Clean::OnTerminal, false), (Clean::OnApply, true)] {
-        let yard = Yard::new();
-        let plan = yard.used(Ways {
+    for (clean, stays) in [
+        (SandboxCleanupPolicy::OnTerminal, false),
+        (SandboxCleanupPolicy::OnApply, true),
+    ] {
+        let fixture = EngineRepoFixture::new();
+        let plan_id = fixture.create_plan(RepositoryPolicy {
             clean,
-            ..Ways::default()
+            ..RepositoryPolicy::default()
         });
-        let claim = yard.written(plan);
+        let claim = fixture.execute_and_write(plan_id);
         let sandbox = claim.sandboxes()[0].path.clone();
         assert!(sandbox.join("NOTES.md").exists());
         claim.release().unwrap();
-        yard.lifecycle
-            .cancel(plan, Some("no need"), &ada())
+        fixture
+            .lifecycle
+            .cancel_plan(plan_id, Some("no need"), &call_as_ada())
             .unwrap();
-        assert_eq!(yard.stage(plan), "execute/cancelled");
+        assert_eq!(fixture.read_stage(plan_id), "execute/cancelled");
         assert_eq!(sandbox.exists(), stays, "{clean:?}");
     }
 }
 
 #[test]
 fn a_landing_that_a_crash_left_is_found_and_finished() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.waiting();
-    let claim = lifecycle.start_apply(plan, "w", LEASE, &ada()).unwrap();
-    lifecycle
-        .prepare_landing(plan, claim.epoch(), &ada())
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_landing_plan();
+    let claim = lifecycle
+        .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
-    assert_eq!(lifecycle.mendable().unwrap(), []);
+    lifecycle
+        .prepare_landing(plan_id, claim.epoch(), &call_as_ada())
+        .unwrap();
+    assert_eq!(lifecycle.find_crash_remnants().unwrap(), []);
     // Nobody knows that the holder is gone; but its lease has run out.
     claim.renew(Span(1)).unwrap();
     std::thread::sleep(Duration::from_millis(1));
-    assert_eq!(lifecycle.mendable().unwrap(), [Mendable::Landing(plan)]);
+    assert_eq!(
+        lifecycle.find_crash_remnants().unwrap(),
+        [CrashRemnant::UnfinishedLanding(plan_id)]
+    );
     claim.release().unwrap();
-    assert_eq!(lifecycle.mendable().unwrap(), [Mendable::Landing(plan)]);
-    let mended = lifecycle.mend(&Mendable::Landing(plan), "m", &ada());
+    assert_eq!(
+        lifecycle.find_crash_remnants().unwrap(),
+        [CrashRemnant::UnfinishedLanding(plan_id)]
+    );
+    let mended = lifecycle.recover_remnant(
+        &CrashRemnant::UnfinishedLanding(plan_id),
+        "m",
+        &call_as_ada(),
+    );
     assert!(
-        matches!(mended, Ok(Some(Driven::Landed { .. }))),
+        matches!(mended, Ok(Some(LandingOutcome::Landed { .. }))),
         "{mended:?}"
     );
-    assert_eq!(yard.files_on("main"), "NOTES.md\nREADME.md");
-    assert_eq!(lifecycle.mendable().unwrap(), []);
+    assert_eq!(fixture.files_on("main"), "NOTES.md\nREADME.md");
+    assert_eq!(lifecycle.find_crash_remnants().unwrap(), []);
 }
 
 #[test]
 fn a_landing_whose_authority_is_over_moves_nothing() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.waiting();
-    let start = git(&yard.shop(), &["rev-parse", "main"]);
-    let late = lifecycle.start_apply(plan, "w", LEASE, &ada()).unwrap();
-    lifecycle.release(plan, late.epoch(), &ada()).unwrap();
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_landing_plan();
+    let start = run_git(&fixture.repository_path(), &["rev-parse", "main"]);
+    let late = lifecycle
+        .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
+        .unwrap();
+    lifecycle
+        .release_lease(plan_id, late.epoch(), &call_as_ada())
+        .unwrap();
     for _ in 0..2 {
-        let driven = lifecycle.drive_apply(&late);
+        let landing = lifecycle.drive_landing(&late);
         assert!(
-            matches!(driven, Err(Error::Refused(Refusal::Fenced { .. }))),
-            "{driven:?}"
+            matches!(
+                landing,
+                Err(LifecycleError::Refused(Refusal::Fenced { .. }))
+            ),
+            "{landing:?}"
         );
-        assert_eq!(git(&yard.shop(), &["rev-parse", "main"]), start);
+        assert_eq!(
+            run_git(&fixture.repository_path(), &["rev-parse", "main"]),
+            start
+        );
         // The second time somebody else holds it.
-        let _ = lifecycle.start_apply(plan, "v", LEASE, &ada());
+        let _ = lifecycle.start_apply(plan_id, "v", TEST_LEASE, &call_as_ada());
     }
 }
 
 #[test]
 fn nothing_lands_into_the_middle_of_a_merge() {
-    let yard = Yard::new();
-    let plan = yard.waiting();
-    let start = git(&yard.shop(), &["rev-parse", "main"]);
-    std::fs::write(yard.shop().join(".git/MERGE_HEAD"), format!("{start}\n")).unwrap();
-    let driven = yard
+    let fixture = EngineRepoFixture::new();
+    let plan_id = fixture.create_landing_plan();
+    let start = run_git(&fixture.repository_path(), &["rev-parse", "main"]);
+    std::fs::write(
+        fixture.repository_path().join(".git/MERGE_HEAD"),
+        format!("{start}\n"),
+    )
+    .unwrap();
+    let landing = fixture
         .lifecycle
-        .apply(plan, &How::default(), "w", &ada())
+        .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
         .unwrap();
-    assert!(matches!(driven, Driven::Constrained(_)), "{driven:?}");
-    assert_eq!(yard.stage(plan), "apply/constrained");
-    let row = yard.lifecycle.get_plan(plan).unwrap();
-    let told = serde_json::to_string(&row.plan.stage).unwrap();
-    assert!(told.contains("operation_in_progress"), "{told}");
-    assert!(told.contains("a merge is in progress in"), "{told}");
-    assert_eq!(git(&yard.shop(), &["rev-parse", "main"]), start);
+    assert!(
+        matches!(landing, LandingOutcome::Constrained(_)),
+        "{landing:?}"
+    );
+    assert_eq!(fixture.read_stage(plan_id), "apply/constrained");
+    let row = fixture.lifecycle.get_plan(plan_id).unwrap();
+    let encoded_stage = serde_json::to_string(&row.plan.stage).unwrap();
+    assert!(
+        encoded_stage.contains("operation_in_progress"),
+        "{encoded_stage}"
+    );
+    assert!(
+        encoded_stage.contains("a merge is in progress in"),
+        "{encoded_stage}"
+    );
+    assert_eq!(
+        run_git(&fixture.repository_path(), &["rev-parse", "main"]),
+        start
+    );
     // Once the person is through, it lands.
-    std::fs::remove_file(yard.shop().join(".git/MERGE_HEAD")).unwrap();
-    let driven = yard
+    std::fs::remove_file(fixture.repository_path().join(".git/MERGE_HEAD")).unwrap();
+    let landing = fixture
         .lifecycle
-        .apply(plan, &How::default(), "w", &ada())
+        .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
         .unwrap();
-    assert!(matches!(driven, Driven::Landed { .. }), "{driven:?}");
-    assert_eq!(yard.files_on("main"), "NOTES.md\nREADME.md");
+    assert!(
+        matches!(landing, LandingOutcome::Landed { .. }),
+        "{landing:?}"
+    );
+    assert_eq!(fixture.files_on("main"), "NOTES.md\nREADME.md");
 }
 
 #[test]
 fn the_sandbox_that_a_crash_left_behind_a_landing_is_removed() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.used(Ways::default());
-    let claim = yard.written(plan);
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
+    let claim = fixture.execute_and_write(plan_id);
     let sandbox = claim.sandboxes()[0].path.clone();
     claim.complete_execute(&ResultContent::default()).unwrap();
-    lifecycle.approve(plan, &How::default(), &ada()).unwrap();
-    lifecycle.apply_plan(plan, &ada()).unwrap();
-    let claim = lifecycle.start_apply(plan, "w", LEASE, &ada()).unwrap();
+    lifecycle
+        .approve_result(plan_id, &LandingOptions::default(), &call_as_ada())
+        .unwrap();
+    lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
+    let claim = lifecycle
+        .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
+        .unwrap();
     let epoch = claim.epoch();
-    lifecycle.prepare_landing(plan, epoch, &ada()).unwrap();
-    let row = lifecycle.get_plan(plan).unwrap();
+    lifecycle
+        .prepare_landing(plan_id, epoch, &call_as_ada())
+        .unwrap();
+    let row = lifecycle.get_plan(plan_id).unwrap();
     let step = row.plan.stage.intent().unwrap().moves[0].clone();
-    git(
-        &yard.shop(),
+    run_git(
+        &fixture.repository_path(),
         &["update-ref", "refs/heads/main", &step.new, &step.old],
     );
     // As if it had died right after that was stored.
     let landed = vec!["shop/code".to_owned()];
     lifecycle
-        .complete_apply(plan, epoch, landed, None, &ada())
+        .complete_apply(plan_id, epoch, landed, None, &call_as_ada())
         .unwrap();
     assert!(sandbox.exists());
-    assert_eq!(lifecycle.mendable().unwrap(), [Mendable::Remains(plan)]);
-    let mended = lifecycle.mend(&Mendable::Remains(plan), "m", &ada());
+    assert_eq!(
+        lifecycle.find_crash_remnants().unwrap(),
+        [CrashRemnant::LeftoverSandboxes(plan_id)]
+    );
+    let mended = lifecycle.recover_remnant(
+        &CrashRemnant::LeftoverSandboxes(plan_id),
+        "m",
+        &call_as_ada(),
+    );
     assert!(matches!(mended, Ok(None)), "{mended:?}");
     assert!(!sandbox.exists());
-    assert_eq!(lifecycle.mendable().unwrap(), []);
+    assert_eq!(lifecycle.find_crash_remnants().unwrap(), []);
 }
 
 /// A worker that was stopped and comes back after another took its plan still has its own files, and what
 /// it hands in is refused.
 #[test]
 fn a_claim_keeps_its_sandbox_from_whoever_takes_the_plan_over() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.used(Ways::default());
-    let first = yard.written(plan);
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
+    let first = fixture.execute_and_write(plan_id);
     let path = first.sandboxes()[0].path.clone();
     lifecycle
-        .release(plan, first.epoch(), &ada())
+        .release_lease(plan_id, first.epoch(), &call_as_ada())
         .expect("as if it had been taken from it");
-    let second = lifecycle.start_execute(plan, "v", LEASE, &ada()).unwrap();
+    let second = lifecycle
+        .start_execute(plan_id, "v", TEST_LEASE, &call_as_ada())
+        .unwrap();
     let other = second.sandboxes()[0].path.clone();
     assert_ne!(other, path);
     std::fs::write(other.join("SECOND.md"), "Mine.\n").unwrap();
     let late = first.complete_execute(&ResultContent::default());
     assert!(
-        matches!(late, Err(Error::Refused(Refusal::Fenced { .. }))),
+        matches!(late, Err(LifecycleError::Refused(Refusal::Fenced { .. }))),
         "{late:?}"
     );
     // Handed in, it is left: the next one goes on in it.
     second.complete_execute(&ResultContent::default()).unwrap();
-    lifecycle.revise(plan, "more", Vec::new(), &ada()).unwrap();
-    let third = lifecycle.start_execute(plan, "u", LEASE, &ada()).unwrap();
+    lifecycle
+        .revise_plan(plan_id, "more", Vec::new(), &call_as_ada())
+        .unwrap();
+    let third = lifecycle
+        .start_execute(plan_id, "u", TEST_LEASE, &call_as_ada())
+        .unwrap();
     assert_eq!(third.sandboxes()[0].path, other);
     assert!(other.join("SECOND.md").exists());
 }
 
 #[test]
 fn going_on_into_execute_stays_in_the_same_sandbox() {
-    let yard = Yard::new();
-    let lifecycle = &yard.lifecycle;
-    let plan = yard.used(Ways::default());
+    let fixture = EngineRepoFixture::new();
+    let lifecycle = &fixture.lifecycle;
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
     let claim = lifecycle
-        .start_strategize(plan, "w", LEASE, &ada())
+        .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let path = claim.sandboxes()[0].path.clone();
-    let went_on = claim
-        .complete_strategize_and_go_on(Vec::new(), LEASE)
+    let next_phase = claim
+        .complete_strategize_and_go_on(Vec::new(), TEST_LEASE)
         .unwrap();
-    let WentOn::Claimed(claim) = went_on else {
-        panic!("{:?}", yard.stage(plan));
+    let WentOn::Claimed(claim) = next_phase else {
+        panic!("{:?}", fixture.read_stage(plan_id));
     };
     assert_eq!(claim.sandboxes()[0].path, path);
 }
 
 #[test]
 fn a_report_counts_as_far_as_the_sandbox_bears_it_out() {
-    let yard = Yard::new();
-    let claim = yard.written(yard.used(Ways::default()));
+    let fixture = EngineRepoFixture::new();
+    let claim = fixture.execute_and_write(fixture.create_plan(RepositoryPolicy::default()));
     let done = claim.complete(&Report::done("Wrote notes")).unwrap();
     assert_eq!(done.plan.stage.to_string(), "execute/complete");
     let [tree] = &done.plan.result.as_ref().unwrap().trees[..] else {
@@ -545,14 +679,14 @@ fn a_report_counts_as_far_as_the_sandbox_bears_it_out() {
     };
     assert_eq!(tree.changes, Some(1));
 
-    let claim = yard.written(yard.used(Ways::default()));
+    let claim = fixture.execute_and_write(fixture.create_plan(RepositoryPolicy::default()));
     let [sandbox] = claim.sandboxes() else {
         panic!("{:?}", claim.sandboxes());
     };
     std::fs::remove_file(sandbox.path.join("NOTES.md")).unwrap();
     let done = claim.complete(&Report::done("Wrote notes")).unwrap();
     let failure = done.plan.stage.failure().unwrap();
-    assert_eq!(failure.category, Category::Actor);
+    assert_eq!(failure.category, FailureCategory::Actor);
     assert_eq!(
         failure.message.to_string(),
         "the agent said it was done, and changed nothing; it said last: Wrote notes"
@@ -562,21 +696,21 @@ fn a_report_counts_as_far_as_the_sandbox_bears_it_out() {
 /// Writes a file more each time, or fails, and keeps what it was told to leave alone and whether its result was
 /// sent back.
 #[derive(Clone, Default)]
-struct Scribe {
-    told: Arc<Mutex<Vec<Vec<String>>>>,
+struct FileWritingActor {
+    dropped_paths: Arc<Mutex<Vec<Vec<String>>>>,
     revises: Arc<AtomicBool>,
     fails: Arc<AtomicBool>,
 }
 
-impl Actor for Scribe {
+impl Actor for FileWritingActor {
     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
-        let mut told = self.told.lock().unwrap();
-        told.push(assignment.dropped.clone());
+        let mut dropped_paths = self.dropped_paths.lock().unwrap();
+        dropped_paths.push(assignment.dropped.clone());
         self.revises.store(assignment.revises, Ordering::SeqCst);
         if self.fails.load(Ordering::SeqCst) {
-            return Report::failed(Category::Actor, "no ink");
+            return Report::failed(FailureCategory::Actor, "no ink");
         }
-        let name = format!("{}.md", told.len());
+        let name = format!("{}.md", dropped_paths.len());
         std::fs::write(assignment.sandboxes[0].path.join(name), "Noted.\n").unwrap();
         Report::done("Wrote a file")
     }
@@ -584,37 +718,45 @@ impl Actor for Scribe {
 
 #[test]
 fn what_was_taken_out_once_is_left_alone_until_the_work_begins_anew() {
-    let yard = Yard::new();
-    let (lifecycle, scribe) = (&yard.lifecycle, Scribe::default());
-    let plan = yard.used(Ways::default());
-    let told = || {
-        let worker = Worker::new(lifecycle).actor("robot", scribe.clone());
+    let fixture = EngineRepoFixture::new();
+    let (lifecycle, writer) = (&fixture.lifecycle, FileWritingActor::default());
+    let plan_id = fixture.create_plan(RepositoryPolicy::default());
+    let run_and_read_dropped = || {
+        let worker = Worker::new(lifecycle).actor("robot", writer.clone());
         worker.drain(&Stop::default()).unwrap();
-        scribe.told.lock().unwrap().last().unwrap().clone()
+        writer.dropped_paths.lock().unwrap().last().unwrap().clone()
     };
     let revise = |feedback: &str, paths: &[&str]| {
-        let paths = paths.iter().map(|path| samples::path(*path)).collect();
-        lifecycle.revise(plan, feedback, paths, &ada()).unwrap();
-        told()
+        let paths = paths.iter().map(|path| samples::tree_path(*path)).collect();
+        lifecycle
+            .revise_plan(plan_id, feedback, paths, &call_as_ada())
+            .unwrap();
+        run_and_read_dropped()
     };
-    assert!(told().is_empty());
+    assert!(run_and_read_dropped().is_empty());
     assert_eq!(revise("Without the first", &["1.md"]), ["1.md"]);
     // Asked for something else, it does not bring back what was taken out before.
     assert_eq!(revise("Shorter", &[]), ["1.md"]);
     let both = ["1.md", "2.md"];
     assert_eq!(revise("Nor the second", &both), both);
-    scribe.fails.store(true, Ordering::SeqCst);
+    writer.fails.store(true, Ordering::SeqCst);
     assert_eq!(revise("Longer", &[]), both);
-    lifecycle.retry(plan, false, None, &ada()).unwrap();
-    assert_eq!(told(), both);
-    assert!(scribe.revises.load(Ordering::SeqCst));
-    scribe.fails.store(false, Ordering::SeqCst);
-    lifecycle.retry(plan, true, None, &ada()).unwrap();
-    assert!(told().is_empty());
+    lifecycle
+        .retry_phase(plan_id, false, None, &call_as_ada())
+        .unwrap();
+    assert_eq!(run_and_read_dropped(), both);
+    assert!(writer.revises.load(Ordering::SeqCst));
+    writer.fails.store(false, Ordering::SeqCst);
+    lifecycle
+        .retry_phase(plan_id, true, None, &call_as_ada())
+        .unwrap();
+    assert!(run_and_read_dropped().is_empty());
     // Of what was sent back nothing is left to go on with.
-    assert!(!scribe.revises.load(Ordering::SeqCst));
+    assert!(!writer.revises.load(Ordering::SeqCst));
     assert_eq!(revise("Without that one", &["7.md"]), ["7.md"]);
-    lifecycle.revert(plan, "Otherwise", &ada()).unwrap();
-    assert!(told().is_empty());
-    assert_eq!(scribe.told.lock().unwrap().len(), 9);
+    lifecycle
+        .revert_to_strategize(plan_id, "Otherwise", &call_as_ada())
+        .unwrap();
+    assert!(run_and_read_dropped().is_empty());
+    assert_eq!(writer.dropped_paths.lock().unwrap().len(), 9);
 }

@@ -8,30 +8,30 @@
 
 use std::sync::Arc;
 
-use plan::invariant::{Gate, Scope};
+use plan::invariant::{Gate, RuleScope};
 use plan::stage::ResultContent;
-use plan::{Actors, Caller, PlanId, Profile, Recorded, Refusal, Span};
-use planwright_lifecycle::{Call, Claim, Error, Lifecycle, UseRequest, WentOn};
-use store::verify::verify;
+use plan::{Caller, PlanActors, PlanId, Profile, RecordedEvent, Refusal, Span};
+use planwright_lifecycle::{Call, Claim, Lifecycle, LifecycleError, UseRequest, WentOn};
+use store::verify::verify_store;
 use store::{MemoryStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store};
 use testkit::{PostgresDatabase, SqliteFile, samples};
 
-const LEASE: Span = Span(60_000_000);
+const TEST_LEASE: Span = Span(60_000_000);
 
-fn ada() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
-fn request() -> UseRequest {
+fn make_request() -> UseRequest {
     UseRequest {
         goal: Some("Look around".to_owned()),
-        fallback_actors: Some(Actors::both(samples::name("robot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
         ..UseRequest::default()
     }
 }
 
 /// The same on every store.
-fn on_each(test: impl Fn(Lifecycle)) {
+fn run_on_each_store(test: impl Fn(Lifecycle)) {
     let (file, database) = (SqliteFile::new(), PostgresDatabase::new());
     let sqlite = SqliteStore::new(file.path(), SqliteOptions::default());
     let postgres = PostgresStore::new(&database.url(), PostgresOptions::default()).unwrap();
@@ -43,13 +43,13 @@ fn on_each(test: impl Fn(Lifecycle)) {
     for store in stores {
         test(Lifecycle::on(Arc::clone(&store)));
         assert_eq!(
-            verify(store.as_ref()).unwrap().problems,
+            verify_store(store.as_ref()).unwrap().problems,
             Vec::<String>::new()
         );
     }
 }
 
-fn report() -> ResultContent {
+fn make_report() -> ResultContent {
     ResultContent {
         report: Some("all quiet".into()),
         ..ResultContent::default()
@@ -57,23 +57,23 @@ fn report() -> ResultContent {
 }
 
 #[track_caller]
-fn claimed(went: WentOn) -> Claim {
-    match went {
+fn expect_claimed(next_phase: WentOn) -> Claim {
+    match next_phase {
         WentOn::Claimed(claim) => *claim,
         WentOn::Waits(done) | WentOn::Landed(done) => panic!("it is {}", done.plan.stage),
     }
 }
 
 #[track_caller]
-fn landed(went: WentOn) -> PlanId {
-    match went {
+fn expect_landed(next_phase: WentOn) -> PlanId {
+    match next_phase {
         WentOn::Landed(done) => done.plan.id,
         WentOn::Waits(done) => panic!("it waits, {}", done.plan.stage),
         WentOn::Claimed(claim) => panic!("it is {}", claim.plan().stage),
     }
 }
 
-fn kinds(events: &[Recorded]) -> Vec<&'static str> {
+fn event_kinds(events: &[RecordedEvent]) -> Vec<&'static str> {
     events
         .iter()
         .map(|recorded| recorded.event.kind())
@@ -81,80 +81,90 @@ fn kinds(events: &[Recorded]) -> Vec<&'static str> {
 }
 
 /// How many commits made these events: those of one commit happened at one moment.
-fn commits(events: &[Recorded]) -> usize {
+fn count_commits(events: &[RecordedEvent]) -> usize {
     let mut moments: Vec<_> = events.iter().map(|recorded| recorded.at).collect();
     moments.dedup();
     moments.len()
 }
 
-fn whole_life(lifecycle: &Lifecycle) -> Vec<Recorded> {
+fn run_whole_plan(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
     let claim = lifecycle
-        .use_and_start(request(), "worker", LEASE, &ada())
+        .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
-    let claim = claimed(
+    let claim = expect_claimed(
         claim
-            .complete_strategize_and_go_on(Vec::new(), LEASE)
+            .complete_strategize_and_go_on(Vec::new(), TEST_LEASE)
             .unwrap(),
     );
-    let plan = landed(claim.complete_execute_and_go_on(&report(), LEASE).unwrap());
-    lifecycle.history(plan).unwrap()
+    let plan_id = expect_landed(
+        claim
+            .complete_execute_and_go_on(&make_report(), TEST_LEASE)
+            .unwrap(),
+    );
+    lifecycle.read_history(plan_id).unwrap()
 }
 
-fn whole_life_step_by_step(lifecycle: &Lifecycle) -> Vec<Recorded> {
-    let ada = ada();
-    let plan = lifecycle.use_action(request(), &ada).unwrap().plan.id;
+fn run_whole_plan_in_steps(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
+    let ada = call_as_ada();
+    let plan_id = lifecycle.use_action(make_request(), &ada).unwrap().plan.id;
     let claim = lifecycle
-        .start_strategize(plan, "worker", LEASE, &ada)
+        .start_strategize(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
-    lifecycle.execute_plan(plan, &ada).unwrap();
+    lifecycle.execute_plan(plan_id, &ada).unwrap();
     let claim = lifecycle
-        .start_execute(plan, "worker", LEASE, &ada)
+        .start_execute(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
-    claim.complete_execute(&report()).unwrap();
-    lifecycle.apply_plan(plan, &ada).unwrap();
-    let claim = lifecycle.start_apply(plan, "worker", LEASE, &ada).unwrap();
+    claim.complete_execute(&make_report()).unwrap();
+    lifecycle.apply_plan(plan_id, &ada).unwrap();
+    let claim = lifecycle
+        .start_apply(plan_id, "worker", TEST_LEASE, &ada)
+        .unwrap();
     claim.complete_apply(Vec::new()).unwrap();
-    lifecycle.history(plan).unwrap()
+    lifecycle.read_history(plan_id).unwrap()
 }
 
 #[test]
 fn a_whole_life_takes_three_commits_and_leaves_every_event() {
-    on_each(|lifecycle| {
-        let in_a_row = whole_life(&lifecycle);
+    run_on_each_store(|lifecycle| {
+        let in_batches = run_whole_plan(&lifecycle);
         assert_eq!(
-            kinds(&in_a_row),
-            kinds(&whole_life_step_by_step(&lifecycle))
+            event_kinds(&in_batches),
+            event_kinds(&run_whole_plan_in_steps(&lifecycle))
         );
-        assert_eq!(commits(&in_a_row), 3);
+        assert_eq!(count_commits(&in_batches), 3);
     });
 }
 
 #[test]
 fn rules_are_judged_step_by_step() {
-    on_each(|lifecycle| {
+    run_on_each_store(|lifecycle| {
         let gates = [Gate::Strategize, Gate::Execute, Gate::Apply];
-        let rule = samples::rule("always", "true", &gates);
-        lifecycle.add_rule(Scope::Global, rule, &ada()).unwrap();
-        let in_a_row = whole_life(&lifecycle);
+        let rule = samples::rule_draft("always", "true", &gates);
+        lifecycle
+            .add_rule(RuleScope::Global, rule, &call_as_ada())
+            .unwrap();
+        let in_batches = run_whole_plan(&lifecycle);
         assert_eq!(
-            kinds(&in_a_row),
-            kinds(&whole_life_step_by_step(&lifecycle))
+            event_kinds(&in_batches),
+            event_kinds(&run_whole_plan_in_steps(&lifecycle))
         );
-        assert!(commits(&in_a_row) > 3);
+        assert!(count_commits(&in_batches) > 3);
     });
 }
 
 #[test]
 fn a_gate_that_stays_shut_keeps_the_result() {
-    on_each(|lifecycle| {
-        let rule = samples::rule("never", "false", &[Gate::Execute]);
-        lifecycle.add_rule(Scope::Global, rule, &ada()).unwrap();
+    run_on_each_store(|lifecycle| {
+        let rule = samples::rule_draft("never", "false", &[Gate::Execute]);
+        lifecycle
+            .add_rule(RuleScope::Global, rule, &call_as_ada())
+            .unwrap();
         let claim = lifecycle
-            .use_and_start(request(), "worker", LEASE, &ada())
+            .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         match claim
-            .complete_strategize_and_go_on(Vec::new(), LEASE)
+            .complete_strategize_and_go_on(Vec::new(), TEST_LEASE)
             .unwrap()
         {
             WentOn::Waits(done) => {
@@ -167,23 +177,27 @@ fn a_gate_that_stays_shut_keeps_the_result() {
 
 #[test]
 fn a_worker_goes_no_further_than_the_profile_lets_it() {
-    on_each(|lifecycle| {
+    run_on_each_store(|lifecycle| {
         let manual = UseRequest {
             profile: Some(Profile::Manual),
-            ..request()
+            ..make_request()
         };
-        let plan = lifecycle.use_action(manual, &ada()).unwrap().plan.id;
+        let plan_id = lifecycle
+            .use_action(manual, &call_as_ada())
+            .unwrap()
+            .plan
+            .id;
         lifecycle
-            .start_strategize(plan, "ada", LEASE, &ada())
+            .start_strategize(plan_id, "ada", TEST_LEASE, &call_as_ada())
             .unwrap()
             .release()
             .unwrap();
         let worker = Call::by(Caller::Worker("w1".to_owned()));
         let claim = lifecycle
-            .start_strategize(plan, "w1", LEASE, &worker)
+            .start_strategize(plan_id, "w1", TEST_LEASE, &worker)
             .unwrap();
         match claim
-            .complete_strategize_and_go_on(Vec::new(), LEASE)
+            .complete_strategize_and_go_on(Vec::new(), TEST_LEASE)
             .unwrap()
         {
             WentOn::Waits(done) => assert!(done.plan.needs_person()),
@@ -194,22 +208,24 @@ fn a_worker_goes_no_further_than_the_profile_lets_it() {
 
 #[test]
 fn a_holder_whose_authority_is_over_changes_nothing() {
-    on_each(|lifecycle| {
+    run_on_each_store(|lifecycle| {
         let claim = lifecycle
-            .use_and_start(request(), "worker", LEASE, &ada())
+            .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
-        let plan = claim.plan().id;
-        lifecycle.release(plan, claim.epoch(), &ada()).unwrap();
+        let plan_id = claim.plan().id;
+        lifecycle
+            .release_lease(plan_id, claim.epoch(), &call_as_ada())
+            .unwrap();
         let other = lifecycle
-            .start_strategize(plan, "other", LEASE, &ada())
+            .start_strategize(plan_id, "other", TEST_LEASE, &call_as_ada())
             .unwrap();
-        let before = lifecycle.get_plan(plan).unwrap();
-        match claim.complete_strategize_and_go_on(Vec::new(), LEASE) {
-            Err(Error::Refused(Refusal::Fenced { .. })) => {}
+        let before = lifecycle.get_plan(plan_id).unwrap();
+        match claim.complete_strategize_and_go_on(Vec::new(), TEST_LEASE) {
+            Err(LifecycleError::Refused(Refusal::Fenced { .. })) => {}
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("it went on"),
         }
-        assert_eq!(lifecycle.get_plan(plan).unwrap(), before);
+        assert_eq!(lifecycle.get_plan(plan_id).unwrap(), before);
         assert_eq!(other.epoch(), before.plan.epoch);
     });
 }

@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 
-use plan::changeset::{Entry, Node, Operation, TreePath};
-use plan::{Actors, Caller, PlanId, Refusal, Span};
-use planwright_lifecycle::{Call, Error, ExecutionContext, Lifecycle, UseRequest};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::{Caller, PlanActors, PlanId, Refusal, Span};
+use planwright_lifecycle::{Call, ExecutionContext, Lifecycle, LifecycleError, UseRequest};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{Config, Runner, thread};
-use store::{Clock, MemoryStore, fault::Faults};
+use store::{Clock, MemoryStore, fault::StoreFaults};
 
 /// Orders tried at random, and as many with few changes of priority, which finds rarer ones.
 const TRIES: usize = 300;

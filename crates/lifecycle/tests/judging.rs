@@ -9,21 +9,21 @@
 
 use std::collections::BTreeSet;
 
-use plan::changeset::{Entry, Node, Operation};
-use plan::invariant::{Check, Gate, RuleDraft, Scope};
+use plan::changeset::{ChangesetEntry, Node, PathOperation};
+use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
-use plan::{Actors, Caller, PlanId, Profile, Span};
-use planwright_lifecycle::{Call, Error, Lifecycle, UseRequest};
+use plan::{Caller, PlanActors, PlanId, Profile, Span};
+use planwright_lifecycle::{Call, Lifecycle, LifecycleError, UseRequest};
 use store::MemoryStore;
 use testkit::samples;
 
-const LEASE: Span = Span::seconds(60);
+const TEST_LEASE: Span = Span::from_seconds(60);
 
 /// Numbers that look random and are the same every time.
-struct Random(u64);
+struct SeededRandom(u64);
 
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
+impl SeededRandom {
+    fn next_below(&mut self, end: usize) -> usize {
         // Knuth's multiplier; the high bits are the good ones.
         self.0 = self
             .0
@@ -32,8 +32,8 @@ impl Random {
         usize::try_from(self.0 >> 33).unwrap() % end
     }
 
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
+    fn choose_from<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.next_below(all.len())]
     }
 }
 
@@ -53,16 +53,16 @@ const PATHS: [&str; 12] = [
 ];
 
 #[derive(Debug, Clone)]
-struct Changed {
+struct ModelChange {
     path: &'static str,
     from: Option<&'static str>,
-    operation: Operation,
+    operation: PathOperation,
 }
 
 /// A way to write a glob, and what it means without one.
-type Meaning = (&'static str, fn(&str) -> bool);
+type GlobModel = (&'static str, fn(&str) -> bool);
 
-const GLOBS: [Meaning; 6] = [
+const GLOBS: [GlobModel; 6] = [
     ("docs/**", |path| path.starts_with("docs/")),
     ("*.lock", |path| path.ends_with(".lock")),
     ("/src", |path| path.starts_with("src/")),
@@ -77,12 +77,14 @@ const GLOBS: [Meaning; 6] = [
 ];
 
 /// An expression, and what it means.
-type Said = (&'static str, fn(&[Changed]) -> bool);
+type ExpressionModel = (&'static str, fn(&[ModelChange]) -> bool);
 
-const EXPRESSIONS: [Said; 6] = [
+const EXPRESSIONS: [ExpressionModel; 6] = [
     ("totals.files <= 2", |changes| changes.len() <= 2),
     ("changes.all(c, c.operation != 'delete')", |changes| {
-        changes.iter().all(|one| one.operation != Operation::Delete)
+        changes
+            .iter()
+            .all(|one| one.operation != PathOperation::Delete)
     }),
     ("changes.exists(c, c.path.endsWith('.md'))", |changes| {
         changes.iter().any(|one| one.path.ends_with(".md"))
@@ -103,38 +105,44 @@ const EXPRESSIONS: [Said; 6] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum ModelRuleKind {
     Allow,
     Forbid,
     Expr,
 }
 
 #[derive(Debug, Clone)]
-struct Rule {
+struct ModelRule {
     name: &'static str,
     of_plan: bool,
-    kind: Kind,
-    which: Vec<usize>,
+    kind: ModelRuleKind,
+    sample_indexes: Vec<usize>,
     advisory: bool,
     non_overridable: bool,
 }
 
-impl Rule {
-    fn random(random: &mut Random, name: &'static str, of_plan: bool) -> Self {
-        let kind = *random.of(&[Kind::Allow, Kind::Forbid, Kind::Expr]);
+impl ModelRule {
+    fn make_random(random: &mut SeededRandom, name: &'static str, of_plan: bool) -> Self {
+        let kind = *random.choose_from(&[
+            ModelRuleKind::Allow,
+            ModelRuleKind::Forbid,
+            ModelRuleKind::Expr,
+        ]);
         Self {
             name,
             of_plan,
             kind,
-            which: (0..=random.below(2)).map(|_| random.below(6)).collect(),
-            advisory: random.below(6) == 0,
-            non_overridable: !of_plan && random.below(4) == 0,
+            sample_indexes: (0..=random.next_below(2))
+                .map(|_| random.next_below(6))
+                .collect(),
+            advisory: random.next_below(6) == 0,
+            non_overridable: !of_plan && random.next_below(4) == 0,
         }
     }
 
-    fn draft(&self) -> RuleDraft {
+    fn make_draft(&self) -> RuleDraft {
         let globs = || {
-            self.which
+            self.sample_indexes
                 .iter()
                 .map(|one| GLOBS[*one].0.to_owned())
                 .collect()
@@ -142,9 +150,11 @@ impl Rule {
         RuleDraft {
             name: self.name.parse().unwrap(),
             check: match self.kind {
-                Kind::Allow => Check::Allow(globs()),
-                Kind::Forbid => Check::Forbid(globs()),
-                Kind::Expr => Check::Expr(EXPRESSIONS[self.which[0]].0.to_owned()),
+                ModelRuleKind::Allow => RuleCheck::Allow(globs()),
+                ModelRuleKind::Forbid => RuleCheck::Forbid(globs()),
+                ModelRuleKind::Expr => {
+                    RuleCheck::Expr(EXPRESSIONS[self.sample_indexes[0]].0.to_owned())
+                }
             },
             at: vec![Gate::Result],
             advisory: self.advisory,
@@ -153,50 +163,54 @@ impl Rule {
     }
 
     /// The plainer judge.
-    fn holds(&self, changes: &[Changed]) -> bool {
-        let matches = |path: &str| self.which.iter().any(|one| GLOBS[*one].1(path));
+    fn is_met(&self, changes: &[ModelChange]) -> bool {
+        let matches = |path: &str| self.sample_indexes.iter().any(|one| GLOBS[*one].1(path));
         let mut touched = changes
             .iter()
             .flat_map(|one| std::iter::once(one.path).chain(one.from));
         match self.kind {
-            Kind::Allow => touched.all(matches),
-            Kind::Forbid => !touched.any(matches),
-            Kind::Expr => EXPRESSIONS[self.which[0]].1(changes),
+            ModelRuleKind::Allow => touched.all(matches),
+            ModelRuleKind::Forbid => !touched.any(matches),
+            ModelRuleKind::Expr => EXPRESSIONS[self.sample_indexes[0]].1(changes),
         }
     }
 }
 
 /// The names of those that block: a plan's own rule replaces the one for all of its name, unless that one
 /// is not to be overridden.
-fn blocking(rules: &[Rule], changes: &[Changed], waived: Option<&str>) -> BTreeSet<String> {
-    let of = |name: &str, of_plan: bool| {
+fn blocking_rules(
+    rules: &[ModelRule],
+    changes: &[ModelChange],
+    waived: Option<&str>,
+) -> BTreeSet<String> {
+    let find_rule = |name: &str, of_plan: bool| {
         let mut found = rules.iter();
         found.find(|rule| rule.name == name && rule.of_plan == of_plan)
     };
     let in_force = rules.iter().filter(|rule| match rule.of_plan {
-        true => of(rule.name, false).is_none_or(|wide| !wide.non_overridable),
-        false => rule.non_overridable || of(rule.name, true).is_none(),
+        true => find_rule(rule.name, false).is_none_or(|wide| !wide.non_overridable),
+        false => rule.non_overridable || find_rule(rule.name, true).is_none(),
     });
     in_force
-        .filter(|rule| !rule.advisory && !rule.holds(changes))
+        .filter(|rule| !rule.advisory && !rule.is_met(changes))
         .filter(|rule| rule.non_overridable || waived != Some(rule.name))
         .map(|rule| rule.name.to_owned())
         .collect()
 }
 
-fn ada() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
-fn changes(random: &mut Random) -> Vec<Changed> {
+fn random_changes(random: &mut SeededRandom) -> Vec<ModelChange> {
     let mut paths: Vec<&'static str> = PATHS.to_vec();
-    let mut take = |random: &mut Random| paths.swap_remove(random.below(paths.len()));
-    (0..random.below(5))
+    let mut take = |random: &mut SeededRandom| paths.swap_remove(random.next_below(paths.len()));
+    (0..random.next_below(5))
         .map(|_| {
-            let operation = *random.of(&Operation::ALL);
+            let operation = *random.choose_from(&PathOperation::ALL);
             let path = take(random);
-            let from = (operation == Operation::Rename).then(|| take(random));
-            Changed {
+            let from = (operation == PathOperation::Rename).then(|| take(random));
+            ModelChange {
                 path,
                 from,
                 operation,
@@ -206,44 +220,54 @@ fn changes(random: &mut Random) -> Vec<Changed> {
 }
 
 /// A plan in execute/complete that made these changes, judged by the rules that were there.
-fn judged(lifecycle: &Lifecycle, rules: &[Rule], changes: &[Changed]) -> PlanId {
+fn create_judged_plan(
+    lifecycle: &Lifecycle,
+    rules: &[ModelRule],
+    changes: &[ModelChange],
+) -> PlanId {
     let request = UseRequest {
         goal: Some("Change something".to_owned()),
-        fallback_actors: Some(Actors::both(samples::name("bot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("bot"))),
         profile: Some(Profile::Manual),
         ..UseRequest::default()
     };
-    let plan = lifecycle.use_action(request, &ada()).unwrap().plan.id;
+    let plan_id = lifecycle
+        .use_action(request, &call_as_ada())
+        .unwrap()
+        .plan
+        .id;
     for rule in rules {
         let scope = match rule.of_plan {
-            true => Scope::Plan(plan),
-            false => Scope::Global,
+            true => RuleScope::Plan(plan_id),
+            false => RuleScope::Global,
         };
-        match lifecycle.add_rule(scope, rule.draft(), &ada()) {
+        match lifecycle.add_rule(scope, rule.make_draft(), &call_as_ada()) {
             // What a wider rule forbids to replace is not even stored.
-            Ok(()) | Err(Error::Refused(plan::Refusal::NonOverridable { .. })) => {}
+            Ok(()) | Err(LifecycleError::Refused(plan::Refusal::NonOverridable { .. })) => {}
             Err(error) => panic!("{rule:?}: {error}"),
         }
     }
     let claim = lifecycle
-        .start_strategize(plan, "w", LEASE, &ada())
+        .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
-    lifecycle.execute_plan(plan, &ada()).unwrap();
-    let claim = lifecycle.start_execute(plan, "w", LEASE, &ada()).unwrap();
+    lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
+    let claim = lifecycle
+        .start_execute(plan_id, "w", TEST_LEASE, &call_as_ada())
+        .unwrap();
     let epoch = claim.epoch();
     lifecycle
-        .open_changeset(plan, epoch, Node::main(), &ada())
+        .open_changeset(plan_id, epoch, Node::main(), &call_as_ada())
         .unwrap();
     for one in changes {
-        let mut entry = Entry::new(samples::path(one.path), one.operation);
-        entry.from = one.from.map(samples::path);
+        let mut entry = ChangesetEntry::new(samples::tree_path(one.path), one.operation);
+        entry.from = one.from.map(samples::tree_path);
         let hash = |there: bool| there.then(|| "1".repeat(40));
-        entry.before = hash(one.operation != Operation::Create);
-        entry.after = hash(one.operation != Operation::Delete).map(|_| "2".repeat(40));
-        let into = plan::command::Into::OnlyOpen;
+        entry.before = hash(one.operation != PathOperation::Create);
+        entry.after = hash(one.operation != PathOperation::Delete).map(|_| "2".repeat(40));
+        let into = plan::command::ChangesetSelector::OnlyOpen;
         lifecycle
-            .record_change(plan, epoch, into, entry, &ada())
+            .record_change(plan_id, epoch, into, entry, &call_as_ada())
             .unwrap();
     }
     let result = ResultContent {
@@ -251,44 +275,44 @@ fn judged(lifecycle: &Lifecycle, rules: &[Rule], changes: &[Changed]) -> PlanId 
         trees: Vec::new(),
     };
     claim.complete_execute(&result).unwrap();
-    plan
+    plan_id
 }
 
 #[test]
-fn a_thousand_combinations_of_rules_and_changes_are_judged_alike_by_both() {
-    let mut random = Random(20_260_101);
+fn engine_and_model_agree_on_a_thousand_rule_sets() {
+    let mut random = SeededRandom(20_260_101);
     let (mut blocked_ones, mut open_ones) = (0, 0);
     for number in 0..1000 {
         let lifecycle = Lifecycle::open(MemoryStore::new());
         let mut rules = Vec::new();
         for name in ["one", "two", "three"] {
             for of_plan in [false, true] {
-                if random.below(2) == 0 {
-                    rules.push(Rule::random(&mut random, name, of_plan));
+                if random.next_below(2) == 0 {
+                    rules.push(ModelRule::make_random(&mut random, name, of_plan));
                 }
             }
         }
-        let changes = changes(&mut random);
-        let plan = judged(&lifecycle, &rules, &changes);
-        let waived = (random.below(3) == 0).then_some("one");
+        let changes = random_changes(&mut random);
+        let plan_id = create_judged_plan(&lifecycle, &rules, &changes);
+        let waived = (random.next_below(3) == 0).then_some("one");
         let waived = waived.filter(|name| {
             lifecycle
-                .waive(plan, name.parse().unwrap(), "this once", &ada())
+                .waive_rule(plan_id, name.parse().unwrap(), "this once", &call_as_ada())
                 .is_ok()
         });
-        let expected = blocking(&rules, &changes, waived);
+        let expected = blocking_rules(&rules, &changes, waived);
         let case = format!("{number}: {rules:#?}\n{changes:#?}\nwaived {waived:?}");
-        let answer = lifecycle.apply_plan(plan, &ada());
-        let said: BTreeSet<String> = match &answer {
+        let answer = lifecycle.apply_plan(plan_id, &call_as_ada());
+        let blocked_names: BTreeSet<String> = match &answer {
             Ok(_) => BTreeSet::new(),
-            Err(Error::Blocked(blocked)) => {
+            Err(LifecycleError::Blocked(blocked)) => {
                 let failed = blocked.failed.iter();
                 failed.map(|one| one.rule.name.to_string()).collect()
             }
             Err(error) => panic!("{case}: {error}"),
         };
-        assert_eq!(said, expected, "{case}");
-        match said.is_empty() {
+        assert_eq!(blocked_names, expected, "{case}");
+        match blocked_names.is_empty() {
             true => open_ones += 1,
             false => blocked_ones += 1,
         }

@@ -12,64 +12,65 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actors::{Actor, Assignment, Report, Stop, Workplace};
-use plan::{Actors, Caller, Phase, Plan, PlanId, Profile, Refusal, Span};
+use plan::{Caller, Phase, Plan, PlanActors, PlanId, Profile, Refusal, Span};
 use planwright_lifecycle::{
-    Call, Error, Hands, Happening, LEASE, LeaseWatch, Lifecycle, UseRequest, Worker,
+    Call, DEFAULT_LEASE, DriveProgress, LeaseWatch, Lifecycle, LifecycleError, LocalHost,
+    UseRequest, Worker,
 };
-use sandbox::{Surroundings, Workshop};
-use store::fault::{Fault, FaultPoint, Faults};
+use sandbox::{GitEnv, Sandboxes};
+use store::fault::{FaultPoint, StoreFault, StoreFaults};
 use store::{SqliteOptions, SqliteStore};
 use testkit::{TestClock, samples};
 
-const AN_HOUR: Span = Span::seconds(3600);
+const ONE_HOUR: Span = Span::from_seconds(3600);
 
-fn ada() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
 /// One host: a store in a file, and a home.
-struct Host(tempfile::TempDir);
+struct HostFixture(tempfile::TempDir);
 
-impl Host {
+impl HostFixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn workshop(&self) -> Workshop {
-        let surroundings = Surroundings {
-            git: "git".into(),
+    fn make_sandboxes(&self) -> Sandboxes {
+        let git_env = GitEnv {
+            program: "git".into(),
             path: std::env::var_os("PATH"),
             home: Some("/nonexistent".into()),
             config_home: None,
-            patience: sandbox::PATIENCE,
+            timeout: sandbox::GIT_TIMEOUT,
         };
-        Workshop::new(self.0.path().join("home"), surroundings)
+        Sandboxes::new(self.0.path().join("home"), git_env)
     }
 
     /// The engine of a process whose clock is ahead by so much.
-    fn engine(&self, ahead: Span) -> Lifecycle {
-        self.engine_with(ahead, Faults::default())
+    fn open_engine(&self, ahead: Span) -> Lifecycle {
+        self.open_engine_with_faults(ahead, StoreFaults::default())
     }
 
-    fn engine_with(&self, ahead: Span, faults: Faults) -> Lifecycle {
+    fn open_engine_with_faults(&self, ahead: Span, faults: StoreFaults) -> Lifecycle {
         let clock = TestClock::default();
         clock.advance(ahead);
         let options = SqliteOptions {
-            clock: clock.clock(),
+            clock: clock.to_store_clock(),
             faults,
         };
         let store = SqliteStore::new(self.0.path().join("planwright.db"), options);
-        let hands = Hands {
-            workshop: self.workshop(),
+        let local_host = LocalHost {
+            sandboxes: self.make_sandboxes(),
             host: "here".parse().unwrap(),
         };
-        Lifecycle::open(store).with_hands(hands)
+        Lifecycle::open(store).with_local_host(local_host)
     }
 }
 
-struct Bot;
+struct ReportingActor;
 
-impl Actor for Bot {
+impl Actor for ReportingActor {
     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
         Report::done(format!("worked on {}", assignment.goal))
     }
@@ -80,112 +81,132 @@ impl Actor for Bot {
 }
 
 /// A plan that `owner` holds.
-fn held_by(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
-    let plan = new_plan(lifecycle);
-    let claim = lifecycle.claim(Phase::Strategize, owner, lease, &ada());
-    assert_eq!(claim.unwrap().unwrap().plan().id, plan);
-    plan
+fn create_held_plan(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
+    let plan_id = create_plan(lifecycle);
+    let claim = lifecycle.claim(Phase::Strategize, owner, lease, &call_as_ada());
+    assert_eq!(claim.unwrap().unwrap().plan().id, plan_id);
+    plan_id
 }
 
-fn new_plan(lifecycle: &Lifecycle) -> PlanId {
+fn create_plan(lifecycle: &Lifecycle) -> PlanId {
     let request = UseRequest {
         goal: Some("Look around".to_owned()),
-        fallback_actors: Some(Actors::both(samples::name("bot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("bot"))),
         profile: Some(Profile::Review),
         strategy_wanted: true,
         ..UseRequest::default()
     };
-    lifecycle.use_action(request, &ada()).unwrap().plan.id
+    lifecycle
+        .use_action(request, &call_as_ada())
+        .unwrap()
+        .plan
+        .id
 }
 
-fn plan_of(lifecycle: &Lifecycle, plan: PlanId) -> Plan {
-    lifecycle.get_plan(plan).unwrap().plan
+fn read_plan(lifecycle: &Lifecycle, plan_id: PlanId) -> Plan {
+    lifecycle.get_plan(plan_id).unwrap().plan
 }
 
 #[test]
 fn a_worker_whose_clock_is_ahead_takes_nothing_from_a_process_that_runs() {
-    let host = Host::new();
-    let engine = host.engine(Span(0));
-    let living = host.workshop().sign_in("living").unwrap();
-    let plan = held_by("living", &engine, LEASE);
+    let host = HostFixture::new();
+    let engine = host.open_engine(Span(0));
+    let living = host.make_sandboxes().register_presence("living").unwrap();
+    let plan_id = create_held_plan("living", &engine, DEFAULT_LEASE);
 
-    let ahead = host.engine(AN_HOUR);
-    let worker = Worker::new(&ahead).actor("bot", Bot).owner("hasty");
-    assert_eq!(worker.drain(&Stop::default()).unwrap().reclaimed, 0);
-    assert!(ahead.reclaim_expired(10, &ada()).unwrap().is_empty());
+    let ahead = host.open_engine(ONE_HOUR);
+    let worker = Worker::new(&ahead)
+        .actor("bot", ReportingActor)
+        .owner("hasty");
+    assert_eq!(worker.drain(&Stop::default()).unwrap().leases_reclaimed, 0);
+    assert!(
+        ahead
+            .reclaim_expired_leases(10, &call_as_ada())
+            .unwrap()
+            .is_empty()
+    );
     for refused in [
-        ahead.reclaim(plan, &ada()),
-        ahead.reclaim_from_the_gone(plan, &ada()),
+        ahead.reclaim_lease(plan_id, &call_as_ada()),
+        ahead.reclaim_from_dead_holder(plan_id, &call_as_ada()),
     ] {
-        let Err(Error::Refused(Refusal::Held { holder, .. })) = refused else {
+        let Err(LifecycleError::Refused(Refusal::Held { holder, .. })) = refused else {
             panic!("{refused:?}");
         };
         assert_eq!(holder.owner, "living");
     }
     assert_eq!(
-        plan_of(&engine, plan).stage.holder().unwrap().owner,
+        read_plan(&engine, plan_id).stage.holder().unwrap().owner,
         "living"
     );
 
     // Of a holder that is not known here, the clock decides.
     drop(living);
-    assert_eq!(worker.drain(&Stop::default()).unwrap().reclaimed, 1);
+    assert_eq!(worker.drain(&Stop::default()).unwrap().leases_reclaimed, 1);
 }
 
 #[test]
 fn a_process_that_does_not_renew_loses_its_plan_whatever_the_clock_says() {
-    let host = Host::new();
-    let engine = host.engine(Span(0));
-    let _stopped = host.workshop().sign_in("stopped").unwrap();
+    let host = HostFixture::new();
+    let engine = host.open_engine(Span(0));
+    let _stopped = host.make_sandboxes().register_presence("stopped").unwrap();
     // By every clock, it runs for another hour.
-    let plan = held_by("stopped", &engine, AN_HOUR);
+    let plan_id = create_held_plan("stopped", &engine, ONE_HOUR);
     let worker = Worker::new(&engine)
-        .actor("bot", Bot)
+        .actor("bot", ReportingActor)
         .owner("patient")
-        .lease(Span::seconds(1));
+        .lease(Span::from_seconds(1));
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let worked = scope.spawn(|| worker.run(&stop).unwrap());
         let began = Instant::now();
-        let is_done = || plan_of(&engine, plan).stage.to_string() == "strategize/complete";
+        let is_done = || read_plan(&engine, plan_id).stage.to_string() == "strategize/complete";
         while !is_done() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        stop.ask();
+        stop.request();
         assert!(is_done(), "nobody took it");
-        assert_eq!(worked.join().unwrap().reclaimed, 1);
+        assert_eq!(worked.join().unwrap().leases_reclaimed, 1);
     });
 }
 
 /// Whoever renews is not taken for one that hangs, though the one who watches looks for longer than a lease.
 #[test]
 fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
-    let host = Host::new();
-    let engine = host.engine(Span(0));
-    let _living = host.workshop().sign_in("living").unwrap();
+    let host = HostFixture::new();
+    let engine = host.open_engine(Span(0));
+    let _living = host.make_sandboxes().register_presence("living").unwrap();
     let lease = Span(300_000);
-    let plan = held_by("living", &engine, lease);
-    let epoch = plan_of(&engine, plan).epoch;
-    let ahead = host.engine(AN_HOUR);
+    let plan_id = create_held_plan("living", &engine, lease);
+    let epoch = read_plan(&engine, plan_id).epoch;
+    let ahead = host.open_engine(ONE_HOUR);
     let mut watch = LeaseWatch::new(lease);
     let began = Instant::now();
     while began.elapsed() < 3 * lease.as_duration() {
-        engine.renew(plan, epoch, lease, &ada()).unwrap();
-        assert!(ahead.take_over(plan, &mut watch, &ada()).is_err());
+        engine
+            .renew_lease(plan_id, epoch, lease, &call_as_ada())
+            .unwrap();
+        assert!(
+            ahead
+                .take_over_lease(plan_id, &mut watch, &call_as_ada())
+                .is_err()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     let began = Instant::now();
-    while ahead.take_over(plan, &mut watch, &ada()).is_err() {
+    while ahead
+        .take_over_lease(plan_id, &mut watch, &call_as_ada())
+        .is_err()
+    {
         assert!(began.elapsed() < Duration::from_secs(60), "nobody took it");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(plan_of(&engine, plan).stage.holder().is_none());
+    assert!(read_plan(&engine, plan_id).stage.holder().is_none());
 }
 
 /// Fills the disk while it works.
-struct Fills(Arc<AtomicBool>);
+struct DiskFillingActor(Arc<AtomicBool>);
 
-impl Actor for Fills {
+impl Actor for DiskFillingActor {
     fn work(&self, _: &Assignment, _: &Workplace<'_>) -> Report {
         self.0.store(true, Ordering::SeqCst);
         Report::done("filled the disk")
@@ -198,50 +219,50 @@ impl Actor for Fills {
 
 /// A worker on a full disk says so and ends, whatever is left of its lease. Once there is room, the plan goes on at once.
 #[test]
-fn a_full_disk_is_said_and_keeps_nobody_waiting() {
-    let host = Host::new();
+fn a_full_disk_is_reported_and_blocks_no_one() {
+    let host = HostFixture::new();
     let is_full = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&is_full);
-    let faults = Faults::new(move |at| {
+    let faults = StoreFaults::new(move |at| {
         match at == FaultPoint::BeforeCommit && fails.load(Ordering::SeqCst) {
-            true => Fault::Full,
-            false => Fault::None,
+            true => StoreFault::Full,
+            false => StoreFault::None,
         }
     });
-    let engine = host.engine_with(Span(0), faults);
-    let plan = new_plan(&engine);
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let says = Arc::clone(&said);
+    let engine = host.open_engine_with_faults(Span(0), faults);
+    let plan_id = create_plan(&engine);
+    let messages = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&messages);
     let stop = Stop::default();
     let worker = Worker::new(&engine)
-        .actor("bot", Fills(Arc::clone(&is_full)))
-        .lease(AN_HOUR)
-        .telling(move |_, happening| {
-            if let Happening::Retries(what) | Happening::Trouble(what) = happening {
-                says.lock().unwrap().push(what.clone());
+        .actor("bot", DiskFillingActor(Arc::clone(&is_full)))
+        .lease(ONE_HOUR)
+        .on_progress(move |_, happening| {
+            if let DriveProgress::Retrying(what) | DriveProgress::EngineFailure(what) = happening {
+                sink.lock().unwrap().push(what.clone());
             }
         });
     let (ended, has_ended) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| ended.send(worker.drain(&stop)));
         let drained = has_ended.recv_timeout(Duration::from_secs(60));
-        stop.ask();
+        stop.request();
         let tally = drained.expect("it waits for ever").unwrap();
-        assert!(tally.troubles > 0, "{tally:?}");
+        assert!(tally.errors > 0, "{tally:?}");
     });
-    let said = said.lock().unwrap().join("\n");
-    assert!(said.contains("no room is left"), "{said}");
+    let messages = messages.lock().unwrap().join("\n");
+    assert!(messages.contains("no room is left"), "{messages}");
     assert_eq!(
-        plan_of(&engine, plan).stage.to_string(),
+        read_plan(&engine, plan_id).stage.to_string(),
         "strategize/processing"
     );
 
     is_full.store(false, Ordering::SeqCst);
-    let worker = Worker::new(&engine).actor("bot", Bot);
+    let worker = Worker::new(&engine).actor("bot", ReportingActor);
     let tally = worker.drain(&Stop::default()).unwrap();
-    assert_eq!(tally.reclaimed, 1);
+    assert_eq!(tally.leases_reclaimed, 1);
     assert_eq!(
-        plan_of(&engine, plan).stage.to_string(),
+        read_plan(&engine, plan_id).stage.to_string(),
         "strategize/complete"
     );
 }
@@ -249,15 +270,17 @@ fn a_full_disk_is_said_and_keeps_nobody_waiting() {
 /// The worker that found no room goes on by itself when there is some.
 #[test]
 fn a_worker_goes_on_with_its_own_plan_once_there_is_room() {
-    let host = Host::new();
-    let engine = host.engine(Span(0));
-    let plan = held_by("worker", &engine, AN_HOUR);
+    let host = HostFixture::new();
+    let engine = host.open_engine(Span(0));
+    let plan_id = create_held_plan("worker", &engine, ONE_HOUR);
     // Held under its name, and nobody works on it.
-    let worker = Worker::new(&engine).actor("bot", Bot).owner("worker");
+    let worker = Worker::new(&engine)
+        .actor("bot", ReportingActor)
+        .owner("worker");
     let tally = worker.drain(&Stop::default()).unwrap();
-    assert_eq!((tally.reclaimed, tally.taken), (1, 1));
+    assert_eq!((tally.leases_reclaimed, tally.plans_driven), (1, 1));
     assert_eq!(
-        plan_of(&engine, plan).stage.to_string(),
+        read_plan(&engine, plan_id).stage.to_string(),
         "strategize/complete"
     );
 }

@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentSpec;
 use crate::invariant::RuleDraft;
-use crate::{Caller, Name, PlanId, Profile, Timestamp};
+use crate::{Caller, PlanId, Profile, QualifiedName, Timestamp};
 
 /// Who works on a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Actors {
+pub struct PlanActors {
     /// In strategize.
-    pub strategy: Name,
+    pub strategy: QualifiedName,
     /// In execute.
-    pub execution: Name,
+    pub execution: QualifiedName,
     /// Who judges by rules that ask, before anybody asks a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub invariant: Option<Name>,
+    pub invariant: Option<QualifiedName>,
 }
 
-impl Actors {
+impl PlanActors {
     /// The same actor in both phases.
-    pub fn both(actor: Name) -> Self {
+    pub fn for_both_phases(actor: QualifiedName) -> Self {
         Self {
             strategy: actor.clone(),
             execution: actor,
@@ -29,7 +29,7 @@ impl Actors {
     }
 
     /// Everybody among them.
-    pub fn all(&self) -> impl Iterator<Item = &Name> {
+    pub fn actor_names(&self) -> impl Iterator<Item = &QualifiedName> {
         [&self.strategy, &self.execution]
             .into_iter()
             .chain(&self.invariant)
@@ -40,13 +40,13 @@ impl Actors {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActionDefinition {
     /// Its name.
-    pub name: Name,
+    pub name: QualifiedName,
     /// What it does, in a line; the goal of its plans.
     pub description: String,
     /// What it does, at length.
     pub long_description: Option<String>,
     /// Who works, unless configuration supplies it.
-    pub actors: Option<Actors>,
+    pub actors: Option<PlanActors>,
     /// What can be given.
     pub arguments: Vec<ArgumentSpec>,
     /// Rules of its plans.
@@ -76,7 +76,7 @@ pub struct Action {
 
 impl Action {
     /// Its name.
-    pub fn name(&self) -> &Name {
+    pub fn name(&self) -> &QualifiedName {
         &self.definition.name
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::guard::Guards;
-use crate::{Name, Span};
+use crate::guard::ToolGuards;
+use crate::{QualifiedName, Span};
 
 /// One actor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorDefinition {
     /// Its name.
-    pub name: Name,
+    pub name: QualifiedName,
     /// What it is, in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -54,10 +54,10 @@ pub struct CommandLine {
     pub resume: Option<Vec<String>>,
     /// What it reads.
     #[serde(default)]
-    pub stdin: Stdin,
+    pub stdin: ActorStdin,
     /// What it writes.
     #[serde(default)]
-    pub output: Output,
+    pub output: ActorOutputFormat,
     /// Variables that are passed through from the worker's environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
@@ -80,16 +80,16 @@ pub struct CommandLine {
     pub timeout: Option<Span>,
     /// What it may reach.
     #[serde(default)]
-    pub isolation: Isolation,
+    pub isolation: ActorIsolation,
     /// What it may do with its tools, as far as it tells.
-    #[serde(default, skip_serializing_if = "Guards::is_empty")]
-    pub guards: Guards,
+    #[serde(default, skip_serializing_if = "ToolGuards::is_empty")]
+    pub guards: ToolGuards,
 }
 
 /// What a program is given to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stdin {
+pub enum ActorStdin {
     /// The assignment as JSON.
     Assignment,
     /// The prompt.
@@ -102,7 +102,7 @@ pub enum Stdin {
 /// What a program writes to its standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Output {
+pub enum ActorOutputFormat {
     /// Text for people.
     #[default]
     Text,
@@ -119,7 +119,7 @@ pub enum Output {
 /// Whether a program may reach more than its sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Isolation {
+pub enum ActorIsolation {
     /// It is confined where the system can do that, and each run says whether it was.
     #[default]
     WherePossible,
@@ -132,7 +132,7 @@ pub enum Isolation {
 impl ActorDefinition {
     /// Does it do anything in strategize unless a strategy was asked for? If not, the goal is the
     /// strategy.
-    pub fn strategizes(&self) -> bool {
+    pub fn strategizes_by_default(&self) -> bool {
         match &self.kind {
             ActorKind::Command(line) => line.strategize.is_some(),
             ActorKind::Human { .. } => false,

@@ -6,7 +6,7 @@ use std::fmt;
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 
-use crate::Text;
+use crate::ErasableText;
 
 /// Types of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl fmt::Display for ArgumentType {
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentValue {
     /// Text.
-    String(Text),
+    String(ErasableText),
     /// A whole number.
     Integer(i64),
     /// A finite number.
@@ -49,7 +49,7 @@ pub enum ArgumentValue {
     /// True or false.
     Boolean(bool),
     /// A list of texts.
-    List(Vec<Text>),
+    List(Vec<ErasableText>),
 }
 
 impl ArgumentValue {
@@ -60,7 +60,7 @@ impl ArgumentValue {
             Self::Integer(number) => (*number).into(),
             Self::Float(number) => (*number).into(),
             Self::Boolean(value) => (*value).into(),
-            Self::List(items) => items.iter().map(Text::as_str).collect(),
+            Self::List(items) => items.iter().map(ErasableText::as_str).collect(),
         }
     }
 }
@@ -97,14 +97,14 @@ pub struct ArgumentProblem {
 }
 
 /// Longest single value.
-const MAX_BYTES: usize = 64 * 1024;
+const MAX_VALUE_BYTES: usize = 64 * 1024;
 /// Most items of a list: keeps expressions over it bounded.
-const MAX_ITEMS: usize = 1000;
+const MAX_LIST_ITEMS: usize = 1000;
 
 impl ArgumentSpec {
     /// Is the declaration sound in itself?
-    pub fn check(&self) -> Result<(), ArgumentProblem> {
-        let refuse = |why: String| Err(self.problem(why));
+    pub fn check_declaration(&self) -> Result<(), ArgumentProblem> {
+        let refuse = |why: String| Err(self.new_problem(why));
         let name_ok = self.name.starts_with(|c: char| c.is_ascii_lowercase())
             && self.name.len() <= 64
             && self
@@ -138,7 +138,7 @@ impl ArgumentSpec {
             return refuse(format!("`min` {min} is greater than `max` {max}"));
         }
         if let Some(pattern) = &self.pattern
-            && let Err(error) = compile(pattern)
+            && let Err(error) = compile_pattern(pattern)
         {
             return refuse(format!("`pattern` is no regular expression: {error}"));
         }
@@ -153,8 +153,9 @@ impl ArgumentSpec {
 
     /// The value written as `text` in the type of this argument.
     pub fn parse(&self, text: &str) -> Result<ArgumentValue, ArgumentProblem> {
-        let refuse =
-            |wanted: &str| Err(self.problem(format!("`{}` is not {wanted}", shortened(text))));
+        let refuse = |wanted: &str| {
+            Err(self.new_problem(format!("`{}` is not {wanted}", shorten_for_message(text))))
+        };
         let value = match self.kind {
             ArgumentType::String => ArgumentValue::String(text.into()),
             ArgumentType::Integer => match text.parse() {
@@ -171,7 +172,9 @@ impl ArgumentSpec {
                 _ => return refuse("`true` or `false`"),
             },
             ArgumentType::List => match serde_json::from_str::<Vec<String>>(text) {
-                Ok(items) => ArgumentValue::List(items.into_iter().map(Text::from).collect()),
+                Ok(items) => {
+                    ArgumentValue::List(items.into_iter().map(ErasableText::from).collect())
+                }
                 Err(_) if text.starts_with('[') => return refuse("a JSON list of texts"),
                 Err(_) => ArgumentValue::List(vec![text.into()]),
             },
@@ -181,22 +184,22 @@ impl ArgumentSpec {
     }
 
     fn check_value(&self, value: &ArgumentValue) -> Result<(), ArgumentProblem> {
-        let refuse = |why: String| Err(self.problem(why));
+        let refuse = |why: String| Err(self.new_problem(why));
         #[expect(
             clippy::cast_precision_loss,
             reason = "a bound near 2^53 is compared well enough"
         )]
         let (measure, unit) = match (self.kind, value) {
             (ArgumentType::String, ArgumentValue::String(text)) => {
-                if text.as_str().len() > MAX_BYTES || text.as_str().contains('\0') {
+                if text.as_str().len() > MAX_VALUE_BYTES || text.as_str().contains('\0') {
                     return refuse("a text is at most 64 KiB and holds no NUL".into());
                 }
                 if let Some(pattern) = &self.pattern
-                    && !compile(pattern).is_ok_and(|regex| regex.is_match(text.as_str()))
+                    && !compile_pattern(pattern).is_ok_and(|regex| regex.is_match(text.as_str()))
                 {
                     return refuse(format!(
                         "`{}` does not match `{pattern}`",
-                        shortened(text.as_str())
+                        shorten_for_message(text.as_str())
                     ));
                 }
                 (text.as_str().chars().count() as f64, " characters")
@@ -208,7 +211,7 @@ impl ArgumentSpec {
             (ArgumentType::Boolean, ArgumentValue::Boolean(_)) => return Ok(()),
             (ArgumentType::List, ArgumentValue::List(items)) => {
                 let bytes: usize = items.iter().map(|item| item.as_str().len()).sum();
-                if items.len() > MAX_ITEMS || bytes > MAX_BYTES {
+                if items.len() > MAX_LIST_ITEMS || bytes > MAX_VALUE_BYTES {
                     return refuse("a list has at most 1000 items and 64 KiB".into());
                 }
                 if items.iter().any(|item| item.as_str().contains('\0')) {
@@ -231,7 +234,7 @@ impl ArgumentSpec {
         Ok(())
     }
 
-    fn problem(&self, why: String) -> ArgumentProblem {
+    fn new_problem(&self, why: String) -> ArgumentProblem {
         ArgumentProblem {
             name: self.name.clone(),
             why,
@@ -240,7 +243,7 @@ impl ArgumentSpec {
 }
 
 /// The values of all arguments, from what was given as `name=value`; or everything that is wrong.
-pub fn resolve(
+pub fn resolve_arguments(
     specs: &[ArgumentSpec],
     given: &[(String, String)],
 ) -> Result<BTreeMap<String, ArgumentValue>, Vec<ArgumentProblem>> {
@@ -250,7 +253,7 @@ pub fn resolve(
         if !specs.iter().any(|spec| &spec.name == name) {
             problems.push(ArgumentProblem {
                 name: name.clone(),
-                why: unknown(specs),
+                why: describe_unknown_argument(specs),
             });
         }
     }
@@ -260,7 +263,7 @@ pub fn resolve(
             .filter(|(name, _)| name == &spec.name)
             .map(|(_, text)| text.as_str())
             .collect();
-        match value_of(spec, &texts) {
+        match resolve_value(spec, &texts) {
             Ok(Some(value)) => {
                 values.insert(spec.name.clone(), value);
             }
@@ -275,21 +278,27 @@ pub fn resolve(
     }
 }
 
-fn value_of(spec: &ArgumentSpec, texts: &[&str]) -> Result<Option<ArgumentValue>, ArgumentProblem> {
+fn resolve_value(
+    spec: &ArgumentSpec,
+    texts: &[&str],
+) -> Result<Option<ArgumentValue>, ArgumentProblem> {
     match texts {
-        [] if spec.required => Err(spec.problem(format!("it is required (type {})", spec.kind))),
+        [] if spec.required => {
+            Err(spec.new_problem(format!("it is required (type {})", spec.kind)))
+        }
         [] => Ok(spec.default.clone()),
         [text] => spec.parse(text).map(Some),
         many if spec.kind == ArgumentType::List => {
-            let value = ArgumentValue::List(many.iter().map(|text| Text::from(*text)).collect());
+            let value =
+                ArgumentValue::List(many.iter().map(|text| ErasableText::from(*text)).collect());
             spec.check_value(&value)?;
             Ok(Some(value))
         }
-        _ => Err(spec.problem("it was given more than once, and only a list may be".into())),
+        _ => Err(spec.new_problem("it was given more than once, and only a list may be".into())),
     }
 }
 
-fn unknown(specs: &[ArgumentSpec]) -> String {
+fn describe_unknown_argument(specs: &[ArgumentSpec]) -> String {
     if specs.is_empty() {
         return "the action takes no arguments".into();
     }
@@ -300,14 +309,14 @@ fn unknown(specs: &[ArgumentSpec]) -> String {
     )
 }
 
-fn compile(pattern: &str) -> Result<regex::Regex, regex::Error> {
+fn compile_pattern(pattern: &str) -> Result<regex::Regex, regex::Error> {
     let limited = |source: &str| RegexBuilder::new(source).size_limit(1 << 20).build();
     // By itself first: `a)|(b` makes sense only within the frame, and would break out of it.
     limited(pattern)?;
     limited(&format!("^(?:{pattern})$"))
 }
 
-fn shortened(text: &str) -> String {
+fn shorten_for_message(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {
         shown.push_str("...");
@@ -319,7 +328,7 @@ fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn spec(kind: ArgumentType) -> ArgumentSpec {
+    fn argument_spec(kind: ArgumentType) -> ArgumentSpec {
         ArgumentSpec {
             name: "n".into(),
             kind,
@@ -332,7 +341,7 @@ mod tests {
         }
     }
 
-    fn given(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn given_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -342,7 +351,11 @@ mod tests {
     #[test]
     fn values_are_read_in_their_type() {
         let check = |kind, text: &str, expected: Option<ArgumentValue>| {
-            assert_eq!(spec(kind).parse(text).ok(), expected, "{kind} {text}");
+            assert_eq!(
+                argument_spec(kind).parse(text).ok(),
+                expected,
+                "{kind} {text}"
+            );
         };
         check(
             ArgumentType::Integer,
@@ -392,40 +405,46 @@ mod tests {
     fn what_is_not_given_is_its_default_and_what_is_given_often_a_list() {
         let with_default = ArgumentSpec {
             default: Some(ArgumentValue::Integer(5)),
-            ..spec(ArgumentType::Integer)
+            ..argument_spec(ArgumentType::Integer)
         };
         let check = |spec: &ArgumentSpec, texts: &[&str], expected: Option<ArgumentValue>| {
             let pairs: Vec<_> = texts.iter().map(|text| ("n", *text)).collect();
-            let resolved = resolve(std::slice::from_ref(spec), &given(&pairs));
+            let resolved = resolve_arguments(std::slice::from_ref(spec), &given_pairs(&pairs));
             assert_eq!(resolved.unwrap().get("n").cloned(), expected, "{texts:?}");
         };
         check(&with_default, &[], Some(ArgumentValue::Integer(5)));
         check(&with_default, &["7"], Some(ArgumentValue::Integer(7)));
-        check(&spec(ArgumentType::List), &[], None);
+        check(&argument_spec(ArgumentType::List), &[], None);
         let both = ArgumentValue::List(vec!["a".into(), "b".into()]);
-        check(&spec(ArgumentType::List), &["a", "b"], Some(both));
+        check(&argument_spec(ArgumentType::List), &["a", "b"], Some(both));
     }
 
     #[test]
     fn an_unknown_argument_is_told_which_there_are() {
         let check = |specs: &[ArgumentSpec], says: &str| {
-            let problems = resolve(specs, &given(&[("other", "1")])).unwrap_err();
+            let problems = resolve_arguments(specs, &given_pairs(&[("other", "1")])).unwrap_err();
             assert_eq!(problems[0].name, "other");
             assert!(problems[0].why.contains(says), "{}", problems[0]);
         };
         check(&[], "the action takes no arguments");
-        check(&[spec(ArgumentType::Integer)], "no such argument; it has n");
+        check(
+            &[argument_spec(ArgumentType::Integer)],
+            "no such argument; it has n",
+        );
     }
 
     #[test]
     fn values_are_bounded() {
-        let parses = |kind, text: &str| spec(kind).parse(text).is_ok();
-        assert!(parses(ArgumentType::String, &"x".repeat(MAX_BYTES)));
-        assert!(!parses(ArgumentType::String, &"x".repeat(MAX_BYTES + 1)));
+        let parses = |kind, text: &str| argument_spec(kind).parse(text).is_ok();
+        assert!(parses(ArgumentType::String, &"x".repeat(MAX_VALUE_BYTES)));
+        assert!(!parses(
+            ArgumentType::String,
+            &"x".repeat(MAX_VALUE_BYTES + 1)
+        ));
         let list = |items: usize, item: &str| serde_json::json!(vec![item; items]).to_string();
-        assert!(parses(ArgumentType::List, &list(MAX_ITEMS, "x")));
-        assert!(!parses(ArgumentType::List, &list(MAX_ITEMS + 1, "x")));
-        let half = "x".repeat(MAX_BYTES / 2);
+        assert!(parses(ArgumentType::List, &list(MAX_LIST_ITEMS, "x")));
+        assert!(!parses(ArgumentType::List, &list(MAX_LIST_ITEMS + 1, "x")));
+        let half = "x".repeat(MAX_VALUE_BYTES / 2);
         assert!(parses(ArgumentType::List, &list(2, &half)));
         assert!(!parses(ArgumentType::List, &list(3, &half)));
     }
@@ -433,7 +452,7 @@ mod tests {
     #[test]
     fn what_is_no_number_is_told_what_is_one() {
         for text in ["inf", "NaN", "many"] {
-            let problem = spec(ArgumentType::Float).parse(text).unwrap_err();
+            let problem = argument_spec(ArgumentType::Float).parse(text).unwrap_err();
             assert!(problem.why.contains("a finite number"), "{problem}");
         }
     }
@@ -443,7 +462,7 @@ mod tests {
         let bounded = ArgumentSpec {
             min: Some(1.0),
             max: Some(3.0),
-            ..spec(ArgumentType::Integer)
+            ..argument_spec(ArgumentType::Integer)
         };
         assert!(
             bounded.parse("0").is_err()
@@ -452,7 +471,7 @@ mod tests {
         );
         let matched = ArgumentSpec {
             pattern: Some("a|b".into()),
-            ..spec(ArgumentType::String)
+            ..argument_spec(ArgumentType::String)
         };
         assert!(
             matched.parse("a").is_ok() && matched.parse("ab").is_err(),
@@ -464,11 +483,11 @@ mod tests {
     fn every_problem_is_told_at_once() {
         let specs = [ArgumentSpec {
             required: true,
-            ..spec(ArgumentType::Integer)
+            ..argument_spec(ArgumentType::Integer)
         }];
-        let problems = resolve(&specs, &given(&[("x", "1")])).unwrap_err();
+        let problems = resolve_arguments(&specs, &given_pairs(&[("x", "1")])).unwrap_err();
         assert_eq!(problems.len(), 2);
-        let twice = resolve(&specs, &given(&[("n", "1"), ("n", "2")])).unwrap_err();
+        let twice = resolve_arguments(&specs, &given_pairs(&[("n", "1"), ("n", "2")])).unwrap_err();
         assert!(twice[0].why.contains("more than once"));
     }
 
@@ -477,50 +496,50 @@ mod tests {
         let bad = [
             ArgumentSpec {
                 name: "N".into(),
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 pattern: Some("(".into()),
-                ..spec(ArgumentType::String)
+                ..argument_spec(ArgumentType::String)
             },
             ArgumentSpec {
                 pattern: Some("a".into()),
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 min: Some(2.0),
                 max: Some(1.0),
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 min: Some(f64::NAN),
-                ..spec(ArgumentType::Float)
+                ..argument_spec(ArgumentType::Float)
             },
             ArgumentSpec {
                 min: Some(1.0),
-                ..spec(ArgumentType::Boolean)
+                ..argument_spec(ArgumentType::Boolean)
             },
             ArgumentSpec {
                 default: Some(ArgumentValue::Integer(5)),
                 max: Some(1.0),
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 default: Some(ArgumentValue::Integer(5)),
                 required: true,
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 default: Some(ArgumentValue::Boolean(true)),
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 default: Some(ArgumentValue::Float(f64::INFINITY)),
-                ..spec(ArgumentType::Float)
+                ..argument_spec(ArgumentType::Float)
             },
         ];
         for spec in bad {
-            assert!(spec.check().is_err(), "{spec:?}");
+            assert!(spec.check_declaration().is_err(), "{spec:?}");
         }
     }
 
@@ -530,9 +549,9 @@ mod tests {
         let check = |name: &str, is_sound: bool| {
             let spec = ArgumentSpec {
                 name: name.into(),
-                ..spec(ArgumentType::String)
+                ..argument_spec(ArgumentType::String)
             };
-            assert_eq!(spec.check().is_ok(), is_sound, "{name}");
+            assert_eq!(spec.check_declaration().is_ok(), is_sound, "{name}");
         };
         for name in ["a", "a1", "a_", "area_51", &long] {
             check(name, true);
@@ -549,21 +568,21 @@ mod tests {
                 min: Some(1.0),
                 max: Some(1.0),
                 default: Some(ArgumentValue::Integer(1)),
-                ..spec(ArgumentType::Integer)
+                ..argument_spec(ArgumentType::Integer)
             },
             ArgumentSpec {
                 max: Some(3.0),
                 pattern: Some("[a-z]+".into()),
                 default: Some(ArgumentValue::String("abc".into())),
-                ..spec(ArgumentType::String)
+                ..argument_spec(ArgumentType::String)
             },
             ArgumentSpec {
                 required: true,
-                ..spec(ArgumentType::Boolean)
+                ..argument_spec(ArgumentType::Boolean)
             },
         ];
         for spec in good {
-            assert_eq!(spec.check(), Ok(()), "{spec:?}");
+            assert_eq!(spec.check_declaration(), Ok(()), "{spec:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::changeset::TreePath;
 
 /// The commit that work on a resource starts from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
+pub struct ResourceCommit {
     /// The plan's resource.
     pub resource: String,
     /// The commit.
@@ -16,10 +16,10 @@ pub struct Base {
 /// What the next holder does to the plan's sandboxes before anything else. Taken back once it says
 /// that it did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entrance {
+pub struct SandboxPreparation {
     /// What is in them.
     #[serde(default)]
-    pub start: Start,
+    pub start: SandboxStartPoint,
     /// The targets moved and overlap: where they are now is merged in first.
     #[serde(default)]
     pub catch_up: bool,
@@ -31,7 +31,7 @@ pub struct Entrance {
 /// What a holder finds in its sandboxes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Start {
+pub enum SandboxStartPoint {
     /// What the holder before left.
     #[default]
     Continue,
@@ -41,9 +41,9 @@ pub enum Start {
     Afresh,
 }
 
-impl Entrance {
+impl SandboxPreparation {
     /// Is there nothing to be done?
-    pub fn is_plain(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -13,7 +13,7 @@ pub struct TreePath(Vec<u8>);
 /// Why bytes are not such a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a path of the tree: {why}", .given.escape_ascii())]
-pub struct NotATreePath {
+pub struct InvalidTreePath {
     given: Vec<u8>,
     why: &'static str,
 }
@@ -23,7 +23,7 @@ impl TreePath {
     const MAX_BYTES: usize = 4096;
 
     /// Checks every component: relative, inside the tree, not git's own.
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, NotATreePath> {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, InvalidTreePath> {
         let given = bytes.into();
         let why = if given.is_empty() {
             "it is empty"
@@ -36,13 +36,13 @@ impl TreePath {
         } else {
             match given
                 .split(|byte| *byte == b'/')
-                .find_map(refused_component)
+                .find_map(find_component_problem)
             {
                 Some(why) => why,
                 None => return Ok(Self(given)),
             }
         };
-        Err(NotATreePath {
+        Err(InvalidTreePath {
             given: given.into_iter().take(200).collect(),
             why,
         })
@@ -54,7 +54,7 @@ impl TreePath {
     }
 }
 
-fn refused_component(component: &[u8]) -> Option<&'static str> {
+fn find_component_problem(component: &[u8]) -> Option<&'static str> {
     match component {
         b"" => Some("it has an empty component"),
         b"." => Some("it has a `.` component"),
@@ -87,7 +87,7 @@ impl fmt::Debug for TreePath {
 /// In JSON a path is a string where it is UTF-8, and a list of bytes where it is not.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum PathInJson {
+enum JsonTreePath {
     Text(String),
     Bytes(Vec<u8>),
 }
@@ -96,16 +96,16 @@ impl Serialize for TreePath {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
-            Err(_) => PathInJson::Bytes(self.0.clone()).serialize(serializer),
+            Err(_) => JsonTreePath::Bytes(self.0.clone()).serialize(serializer),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for TreePath {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let bytes = match PathInJson::deserialize(deserializer)? {
-            PathInJson::Text(text) => text.into_bytes(),
-            PathInJson::Bytes(bytes) => bytes,
+        let bytes = match JsonTreePath::deserialize(deserializer)? {
+            JsonTreePath::Text(text) => text.into_bytes(),
+            JsonTreePath::Bytes(bytes) => bytes,
         };
         Self::new(bytes).map_err(serde::de::Error::custom)
     }
@@ -123,7 +123,7 @@ impl Node {
     }
 
     /// The node of one of several resources, where work was not divided otherwise.
-    pub fn of_resource(resource: &str) -> Self {
+    pub fn for_resource(resource: &str) -> Self {
         Self(format!("main@{resource}").chars().take(128).collect())
     }
 
@@ -154,7 +154,7 @@ impl fmt::Display for Node {
 /// What happened to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operation {
+pub enum PathOperation {
     /// It is new.
     Create,
     /// Its content or mode changed.
@@ -165,7 +165,7 @@ pub enum Operation {
     Rename,
 }
 
-impl Operation {
+impl PathOperation {
     /// Every operation.
     pub const ALL: [Self; 4] = [Self::Create, Self::Modify, Self::Delete, Self::Rename];
 
@@ -180,13 +180,13 @@ impl Operation {
     }
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for PathOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl std::str::FromStr for Operation {
+impl std::str::FromStr for PathOperation {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
@@ -201,14 +201,14 @@ impl std::str::FromStr for Operation {
 
 /// What a changeset holds about one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ChangesetEntry {
     /// The plan's resource it is in, where the plan has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// The path.
     pub path: TreePath,
     /// What happened to it, from the start of the changeset to its last record.
-    pub operation: Operation,
+    pub operation: PathOperation,
     /// Where it came from, for a rename.
     pub from: Option<TreePath>,
     /// Hash of the content before, where there was any and it is known.
@@ -226,9 +226,9 @@ pub struct Entry {
     pub unseen: bool,
 }
 
-impl Entry {
+impl ChangesetEntry {
     /// An entry with nothing known but path and operation.
-    pub fn new(path: TreePath, operation: Operation) -> Self {
+    pub fn new(path: TreePath, operation: PathOperation) -> Self {
         Self {
             resource: None,
             path,
@@ -246,24 +246,33 @@ impl Entry {
     /// This entry followed by a later one on the same path: first before, last after. `None` means
     /// that the two cancel out and nothing changed.
     #[must_use]
-    pub fn then(self, later: Self) -> Option<Self> {
+    pub fn fold_with(self, later: Self) -> Option<Self> {
         let operation = match (self.operation, later.operation) {
-            (Operation::Create, Operation::Delete) => return None,
-            (Operation::Create, Operation::Create | Operation::Modify) => Operation::Create,
-            (Operation::Modify, Operation::Create | Operation::Modify) => Operation::Modify,
-            // Gone and back again: the path was there before and is there after.
-            (Operation::Delete, Operation::Create | Operation::Modify) => Operation::Modify,
-            // A moved file that was edited is still a moved file.
-            (Operation::Rename, Operation::Create | Operation::Modify) => Operation::Rename,
-            // A moved file that was deleted: `from` still tells what is gone.
-            (Operation::Modify | Operation::Delete | Operation::Rename, Operation::Delete) => {
-                Operation::Delete
+            (PathOperation::Create, PathOperation::Delete) => return None,
+            (PathOperation::Create, PathOperation::Create | PathOperation::Modify) => {
+                PathOperation::Create
             }
-            (_, Operation::Rename) => Operation::Rename,
+            (PathOperation::Modify, PathOperation::Create | PathOperation::Modify) => {
+                PathOperation::Modify
+            }
+            // Gone and back again: the path was there before and is there after.
+            (PathOperation::Delete, PathOperation::Create | PathOperation::Modify) => {
+                PathOperation::Modify
+            }
+            // A moved file that was edited is still a moved file.
+            (PathOperation::Rename, PathOperation::Create | PathOperation::Modify) => {
+                PathOperation::Rename
+            }
+            // A moved file that was deleted: `from` still tells what is gone.
+            (
+                PathOperation::Modify | PathOperation::Delete | PathOperation::Rename,
+                PathOperation::Delete,
+            ) => PathOperation::Delete,
+            (_, PathOperation::Rename) => PathOperation::Rename,
         };
         let before = match self.operation {
-            Operation::Create => None,
-            Operation::Modify | Operation::Delete | Operation::Rename => {
+            PathOperation::Create => None,
+            PathOperation::Modify | PathOperation::Delete | PathOperation::Rename => {
                 self.before.or(later.before)
             }
         };
@@ -296,12 +305,12 @@ pub struct Changeset {
     /// When.
     pub opened_at: Timestamp,
     /// Once closed: when, and the digest of its entries.
-    pub seal: Option<Seal>,
+    pub seal: Option<ChangesetSeal>,
 }
 
 /// A closed changeset's proof.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
+pub struct ChangesetSeal {
     /// When.
     pub at: Timestamp,
     /// How many entries.
@@ -310,16 +319,16 @@ pub struct Seal {
     pub digest: Digest,
 }
 
-impl Seal {
+impl ChangesetSeal {
     /// The seal of these entries.
-    pub fn of(entries: &[Entry], at: Timestamp) -> Self {
-        let mut sorted: Vec<&Entry> = entries.iter().collect();
+    pub fn from_entries(entries: &[ChangesetEntry], at: Timestamp) -> Self {
+        let mut sorted: Vec<&ChangesetEntry> = entries.iter().collect();
         sorted.sort_by(|one, other| one.path.cmp(&other.path));
         let encoded: Vec<Vec<u8>> = sorted
             .iter()
             .map(|entry| serde_json::to_vec(entry).expect("BUG: an entry always encodes"))
             .collect();
-        let digest = Digest::of_parts(encoded.iter().map(Vec::as_slice));
+        let digest = Digest::hash_parts(encoded.iter().map(Vec::as_slice));
         Self {
             at,
             entries: entries.len() as u64,
@@ -329,26 +338,32 @@ impl Seal {
 }
 
 /// The digest of what is recorded and not sealed yet, whatever the order it is told in.
-pub fn digest_of_open<'a>(entries: impl IntoIterator<Item = (ChangesetId, &'a Entry)>) -> Digest {
-    let mut entries: Vec<(ChangesetId, &Entry)> = entries.into_iter().collect();
+pub fn digest_open_entries<'a>(
+    entries: impl IntoIterator<Item = (ChangesetId, &'a ChangesetEntry)>,
+) -> Digest {
+    let mut entries: Vec<(ChangesetId, &ChangesetEntry)> = entries.into_iter().collect();
     entries.sort_by(|(one, first), (other, second)| (one, &first.path).cmp(&(other, &second.path)));
     let encoded = entries
         .iter()
         .map(|entry| serde_json::to_vec(entry).expect("BUG: an entry always encodes"));
     let encoded: Vec<Vec<u8>> = encoded.collect();
-    Digest::of_parts(encoded.iter().map(Vec::as_slice))
+    Digest::hash_parts(encoded.iter().map(Vec::as_slice))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn path(text: &str) -> TreePath {
+    fn tree_path(text: &str) -> TreePath {
         TreePath::new(text).unwrap()
     }
 
-    fn entry(operation: Operation, before: Option<&str>, after: Option<&str>) -> Entry {
-        let mut entry = Entry::new(path("a"), operation);
+    fn make_entry(
+        operation: PathOperation,
+        before: Option<&str>,
+        after: Option<&str>,
+    ) -> ChangesetEntry {
+        let mut entry = ChangesetEntry::new(tree_path("a"), operation);
         entry.before = before.map(str::to_owned);
         entry.after = after.map(str::to_owned);
         entry
@@ -357,22 +372,22 @@ mod tests {
     #[test]
     fn what_is_open_has_one_digest_in_any_order_and_another_once_it_changes() {
         let changesets = [1, 2].map(|number| ChangesetId::from_parts(1, number));
-        let made = entry(Operation::Create, None, Some("1"));
-        let mut other = entry(Operation::Modify, Some("1"), Some("2"));
-        other.path = path("b");
+        let made = make_entry(PathOperation::Create, None, Some("1"));
+        let mut other = make_entry(PathOperation::Modify, Some("1"), Some("2"));
+        other.path = tree_path("b");
         let open = [
             (changesets[0], &made),
             (changesets[0], &other),
             (changesets[1], &made),
         ];
-        let digest = digest_of_open(open);
-        assert_eq!(digest, digest_of_open(open.into_iter().rev()));
+        let digest = digest_open_entries(open);
+        assert_eq!(digest, digest_open_entries(open.into_iter().rev()));
         for changed in [
             &open[..2],
             &[open[0], open[1], (changesets[1], &other)],
             &[],
         ] {
-            assert_ne!(digest, digest_of_open(changed.iter().copied()));
+            assert_ne!(digest, digest_open_entries(changed.iter().copied()));
         }
     }
 
@@ -408,62 +423,66 @@ mod tests {
 
     #[test]
     fn records_of_one_path_fold_to_first_before_and_last_after() {
-        use Operation::{Create, Delete, Modify, Rename};
-        let check = |first: Entry, second: Entry, expected: Option<Entry>| {
-            assert_eq!(
-                first.clone().then(second.clone()),
-                expected,
-                "{first:?} then {second:?}"
-            );
-        };
+        use PathOperation::{Create, Delete, Modify, Rename};
+        let check =
+            |first: ChangesetEntry, second: ChangesetEntry, expected: Option<ChangesetEntry>| {
+                assert_eq!(
+                    first.clone().fold_with(second.clone()),
+                    expected,
+                    "{first:?} then {second:?}"
+                );
+            };
         check(
-            entry(Create, None, Some("1")),
-            entry(Modify, Some("1"), Some("2")),
-            Some(entry(Create, None, Some("2"))),
+            make_entry(Create, None, Some("1")),
+            make_entry(Modify, Some("1"), Some("2")),
+            Some(make_entry(Create, None, Some("2"))),
         );
         check(
-            entry(Create, None, Some("1")),
-            entry(Delete, Some("1"), None),
+            make_entry(Create, None, Some("1")),
+            make_entry(Delete, Some("1"), None),
             None,
         );
         check(
-            entry(Modify, Some("0"), Some("1")),
-            entry(Modify, Some("1"), Some("2")),
-            Some(entry(Modify, Some("0"), Some("2"))),
+            make_entry(Modify, Some("0"), Some("1")),
+            make_entry(Modify, Some("1"), Some("2")),
+            Some(make_entry(Modify, Some("0"), Some("2"))),
         );
         check(
-            entry(Modify, Some("0"), Some("1")),
-            entry(Delete, Some("1"), None),
-            Some(entry(Delete, Some("0"), None)),
+            make_entry(Modify, Some("0"), Some("1")),
+            make_entry(Delete, Some("1"), None),
+            Some(make_entry(Delete, Some("0"), None)),
         );
         check(
-            entry(Delete, Some("0"), None),
-            entry(Create, None, Some("2")),
-            Some(entry(Modify, Some("0"), Some("2"))),
+            make_entry(Delete, Some("0"), None),
+            make_entry(Create, None, Some("2")),
+            Some(make_entry(Modify, Some("0"), Some("2"))),
         );
-        let mut moved = entry(Rename, Some("0"), Some("0"));
-        moved.from = Some(path("b"));
+        let mut moved = make_entry(Rename, Some("0"), Some("0"));
+        moved.from = Some(tree_path("b"));
         let mut edited = moved.clone();
         edited.after = Some("9".to_owned());
         check(
             moved.clone(),
-            entry(Modify, Some("0"), Some("9")),
+            make_entry(Modify, Some("0"), Some("9")),
             Some(edited),
         );
-        let mut gone = entry(Delete, Some("0"), None);
-        gone.from = Some(path("b"));
-        check(moved, entry(Delete, Some("0"), None), Some(gone));
+        let mut gone = make_entry(Delete, Some("0"), None);
+        gone.from = Some(tree_path("b"));
+        check(moved, make_entry(Delete, Some("0"), None), Some(gone));
     }
 
     #[test]
     fn a_seal_does_not_depend_on_the_order_of_recording() {
-        let one = Entry::new(path("a"), Operation::Create);
-        let two = Entry::new(path("b"), Operation::Delete);
+        let one = ChangesetEntry::new(tree_path("a"), PathOperation::Create);
+        let two = ChangesetEntry::new(tree_path("b"), PathOperation::Delete);
         let at = Timestamp(0);
         assert_eq!(
-            Seal::of(&[one.clone(), two.clone()], at),
-            Seal::of(&[two.clone(), one.clone()], at)
+            ChangesetSeal::from_entries(&[one.clone(), two.clone()], at),
+            ChangesetSeal::from_entries(&[two.clone(), one.clone()], at)
         );
-        assert_ne!(Seal::of(&[one], at).digest, Seal::of(&[two], at).digest);
+        assert_ne!(
+            ChangesetSeal::from_entries(&[one], at).digest,
+            ChangesetSeal::from_entries(&[two], at).digest
+        );
     }
 }

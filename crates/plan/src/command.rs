@@ -2,17 +2,17 @@
 //! fact. New ids and judgements come in here, so that deciding again gives the same answer.
 
 use crate::action::ActionDefinition;
-use crate::changeset::{Entry, Node, TreePath};
+use crate::changeset::{ChangesetEntry, Node, TreePath};
 use crate::decision::ReportedDecision;
-use crate::invariant::{RuleDraft, RuleName, Scope};
-use crate::judgement::{Judgement, RuleOutcome, Targets};
-use crate::ledger::{Amount, Budget, Metering};
-use crate::plan::{Limits, ProfileSource};
-use crate::project::{HostId, Place, Resource, ResourceName};
-use crate::stage::{Category, ConstraintKind, RefMove, ResultContent};
+use crate::invariant::{RuleDraft, RuleName, RuleScope};
+use crate::judgement::{GateJudgement, PlanTargets, RuleOutcome};
+use crate::ledger::{BudgetAmount, GlobalBudget, MeteringLevel};
+use crate::plan::{PlanLimits, ProfileSource};
+use crate::project::{HostId, Resource, ResourceName, ResourcePlace};
+use crate::stage::{ConstraintKind, FailureCategory, RefMove, ResultContent};
 use crate::{
-    ActorDefinition, Actors, Base, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId, Profile,
-    Span, Timestamp, Verb, Ways,
+    ActorDefinition, ChangesetId, Digest, Epoch, LandingOptions, Phase, PlanActors, PlanId,
+    Profile, QualifiedName, RepositoryPolicy, ResourceCommit, Span, Timestamp, Verb,
 };
 
 /// What is asked.
@@ -21,39 +21,39 @@ pub enum Command {
     /// Store a new action.
     CreateAction(ActionDefinition),
     /// Take an action out of use.
-    ArchiveAction(Name),
+    ArchiveAction(QualifiedName),
     /// Add a rule to a scope.
     AddRule {
         /// Where it shall hold.
-        scope: Scope,
+        scope: RuleScope,
         /// What it says.
         draft: RuleDraft,
     },
     /// Remove a rule from its scope.
     RemoveRule {
         /// Where it holds.
-        scope: Scope,
+        scope: RuleScope,
         /// Its name.
         name: RuleName,
     },
     /// Store a new project.
     CreateProject {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// What its plans work on.
         resources: Vec<Resource>,
     },
     /// Add a resource to a project.
     LinkResource {
         /// Which project.
-        project: Name,
+        project: QualifiedName,
         /// What to add.
         resource: Resource,
     },
     /// Take a resource from a project.
     UnlinkResource {
         /// Which project.
-        project: Name,
+        project: QualifiedName,
         /// Which of its resources.
         name: ResourceName,
         /// Even if living plans use the project.
@@ -62,22 +62,22 @@ pub enum Command {
     /// Say where a resource lies now.
     RelinkResource {
         /// Which project.
-        project: Name,
+        project: QualifiedName,
         /// Which of its resources.
         name: ResourceName,
         /// The host it lies on.
         host: HostId,
         /// Where it lies there.
-        place: Place,
+        place: ResourcePlace,
     },
     /// Keep a project's plans from starting to work.
-    PauseProject(Name),
+    PauseProject(QualifiedName),
     /// Let a project's plans start again.
-    ResumeProject(Name),
+    ResumeProject(QualifiedName),
     /// Remove a project.
     DeleteProject {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// Even if living plans use it.
         force: bool,
     },
@@ -92,14 +92,14 @@ pub enum Command {
         /// For how long without a renewal.
         lease: Span,
         /// What the rules say; asked for strategize only.
-        judgement: Option<Judgement>,
+        judgement: Option<GateJudgement>,
     },
     /// Say that the sandboxes are ready, and what they start from.
     RecordBases {
         /// The authority.
         epoch: Epoch,
         /// One per resource.
-        bases: Vec<Base>,
+        bases: Vec<ResourceCommit>,
     },
     /// Hand in the strategy.
     CompleteStrategize {
@@ -111,7 +111,7 @@ pub enum Command {
     /// Move a finished strategy into execute.
     ExecutePlan {
         /// What the rules say.
-        judgement: Judgement,
+        judgement: GateJudgement,
     },
     /// Open a changeset.
     OpenChangeset {
@@ -127,9 +127,9 @@ pub enum Command {
         /// The authority.
         epoch: Epoch,
         /// Where it belongs.
-        into: Into,
+        into: ChangesetSelector,
         /// What changed.
-        entry: Entry,
+        entry: ChangesetEntry,
     },
     /// Close a changeset for good.
     SealChangeset {
@@ -145,25 +145,25 @@ pub enum Command {
         /// What it is.
         result: ResultContent,
         /// What changed, as read from the sandboxes.
-        captured: Vec<Captured>,
+        captured: Vec<CapturedNodeChanges>,
         /// Hand it in even if nothing changed.
         allow_empty: bool,
         /// What the rules say of it; a failing one blocks apply, not this.
-        judgement: Judgement,
+        judgement: GateJudgement,
     },
     /// Sign the result.
     Approve {
         /// How it shall arrive.
-        how: How,
+        how: LandingOptions,
         /// The plan's targets as whoever signs sees them.
-        targets: Targets,
+        targets: PlanTargets,
         /// For the landing that the caller is about to begin, and no other.
         once: bool,
     },
     /// Move a finished result into apply.
     ApplyPlan {
         /// What the rules say.
-        judgement: Judgement,
+        judgement: GateJudgement,
     },
     /// Store what is about to be done to the targets.
     PrepareApply {
@@ -172,7 +172,7 @@ pub enum Command {
         /// One move per resource.
         moves: Vec<RefMove>,
         /// What the rules say of the merged tree.
-        judgement: Judgement,
+        judgement: GateJudgement,
     },
     /// Take that back, nothing having been done.
     WithdrawApply {
@@ -213,16 +213,16 @@ pub enum Command {
         /// The authority.
         epoch: Epoch,
         /// What the actor tells of its use.
-        metering: Metering,
+        metering: MeteringLevel,
         /// What all plans together may use.
-        budget: Budget,
+        budget: GlobalBudget,
     },
     /// Charge what a holder used, once.
     Settle {
         /// The authority it had.
         epoch: Epoch,
         /// What it used.
-        used: Amount,
+        used: BudgetAmount,
     },
     /// Give a lease back.
     Release {
@@ -232,14 +232,14 @@ pub enum Command {
     /// Take a lease from a holder that is gone.
     Reclaim {
         /// How we know.
-        grounds: Grounds,
+        grounds: ReclaimGrounds,
     },
     /// End work with an error.
     Fail {
         /// The authority.
         epoch: Epoch,
         /// What sort.
-        category: Category,
+        category: FailureCategory,
         /// What happened.
         message: String,
     },
@@ -250,7 +250,7 @@ pub enum Command {
         /// What.
         question: String,
         /// Give up after.
-        patience: Option<Span>,
+        answer_timeout: Option<Span>,
     },
     /// Answer the question.
     Answer {
@@ -264,7 +264,7 @@ pub enum Command {
         /// Start from scratch.
         fresh: bool,
         /// New limits, if they shall change.
-        limits: Option<Limits>,
+        limits: Option<PlanLimits>,
     },
     /// Send the work back with feedback.
     Revise {
@@ -285,7 +285,7 @@ pub enum Command {
         /// Why.
         reason: String,
         /// The plan's targets.
-        targets: Targets,
+        targets: PlanTargets,
     },
     /// Say whether a rule that asks holds.
     RuleOn {
@@ -296,14 +296,14 @@ pub enum Command {
         /// What is said.
         outcome: RuleOutcome,
         /// The plan's targets.
-        targets: Targets,
+        targets: PlanTargets,
     },
     /// Keep what checks said of a subject, and charge what asking them took.
     KeepEvidence {
         /// What they said.
-        judgement: Judgement,
+        judgement: GateJudgement,
         /// What actors that were asked used.
-        used: Amount,
+        used: BudgetAmount,
     },
     /// End the plan without landing.
     Cancel {
@@ -320,13 +320,13 @@ pub struct NewPlan {
     /// Its id.
     pub id: PlanId,
     /// The action to use.
-    pub action: Option<Name>,
+    pub action: Option<QualifiedName>,
     /// What it is for; the action's description if not said.
     pub goal: Option<String>,
     /// Arguments as they were given.
     pub arguments: Vec<(String, String)>,
     /// Who works, if neither the action nor anybody narrower says so.
-    pub fallback_actors: Option<Actors>,
+    pub fallback_actors: Option<PlanActors>,
     /// How actors are started, as far as the caller knows. Those that do not work on the plan are left
     /// out.
     pub definitions: Vec<ActorDefinition>,
@@ -337,24 +337,24 @@ pub struct NewPlan {
     /// The profile and who said so, if the action says nothing.
     pub fallback_profile: Option<(Profile, ProfileSource)>,
     /// How its resources want to be worked on.
-    pub ways: Ways,
+    pub policy: RepositoryPolicy,
     /// What work on its resources starts from, where that is known already.
-    pub bases: Vec<Base>,
+    pub bases: Vec<ResourceCommit>,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: PlanLimits,
     /// The projects whose resources it works on.
-    pub projects: Vec<Name>,
+    pub projects: Vec<QualifiedName>,
 }
 
 /// What one unit of work changed, as read from its sandbox.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Captured {
+pub struct CapturedNodeChanges {
     /// The changeset to open if the unit has none.
     pub changeset: ChangesetId,
     /// The unit of work.
     pub node: Node,
     /// Path by path.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ChangesetEntry>,
 }
 
 /// A plan that starts with a result, linked to the one it comes from.
@@ -370,7 +370,7 @@ pub struct LinkedPlan {
 
 /// Where a change belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Into {
+pub enum ChangesetSelector {
     /// To this changeset.
     Changeset(ChangesetId),
     /// To the open changeset of this unit of work.
@@ -381,7 +381,7 @@ pub enum Into {
 
 /// How we know that a holder is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grounds {
+pub enum ReclaimGrounds {
     /// Its lease expired; checked against the stored expiry.
     Expired,
     /// The holder of this epoch was seen to be dead. Another may have come since, who is not.
@@ -507,7 +507,7 @@ impl Command {
     }
 
     /// What the rules said, where they are asked.
-    pub(crate) fn judgement_mut(&mut self) -> Option<&mut Judgement> {
+    pub(crate) fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
         match self {
             Self::Start { judgement, .. } => judgement.as_mut(),
             Self::ExecutePlan { judgement }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Text;
+use crate::ErasableText;
 
 /// What sort of decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,13 +77,13 @@ pub struct DecisionNode {
     /// What sort.
     pub kind: DecisionKind,
     /// What was to be decided.
-    pub question: Text,
+    pub question: ErasableText,
     /// What was chosen.
-    pub choice: Text,
+    pub choice: ErasableText,
     /// What else was considered.
-    pub alternatives: Vec<Text>,
+    pub alternatives: Vec<ErasableText>,
     /// Why.
-    pub rationale: Option<Text>,
+    pub rationale: Option<ErasableText>,
     /// How sure, from 0 to 1.
     pub confidence: Option<Confidence>,
 }

@@ -15,13 +15,13 @@ impl Digest {
     pub const ZERO: Self = Self([0; 32]);
 
     /// The digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn hash_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
     /// The digest of several parts. Each part is preceded by its length, so that moving a byte from
     /// one part to the next gives another digest.
-    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+    pub fn hash_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
             hasher.update((part.len() as u64).to_be_bytes());
@@ -56,20 +56,20 @@ impl fmt::Debug for Digest {
 /// Why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 hexadecimal digits")]
-pub struct NotADigest;
+pub struct ParseDigestError;
 
 impl FromStr for Digest {
-    type Err = NotADigest;
+    type Err = ParseDigestError;
 
-    fn from_str(given: &str) -> Result<Self, NotADigest> {
+    fn from_str(given: &str) -> Result<Self, ParseDigestError> {
         // Digits only: read as a number, `+f` would be one, too.
         if given.len() != 64 || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NotADigest);
+            return Err(ParseDigestError);
         }
         let mut bytes = [0; 32];
         for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte =
-                u8::from_str_radix(&given[index * 2..index * 2 + 2], 16).map_err(|_| NotADigest)?;
+            *byte = u8::from_str_radix(&given[index * 2..index * 2 + 2], 16)
+                .map_err(|_| ParseDigestError)?;
         }
         Ok(Self(bytes))
     }
@@ -96,12 +96,12 @@ mod tests {
     fn parts_are_kept_apart() {
         let one: [&[u8]; 2] = [b"ab", b"c"];
         let other: [&[u8]; 2] = [b"a", b"bc"];
-        assert_ne!(Digest::of_parts(one), Digest::of_parts(other));
+        assert_ne!(Digest::hash_parts(one), Digest::hash_parts(other));
     }
 
     #[test]
     fn a_digest_reads_back() {
-        let digest = Digest::of(b"x");
+        let digest = Digest::hash_bytes(b"x");
         assert_eq!(digest.to_string().parse(), Ok(digest));
         assert_eq!(Digest::from_bytes(digest.as_bytes()), Some(digest));
         assert_eq!(format!("{digest:?}"), digest.to_string());
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_digest_is_sha_256() {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(Digest::of(b"abc").to_string(), expected);
+        assert_eq!(Digest::hash_bytes(b"abc").to_string(), expected);
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let signed = "+f".repeat(32);
         let letters = "ä".repeat(32);
         for given in ["", "zz", &long, &signed, &letters] {
-            assert_eq!(given.parse::<Digest>(), Err(NotADigest), "{given}");
+            assert_eq!(given.parse::<Digest>(), Err(ParseDigestError), "{given}");
         }
         assert_eq!(Digest::from_bytes(&[0; 31]), None);
     }

@@ -8,21 +8,22 @@ use crate::argument::ArgumentValue;
 use crate::changeset::{Node, TreePath};
 use crate::decision::DecisionNode;
 use crate::invariant::{Gate, RuleRef};
-use crate::judgement::{Counts, RuleOutcome, Unmet};
-use crate::plan::{Limits, Origin, ProfileSource};
-use crate::stage::{Constraint, Failure, Intent, Question, ResultContent};
+use crate::judgement::{RuleCounts, RuleOutcome, UnmetRule};
+use crate::plan::{PlanLimits, PlanOrigin, ProfileSource};
+use crate::stage::{LandingConstraint, LandingIntent, PlanFailure, PlanQuestion, ResultContent};
 use crate::{
-    ActorDefinition, Actors, Base, Caller, ChangesetId, Digest, Epoch, How, Name, Phase, PlanId,
-    PlanResource, Profile, Text, Timestamp, Version, Ways,
+    ActorDefinition, Caller, ChangesetId, Digest, Epoch, ErasableText, LandingOptions, Phase,
+    PlanActors, PlanId, PlanResource, PlanVersion, Profile, QualifiedName, RepositoryPolicy,
+    ResourceCommit, Timestamp,
 };
 
 /// One event as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedEvent {
     /// The plan it happened to.
     pub plan: PlanId,
     /// Its number within the plan, from 1; the plan's version after it.
-    pub version: Version,
+    pub version: PlanVersion,
     /// When.
     pub at: Timestamp,
     /// On whose word.
@@ -36,13 +37,13 @@ pub struct Recorded {
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Event {
     /// The plan came to be.
-    Created(Box<Created>),
+    Created(Box<PlanCreated>),
     /// Every rule at the gate held, was advisory or was waived.
     GateHeld {
         /// The gate.
         gate: Gate,
         /// How many.
-        counts: Counts,
+        counts: RuleCounts,
         /// What each rule decided.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         decisions: Vec<DecisionNode>,
@@ -63,7 +64,7 @@ pub enum Event {
         /// Which holder.
         epoch: Epoch,
         /// What work on each resource starts from.
-        bases: Vec<Base>,
+        bases: Vec<ResourceCommit>,
     },
     /// Decisions were recorded.
     DecisionsRecorded {
@@ -99,21 +100,21 @@ pub enum Event {
         result: ResultContent,
         /// The rules about it that it does not meet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        unmet: Vec<Unmet>,
+        unmet: Vec<UnmetRule>,
     },
     /// The result was signed.
     Approved {
         /// What exactly was signed.
         content: Digest,
         /// How it shall arrive.
-        #[serde(default, skip_serializing_if = "How::is_usual")]
-        how: How,
+        #[serde(default, skip_serializing_if = "LandingOptions::is_default")]
+        how: LandingOptions,
         /// The wordings of the rules in force when it was signed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rules: Vec<RuleRef>,
         /// What its targets were at.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        tips: Vec<Base>,
+        tips: Vec<ResourceCommit>,
         /// Given by this profile instead of a person.
         by_profile: Option<Profile>,
         /// Given by `apply` for the landing it began.
@@ -130,7 +131,7 @@ pub enum Event {
         /// By which holder.
         epoch: Epoch,
         /// What is about to be done.
-        intent: Intent,
+        intent: LandingIntent,
     },
     /// It was taken back, nothing having been done.
     ApplyWithdrawn {
@@ -145,12 +146,12 @@ pub enum Event {
     /// It cannot land as it is.
     Constrained {
         /// Why.
-        constraint: Constraint,
+        constraint: LandingConstraint,
     },
     /// Work ended with an error.
     Failed {
         /// Which.
-        failure: Failure,
+        failure: PlanFailure,
     },
     /// A retry was scheduled by the engine itself.
     RetryScheduled {
@@ -162,7 +163,7 @@ pub enum Event {
         /// Start from scratch, or keep partial work.
         fresh: bool,
         /// The limits from now on.
-        limits: Limits,
+        limits: PlanLimits,
         /// The epoch from now on, if a result is given up and execute begins again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restarts_execute: Option<Epoch>,
@@ -170,14 +171,14 @@ pub enum Event {
     /// A person is asked.
     Asked {
         /// What.
-        question: Question,
+        question: PlanQuestion,
     },
     /// The question was answered.
     Answered {
         /// What was said.
-        answer: Text,
+        answer: ErasableText,
         /// In apply past the point of no return: what is to become of the change.
-        fate: Option<Fate>,
+        fate: Option<RemovedChangeResolution>,
     },
     /// Nobody answered in time.
     QuestionExpired,
@@ -188,7 +189,7 @@ pub enum Event {
         /// The epoch from now on.
         epoch: Epoch,
         /// What to do better.
-        feedback: Text,
+        feedback: ErasableText,
         /// Paths that go back to where they were.
         dropped: Vec<TreePath>,
         /// Nobody asked for it: rules about the result are not met.
@@ -200,7 +201,7 @@ pub enum Event {
         /// The epoch from now on.
         epoch: Epoch,
         /// Why.
-        reason: Text,
+        reason: ErasableText,
         /// Nobody asked for it.
         automatic: bool,
     },
@@ -221,7 +222,7 @@ pub enum Event {
         /// Which wording of which rule.
         rule: RuleRef,
         /// Why.
-        reason: Text,
+        reason: ErasableText,
     },
     /// A person said whether a rule that asks holds.
     RuledOn {
@@ -237,21 +238,21 @@ pub enum Event {
         /// The epoch from now on.
         epoch: Epoch,
         /// Why.
-        reason: Option<Text>,
+        reason: Option<ErasableText>,
     },
 }
 
 /// What a plan starts with; frozen from then on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Created {
+pub struct PlanCreated {
     /// What it is for.
-    pub goal: Text,
+    pub goal: ErasableText,
     /// The action it was made of.
-    pub action: Option<Name>,
+    pub action: Option<QualifiedName>,
     /// The arguments given to that action.
     pub arguments: BTreeMap<String, ArgumentValue>,
     /// Who works on it.
-    pub actors: Actors,
+    pub actors: PlanActors,
     /// How they are started, where that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<ActorDefinition>,
@@ -268,14 +269,14 @@ pub struct Created {
     pub resources: Vec<PlanResource>,
     /// What work on them starts from, where that is known already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bases: Vec<Base>,
+    pub bases: Vec<ResourceCommit>,
     /// How its resources want to be worked on.
-    #[serde(default, skip_serializing_if = "Ways::are_usual")]
-    pub ways: Ways,
+    #[serde(default, skip_serializing_if = "RepositoryPolicy::is_default")]
+    pub ways: RepositoryPolicy,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: PlanLimits,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: PlanOrigin,
     /// The result it starts with, if it comes from another plan.
     pub result: Option<ResultContent>,
 }
@@ -283,7 +284,7 @@ pub struct Created {
 /// What becomes of a change that landed and was removed again by somebody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum RemovedChangeResolution {
     /// It counts as landed.
     Landed,
     /// It is brought in again.

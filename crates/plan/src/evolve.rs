@@ -2,21 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Start;
-use crate::event::{Created, Fate};
-use crate::judgement::Ruling;
-use crate::plan::{Approval, Done, Origin, Waiver};
+use crate::base::SandboxStartPoint;
+use crate::event::{PlanCreated, RemovedChangeResolution};
+use crate::judgement::PersonRuling;
+use crate::plan::{Approval, CompletedCommand, PlanOrigin, RuleWaiver};
 use crate::stage::{
-    Category, ConstraintKind, Ending, Failure, Holder, Intent, Landing, Queued, Work,
+    ApplyState, ConstraintKind, FailureCategory, LandingIntent, LeaseHolder, PlanEnding,
+    PlanFailure, QueueEntry, WorkState,
 };
-use crate::{Entrance, Epoch, Event, Phase, Plan, Recorded, Stage, Verb, Version};
+use crate::{
+    Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation, Verb,
+};
 
 /// An event that cannot follow the plan it was recorded for: the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {version} (`{kind}`) does not follow {stage}")]
-pub struct Misfit {
+pub struct ReplayError {
     /// Which event.
-    pub version: Version,
+    pub version: PlanVersion,
     /// Its type.
     pub kind: &'static str,
     /// What it should have followed.
@@ -24,42 +27,44 @@ pub struct Misfit {
 }
 
 /// The plan after one more event.
-pub fn evolve(plan: Option<Plan>, recorded: &Recorded) -> Result<Plan, Misfit> {
+pub fn evolve(plan: Option<Plan>, recorded: &RecordedEvent) -> Result<Plan, ReplayError> {
     match (plan, &recorded.event) {
         (None, Event::Created(created)) => {
-            let mut plan = created_plan(created, recorded);
-            note(&mut plan, recorded, None);
+            let mut plan = plan_from_created(created, recorded);
+            update_bookkeeping(&mut plan, recorded, None);
             Ok(plan)
         }
-        (None, _) => Err(misfit(recorded, "nothing".to_owned())),
+        (None, _) => Err(replay_error(recorded, "nothing".to_owned())),
         (Some(mut plan), _) => {
-            advance(&mut plan, recorded)?;
+            apply_event(&mut plan, recorded)?;
             Ok(plan)
         }
     }
 }
 
 /// Takes a plan one event further. Whoever is told of a misfit must not go on with it.
-pub(crate) fn advance(plan: &mut Plan, recorded: &Recorded) -> Result<(), Misfit> {
+pub(crate) fn apply_event(plan: &mut Plan, recorded: &RecordedEvent) -> Result<(), ReplayError> {
     if plan.version.next() != recorded.version || plan.id != recorded.plan {
         let found = format!("version {} of plan {}", plan.version, plan.id);
-        return Err(misfit(recorded, found));
+        return Err(replay_error(recorded, found));
     }
-    let held = plan.stage.holder().map(|holder| holder.epoch);
-    step(plan, recorded).ok_or_else(|| misfit(recorded, plan.stage.to_string()))?;
-    note(plan, recorded, held);
+    let held_epoch = plan.stage.holder().map(|holder| holder.epoch);
+    apply_to_stage(plan, recorded).ok_or_else(|| replay_error(recorded, plan.stage.to_string()))?;
+    update_bookkeeping(plan, recorded, held_epoch);
     Ok(())
 }
 
 /// The plan all these events add up to.
-pub fn replay<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Result<Option<Plan>, Misfit> {
+pub fn replay_events<'a>(
+    events: impl IntoIterator<Item = &'a RecordedEvent>,
+) -> Result<Option<Plan>, ReplayError> {
     events
         .into_iter()
         .try_fold(None, |plan, recorded| evolve(plan, recorded).map(Some))
 }
 
-fn misfit(recorded: &Recorded, stage: String) -> Misfit {
-    Misfit {
+fn replay_error(recorded: &RecordedEvent, stage: String) -> ReplayError {
+    ReplayError {
         version: recorded.version,
         kind: recorded.event.kind(),
         stage,
@@ -67,11 +72,11 @@ fn misfit(recorded: &Recorded, stage: String) -> Misfit {
 }
 
 /// What every event leaves: how far the plan has come, when, and who did what.
-fn note(plan: &mut Plan, recorded: &Recorded, held: Option<Epoch>) {
+fn update_bookkeeping(plan: &mut Plan, recorded: &RecordedEvent, held_epoch: Option<Epoch>) {
     plan.version = recorded.version;
     plan.updated_at = recorded.at;
-    if let Some((verb, epoch)) = verb_of(&recorded.event, held) {
-        let done = Done {
+    if let Some((verb, epoch)) = completed_verb(&recorded.event, held_epoch) {
+        let done = CompletedCommand {
             at: recorded.at,
             by: recorded.by.clone(),
             epoch,
@@ -80,11 +85,11 @@ fn note(plan: &mut Plan, recorded: &Recorded, held: Option<Epoch>) {
     }
 }
 
-fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
+fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
     let (stage, phase) = match created.result {
-        Some(_) => (Stage::Execute(Work::Complete), Phase::Execute),
+        Some(_) => (PlanStage::Execute(WorkState::Complete), Phase::Execute),
         None => (
-            Stage::queued(Phase::Strategize, recorded.at),
+            PlanStage::queued_since(Phase::Strategize, recorded.at),
             Phase::Strategize,
         ),
     };
@@ -103,7 +108,7 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
         resources: created.resources.clone(),
         bases: created.bases.clone(),
         ways: created.ways.clone(),
-        entrance: Entrance::default(),
+        entrance: SandboxPreparation::default(),
         limits: created.limits,
         origin: created.origin,
         stage,
@@ -129,12 +134,12 @@ fn created_plan(created: &Created, recorded: &Recorded) -> Plan {
 }
 
 /// `None` if the event does not fit the plan's stage, which is then what it was.
-fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
+fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
     if plan.stage.is_final() {
         return None;
     }
     let at = recorded.at;
-    let queued = Queued {
+    let queued = QueueEntry {
         since: at,
         retry_at: None,
     };
@@ -154,17 +159,17 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             if *claimed != phase || *epoch <= plan.epoch {
                 return None;
             }
-            plan.stage.waiting()?;
-            let holder = Holder {
+            plan.stage.queue_entry()?;
+            let holder = LeaseHolder {
                 owner: owner.clone(),
                 epoch: *epoch,
                 since: at,
             };
             plan.stage = match &mut plan.stage {
-                Stage::Strategize(_) => Stage::Strategize(Work::Processing(holder)),
-                Stage::Execute(_) => Stage::Execute(Work::Processing(holder)),
-                Stage::Apply(landing) => {
-                    Stage::Apply(Landing::Processing(holder, take_intent(landing)))
+                PlanStage::Strategize(_) => PlanStage::Strategize(WorkState::Processing(holder)),
+                PlanStage::Execute(_) => PlanStage::Execute(WorkState::Processing(holder)),
+                PlanStage::Apply(landing) => {
+                    PlanStage::Apply(ApplyState::Processing(holder, take_intent(landing)))
                 }
             };
             plan.epoch = *epoch;
@@ -174,30 +179,30 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             if phase == Phase::Apply {
                 return None;
             }
-            held_by(plan, *epoch, phase)?;
+            require_held_by(plan, *epoch, phase)?;
             plan.bases.clone_from(bases);
-            plan.entrance = Entrance::default();
+            plan.entrance = SandboxPreparation::default();
         }
         Event::StrategizeCompleted { epoch } => {
-            held_by(plan, *epoch, Phase::Strategize)?;
-            plan.stage = Stage::Strategize(Work::Complete);
+            require_held_by(plan, *epoch, Phase::Strategize)?;
+            plan.stage = PlanStage::Strategize(WorkState::Complete);
         }
         Event::ExecuteEntered { asked } => {
-            let Stage::Strategize(Work::Complete) = plan.stage else {
+            let PlanStage::Strategize(WorkState::Complete) = plan.stage else {
                 return None;
             };
             plan.asked = *asked;
             // What strategize left behind is no result.
-            plan.enter_with(Start::Base);
-            enter(plan, Phase::Execute, queued);
+            plan.set_sandbox_start(SandboxStartPoint::Base);
+            enter_phase(plan, Phase::Execute, queued);
         }
         Event::ExecuteCompleted {
             epoch,
             result,
             unmet,
         } => {
-            held_by(plan, *epoch, Phase::Execute)?;
-            plan.stage = Stage::Execute(Work::Complete);
+            require_held_by(plan, *epoch, Phase::Execute)?;
+            plan.stage = PlanStage::Execute(WorkState::Complete);
             plan.result = Some(result.clone());
             plan.unmet.clone_from(unmet);
             plan.approval = None;
@@ -222,23 +227,25 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             });
         }
         Event::ApplyEntered { asked } => {
-            let Stage::Execute(Work::Complete) = plan.stage else {
+            let PlanStage::Execute(WorkState::Complete) = plan.stage else {
                 return None;
             };
             plan.asked = *asked;
-            enter(plan, Phase::Apply, queued);
+            enter_phase(plan, Phase::Apply, queued);
         }
         Event::ApplyPrepared { epoch, intent } => {
-            held_by(plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(_, prepared @ None)) = &mut plan.stage else {
+            require_held_by(plan, *epoch, Phase::Apply)?;
+            let PlanStage::Apply(ApplyState::Processing(_, prepared @ None)) = &mut plan.stage
+            else {
                 return None;
             };
             *prepared = Some(intent.clone());
             plan.done.remove(&Verb::WithdrawApply);
         }
         Event::ApplyWithdrawn { epoch } => {
-            held_by(plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(_, prepared @ Some(_))) = &mut plan.stage else {
+            require_held_by(plan, *epoch, Phase::Apply)?;
+            let PlanStage::Apply(ApplyState::Processing(_, prepared @ Some(_))) = &mut plan.stage
+            else {
                 return None;
             };
             *prepared = None;
@@ -246,23 +253,23 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.done.remove(&Verb::PrepareApply);
         }
         Event::Landed { epoch } => {
-            held_by(plan, *epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(_, Some(intent))) = &mut plan.stage else {
+            require_held_by(plan, *epoch, Phase::Apply)?;
+            let PlanStage::Apply(ApplyState::Processing(_, Some(intent))) = &mut plan.stage else {
                 return None;
             };
             plan.landed = std::mem::take(&mut intent.moves);
-            plan.stage = Stage::Apply(Landing::Applied(Ending {
+            plan.stage = PlanStage::Apply(ApplyState::Applied(PlanEnding {
                 at,
                 by: recorded.by.clone(),
                 reason: None,
             }));
         }
         Event::Constrained { constraint } => {
-            held_by(plan, constraint.epoch, Phase::Apply)?;
-            let Stage::Apply(Landing::Processing(_, None)) = plan.stage else {
+            require_held_by(plan, constraint.epoch, Phase::Apply)?;
+            let PlanStage::Apply(ApplyState::Processing(_, None)) = plan.stage else {
                 return None;
             };
-            plan.stage = Stage::Apply(Landing::Constrained(constraint.clone()));
+            plan.stage = PlanStage::Apply(ApplyState::Constrained(constraint.clone()));
         }
         Event::Failed { failure } => {
             if plan.is_prepared() || failure.epoch < plan.epoch {
@@ -270,15 +277,15 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             }
             plan.stage.holder()?;
             plan.epoch = failure.epoch;
-            plan.stage = errored(phase, failure.clone());
+            plan.stage = errored_stage(phase, failure.clone());
         }
         Event::RetryScheduled { retry_at } => {
             plan.stage.failure()?;
             plan.attempt += 1;
             plan.unattended_attempts += 1;
-            plan.stage = Stage::requeued(
+            plan.stage = PlanStage::queued_with_intent(
                 phase,
-                Queued {
+                QueueEntry {
                     since: at,
                     retry_at: Some(*retry_at),
                 },
@@ -291,11 +298,11 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             fresh: _,
         } => {
             let has_ended = match &plan.stage {
-                Stage::Execute(work) => matches!(work, Work::Complete),
-                Stage::Apply(landing) => {
-                    matches!(landing, Landing::Errored(_) | Landing::Constrained(_))
+                PlanStage::Execute(work) => matches!(work, WorkState::Complete),
+                PlanStage::Apply(landing) => {
+                    matches!(landing, ApplyState::Errored(_) | ApplyState::Constrained(_))
                 }
-                Stage::Strategize(_) => false,
+                PlanStage::Strategize(_) => false,
             };
             if !has_ended || plan.is_prepared() || *epoch <= plan.epoch {
                 return None;
@@ -307,15 +314,15 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.fixes = 0;
             plan.limits = *limits;
             plan.asked = true;
-            plan.enter_with(Start::Afresh);
-            enter(plan, Phase::Execute, queued);
+            plan.set_sandbox_start(SandboxStartPoint::Afresh);
+            enter_phase(plan, Phase::Execute, queued);
         }
         Event::Retried {
             fresh,
             limits,
             restarts_execute: None,
         } => {
-            let constrained = matches!(plan.stage, Stage::Apply(Landing::Constrained(_)));
+            let constrained = matches!(plan.stage, PlanStage::Apply(ApplyState::Constrained(_)));
             if !constrained {
                 plan.stage.failure()?;
             }
@@ -324,18 +331,20 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.limits = *limits;
             plan.asked = true;
             if *fresh {
-                plan.enter_with(Start::Afresh);
+                plan.set_sandbox_start(SandboxStartPoint::Afresh);
             }
-            plan.stage = Stage::requeued(phase, queued, None);
+            plan.stage = PlanStage::queued_with_intent(phase, queued, None);
         }
         Event::Asked { question } => {
-            held_by(plan, question.epoch, phase)?;
+            require_held_by(plan, question.epoch, phase)?;
             let question = question.clone();
             plan.stage = match &mut plan.stage {
-                Stage::Strategize(_) => Stage::Strategize(Work::AwaitingInput(question)),
-                Stage::Execute(_) => Stage::Execute(Work::AwaitingInput(question)),
-                Stage::Apply(landing) => {
-                    Stage::Apply(Landing::AwaitingInput(question, take_intent(landing)))
+                PlanStage::Strategize(_) => {
+                    PlanStage::Strategize(WorkState::AwaitingInput(question))
+                }
+                PlanStage::Execute(_) => PlanStage::Execute(WorkState::AwaitingInput(question)),
+                PlanStage::Apply(landing) => {
+                    PlanStage::Apply(ApplyState::AwaitingInput(question, take_intent(landing)))
                 }
             };
         }
@@ -343,11 +352,13 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.stage.question()?;
             let intent = plan.stage.intent().cloned();
             let intent = match (intent, fate) {
-                (Some(mut intent), Some(Fate::Landed)) => {
+                (Some(mut intent), Some(RemovedChangeResolution::Landed)) => {
                     intent.vouched = Some(recorded.by.clone());
                     Some(intent)
                 }
-                (Some(_), Some(Fate::Again | Fate::Drop)) => None,
+                (Some(_), Some(RemovedChangeResolution::Again | RemovedChangeResolution::Drop)) => {
+                    None
+                }
                 (None, None) => None,
                 (Some(_), None) | (None, Some(_)) => return None,
             };
@@ -355,20 +366,20 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
                 plan.done.remove(&Verb::PrepareApply);
             }
             plan.unattended_attempts = 1;
-            plan.stage = Stage::requeued(phase, queued, intent);
+            plan.stage = PlanStage::queued_with_intent(phase, queued, intent);
         }
         Event::QuestionExpired => {
             let question = plan.stage.question()?;
             if plan.is_prepared() {
                 return None;
             }
-            let failure = Failure {
-                category: Category::Unanswered,
+            let failure = PlanFailure {
+                category: FailureCategory::Unanswered,
                 message: format!("nobody answered: {}", question.text.first_line()).into(),
                 epoch: plan.epoch,
                 at,
             };
-            plan.stage = errored(phase, failure);
+            plan.stage = errored_stage(phase, failure);
         }
         Event::Revised {
             to,
@@ -386,13 +397,13 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.unmet.clear();
             plan.asked = recorded.by.is_person();
             // What nobody came to take out yet still is to be.
-            let more = dropped
+            let newly_dropped = dropped
                 .iter()
                 .filter(|path| !plan.entrance.dropped.contains(path));
-            let more: Vec<_> = more.cloned().collect();
-            plan.entrance.dropped.extend(more);
-            plan.entrance.catch_up |= is_about_the_merge(&plan.stage);
-            enter(plan, *to, queued);
+            let newly_dropped: Vec<_> = newly_dropped.cloned().collect();
+            plan.entrance.dropped.extend(newly_dropped);
+            plan.entrance.catch_up |= is_merge_constraint(&plan.stage);
+            enter_phase(plan, *to, queued);
         }
         Event::Reverted {
             epoch, automatic, ..
@@ -408,12 +419,12 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.reversions += 1;
             plan.automatic_reversions += u32::from(*automatic);
             plan.asked = recorded.by.is_person();
-            plan.enter_with(Start::Afresh);
-            enter(plan, Phase::Strategize, queued);
+            plan.set_sandbox_start(SandboxStartPoint::Afresh);
+            enter_phase(plan, Phase::Strategize, queued);
         }
         Event::Released { epoch } => {
-            held_by(plan, *epoch, phase)?;
-            plan.stage = Stage::requeued(phase, queued, plan.stage.intent().cloned());
+            require_held_by(plan, *epoch, phase)?;
+            plan.stage = PlanStage::queued_with_intent(phase, queued, plan.stage.intent().cloned());
         }
         Event::Reclaimed { epoch, .. } => {
             plan.stage.holder()?;
@@ -423,10 +434,10 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             plan.epoch = *epoch;
             plan.attempt += 1;
             plan.unattended_attempts += 1;
-            plan.stage = Stage::requeued(phase, queued, plan.stage.intent().cloned());
+            plan.stage = PlanStage::queued_with_intent(phase, queued, plan.stage.intent().cloned());
         }
         Event::Waived { rule, reason } => {
-            plan.waivers.push(Waiver {
+            plan.waivers.push(RuleWaiver {
                 rule: rule.clone(),
                 by: recorded.by.clone(),
                 reason: reason.clone(),
@@ -438,9 +449,9 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
             subject,
             outcome,
         } => {
-            let same = |ruling: &Ruling| ruling.rule == *rule && ruling.subject == *subject;
+            let same = |ruling: &PersonRuling| ruling.rule == *rule && ruling.subject == *subject;
             plan.rulings.retain(|ruling| !same(ruling));
-            plan.rulings.push(Ruling {
+            plan.rulings.push(PersonRuling {
                 rule: rule.clone(),
                 subject: *subject,
                 outcome: outcome.clone(),
@@ -453,75 +464,75 @@ fn step(plan: &mut Plan, recorded: &Recorded) -> Option<()> {
                 return None;
             }
             plan.epoch = *epoch;
-            let ending = Ending {
+            let ending = PlanEnding {
                 at,
                 by: recorded.by.clone(),
                 reason: reason.clone(),
             };
             plan.stage = match phase {
-                Phase::Strategize => Stage::Strategize(Work::Cancelled(ending)),
-                Phase::Execute => Stage::Execute(Work::Cancelled(ending)),
-                Phase::Apply => Stage::Apply(Landing::Cancelled(ending)),
+                Phase::Strategize => PlanStage::Strategize(WorkState::Cancelled(ending)),
+                Phase::Execute => PlanStage::Execute(WorkState::Cancelled(ending)),
+                Phase::Apply => PlanStage::Apply(ApplyState::Cancelled(ending)),
             };
         }
     }
     Some(())
 }
 
-fn enter(plan: &mut Plan, phase: Phase, queued: Queued) {
+fn enter_phase(plan: &mut Plan, phase: Phase, queued: QueueEntry) {
     *plan.entries.entry(phase).or_insert(0) += 1;
     plan.attempt = 1;
     plan.unattended_attempts = 1;
-    plan.stage = Stage::requeued(phase, queued, None);
+    plan.stage = PlanStage::queued_with_intent(phase, queued, None);
 }
 
 /// Was it fine by itself, and is not together with what its target has become?
-fn is_about_the_merge(stage: &Stage) -> bool {
+fn is_merge_constraint(stage: &PlanStage) -> bool {
     match stage {
-        Stage::Apply(Landing::Constrained(constraint)) => match constraint.kind {
+        PlanStage::Apply(ApplyState::Constrained(constraint)) => match constraint.kind {
             ConstraintKind::Conflict | ConstraintKind::Gate => true,
             ConstraintKind::LocalEdits
             | ConstraintKind::OperationInProgress
             | ConstraintKind::ApprovalVoid => false,
         },
-        Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => false,
+        PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => false,
     }
 }
 
-fn held_by(plan: &Plan, epoch: Epoch, phase: Phase) -> Option<()> {
+fn require_held_by(plan: &Plan, epoch: Epoch, phase: Phase) -> Option<()> {
     (plan.phase() == phase && plan.stage.holder()?.epoch == epoch).then_some(())
 }
 
-fn errored(phase: Phase, failure: Failure) -> Stage {
+fn errored_stage(phase: Phase, failure: PlanFailure) -> PlanStage {
     match phase {
-        Phase::Strategize => Stage::Strategize(Work::Errored(failure)),
-        Phase::Execute => Stage::Execute(Work::Errored(failure)),
-        Phase::Apply => Stage::Apply(Landing::Errored(failure)),
+        Phase::Strategize => PlanStage::Strategize(WorkState::Errored(failure)),
+        Phase::Execute => PlanStage::Execute(WorkState::Errored(failure)),
+        Phase::Apply => PlanStage::Apply(ApplyState::Errored(failure)),
     }
 }
 
-fn take_intent(landing: &mut Landing) -> Option<Intent> {
+fn take_intent(landing: &mut ApplyState) -> Option<LandingIntent> {
     match landing {
-        Landing::Queued(_, intent)
-        | Landing::Processing(_, intent)
-        | Landing::AwaitingInput(_, intent) => intent.take(),
-        Landing::Errored(_)
-        | Landing::Constrained(_)
-        | Landing::Applied(_)
-        | Landing::Cancelled(_) => None,
+        ApplyState::Queued(_, intent)
+        | ApplyState::Processing(_, intent)
+        | ApplyState::AwaitingInput(_, intent) => intent.take(),
+        ApplyState::Errored(_)
+        | ApplyState::Constrained(_)
+        | ApplyState::Applied(_)
+        | ApplyState::Cancelled(_) => None,
     }
 }
 
 /// The verb an event is the doing of, and its epoch; `None` where a verb's other event tells.
-fn verb_of(event: &Event, held: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> {
-    let told = match event {
+fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> {
+    let completed = match event {
         Event::GateHeld { .. } | Event::DecisionsRecorded { .. } | Event::RetryScheduled { .. } => {
             return None;
         }
         Event::Created(created) => match created.origin {
-            Origin::Use => (Verb::Use, None),
-            Origin::UndoOf(_) => (Verb::Undo, None),
-            Origin::RestOf(_) => return None,
+            PlanOrigin::Use => (Verb::Use, None),
+            PlanOrigin::UndoOf(_) => (Verb::Undo, None),
+            PlanOrigin::RestOf(_) => return None,
         },
         Event::Claimed {
             phase: Phase::Strategize,
@@ -550,7 +561,7 @@ fn verb_of(event: &Event, held: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> 
         Event::Landed { epoch } => (Verb::CompleteApply, Some(*epoch)),
         Event::Constrained { constraint } => (Verb::Constrain, Some(constraint.epoch)),
         // A failure under another epoch than the holder's is how a last reclaim ends.
-        Event::Failed { failure } if held != Some(failure.epoch) => (Verb::Reclaim, None),
+        Event::Failed { failure } if held_epoch != Some(failure.epoch) => (Verb::Reclaim, None),
         Event::Failed { failure } => (Verb::Fail, Some(failure.epoch)),
         Event::Retried { .. } => (Verb::Retry, None),
         Event::Asked { question } => (Verb::Ask, Some(question.epoch)),
@@ -564,5 +575,5 @@ fn verb_of(event: &Event, held: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> 
         Event::RuledOn { .. } => (Verb::RuleOn, None),
         Event::Cancelled { .. } => (Verb::Cancel, None),
     };
-    Some(told)
+    Some(completed)
 }

@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// How much of what a tool was used on is told.
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN_BYTES: usize = 200;
 
 /// What an actor may do with its tools. Without anything said, everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guards {
+pub struct ToolGuards {
     /// Calls that are never made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<CallPattern>,
@@ -28,7 +28,7 @@ pub struct ToolCall {
     /// The tool, as the agent calls it.
     pub tool: String,
     /// What it is used on: a command, paths, an address.
-    pub on: Vec<String>,
+    pub inputs: Vec<String>,
 }
 
 /// Calls of one kind: a tool, or a tool used on something; `*` stands for anything.
@@ -36,18 +36,18 @@ pub struct ToolCall {
 #[serde(into = "String", try_from = "String")]
 pub struct CallPattern {
     tool: String,
-    on: Option<String>,
+    input: Option<String>,
 }
 
 /// Why a call is one too many.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Breach {
+pub enum GuardBreach {
     /// It is denied.
     Denied {
         /// What was called.
         call: ToolCall,
         /// By what.
-        by: CallPattern,
+        pattern: CallPattern,
     },
     /// It is not among those that are allowed.
     NotAllowed(ToolCall),
@@ -55,47 +55,49 @@ pub enum Breach {
     TooMany(u32),
 }
 
-impl Guards {
+impl ToolGuards {
     /// Are there none?
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// What speaks against a call that is this one of its run, counted from 1.
-    pub fn breach(&self, call: &ToolCall, number: u32) -> Option<Breach> {
+    pub fn find_breach(&self, call: &ToolCall, number: u32) -> Option<GuardBreach> {
         // Agents write the same tool now with a capital, now without.
         let tool = call.tool.to_lowercase();
-        let is_denied = |pattern: &&CallPattern| pattern.is_of_any(&tool, &call.on);
+        let is_denied = |pattern: &&CallPattern| pattern.matches_any(&tool, &call.inputs);
         if let Some(by) = self.deny.iter().find(is_denied) {
             let (call, by) = (call.clone(), by.clone());
-            return Some(Breach::Denied { call, by });
+            return Some(GuardBreach::Denied { call, pattern: by });
         }
-        let is_allowed = |pattern: &CallPattern| pattern.is_of_all(&tool, &call.on);
+        let is_allowed = |pattern: &CallPattern| pattern.matches_all(&tool, &call.inputs);
         if !self.allow.is_empty() && !self.allow.iter().any(is_allowed) {
-            return Some(Breach::NotAllowed(call.clone()));
+            return Some(GuardBreach::NotAllowed(call.clone()));
         }
         self.calls
             .filter(|most| number > *most)
-            .map(Breach::TooMany)
+            .map(GuardBreach::TooMany)
     }
 }
 
 impl CallPattern {
     /// Is anything of this call meant? So it is denied.
-    fn is_of_any(&self, tool: &str, on: &[String]) -> bool {
-        let any = |pattern: &String| on.iter().any(|what| matches(pattern, what));
-        matches(&self.tool, tool) && self.on.as_ref().is_none_or(any)
+    fn matches_any(&self, tool: &str, inputs: &[String]) -> bool {
+        let any = |pattern: &String| inputs.iter().any(|what| matches_wildcard(pattern, what));
+        matches_wildcard(&self.tool, tool) && self.input.as_ref().is_none_or(any)
     }
 
     /// Is all of this call meant? So it is allowed.
-    fn is_of_all(&self, tool: &str, on: &[String]) -> bool {
-        let all = |pattern: &String| !on.is_empty() && on.iter().all(|what| matches(pattern, what));
-        matches(&self.tool, tool) && self.on.as_ref().is_none_or(all)
+    fn matches_all(&self, tool: &str, inputs: &[String]) -> bool {
+        let all = |pattern: &String| {
+            !inputs.is_empty() && inputs.iter().all(|what| matches_wildcard(pattern, what))
+        };
+        matches_wildcard(&self.tool, tool) && self.input.as_ref().is_none_or(all)
     }
 }
 
 /// Does a text look like a pattern, in which `*` stands for anything?
-fn matches(pattern: &str, text: &str) -> bool {
+fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {
@@ -118,13 +120,13 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[error(
     "`{0}` names no calls: write a tool, as `WebFetch`, or a tool with what it is used on, as `Bash(*git push*)`"
 )]
-pub struct NotAPattern(String);
+pub struct ParseCallPatternError(String);
 
 impl FromStr for CallPattern {
-    type Err = NotAPattern;
+    type Err = ParseCallPatternError;
 
-    fn from_str(given: &str) -> Result<Self, NotAPattern> {
-        let wrong = || NotAPattern(given.chars().take(60).collect());
+    fn from_str(given: &str) -> Result<Self, ParseCallPatternError> {
+        let wrong = || ParseCallPatternError(given.chars().take(60).collect());
         let (tool, on) = match given.trim().split_once('(') {
             Some((tool, on)) => (tool, Some(on.strip_suffix(')').ok_or_else(wrong)?)),
             None => (given.trim(), None),
@@ -135,15 +137,15 @@ impl FromStr for CallPattern {
         }
         Ok(Self {
             tool: tool.to_lowercase(),
-            on: on.map(str::to_owned),
+            input: on.map(str::to_owned),
         })
     }
 }
 
 impl TryFrom<String> for CallPattern {
-    type Error = NotAPattern;
+    type Error = ParseCallPatternError;
 
-    fn try_from(given: String) -> Result<Self, NotAPattern> {
+    fn try_from(given: String) -> Result<Self, ParseCallPatternError> {
         given.parse()
     }
 }
@@ -156,7 +158,7 @@ impl From<CallPattern> for String {
 
 impl fmt::Display for CallPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.on {
+        match &self.input {
             Some(on) => write!(f, "{}({on})", self.tool),
             None => f.write_str(&self.tool),
         }
@@ -165,20 +167,22 @@ impl fmt::Display for CallPattern {
 
 impl fmt::Display for ToolCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.on.is_empty() {
+        if self.inputs.is_empty() {
             return f.write_str(&self.tool);
         }
-        let on = self.on.join(", ");
-        let end = on.floor_char_boundary(MOST_SHOWN);
+        let on = self.inputs.join(", ");
+        let end = on.floor_char_boundary(MAX_SHOWN_BYTES);
         let more = if end < on.len() { "…" } else { "" };
         write!(f, "{}({}{more})", self.tool, &on[..end])
     }
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for GuardBreach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Denied { call, by } => write!(f, "it used {call}, which its guards deny ({by})"),
+            Self::Denied { call, pattern: by } => {
+                write!(f, "it used {call}, which its guards deny ({by})")
+            }
             Self::NotAllowed(call) => write!(f, "it used {call}, which its guards do not allow"),
             Self::TooMany(most) => write!(f, "it used its tools more than {most} times"),
         }
@@ -189,14 +193,14 @@ impl fmt::Display for Breach {
 mod tests {
     use super::*;
 
-    fn call(tool: &str, on: &[&str]) -> ToolCall {
+    fn tool_call(tool: &str, on: &[&str]) -> ToolCall {
         ToolCall {
             tool: tool.to_owned(),
-            on: on.iter().map(|&on| on.to_owned()).collect(),
+            inputs: on.iter().map(|&on| on.to_owned()).collect(),
         }
     }
 
-    fn patterns(of: &[&str]) -> Vec<CallPattern> {
+    fn parse_patterns(of: &[&str]) -> Vec<CallPattern> {
         of.iter().map(|pattern| pattern.parse().unwrap()).collect()
     }
 
@@ -211,7 +215,11 @@ mod tests {
             ("*ab*bc*", "abc", false),
             ("*ab*bc*", "xabxbcx", true),
         ] {
-            assert_eq!(matches(pattern, text), is_match, "{pattern} {text}");
+            assert_eq!(
+                matches_wildcard(pattern, text),
+                is_match,
+                "{pattern} {text}"
+            );
         }
     }
 
@@ -224,27 +232,30 @@ mod tests {
 
     #[test]
     fn a_breach_names_the_call_and_not_all_it_was_used_on() {
-        let shown = |on: &[&str]| call("Bash", on).to_string();
+        let shown = |on: &[&str]| tool_call("Bash", on).to_string();
         assert_eq!(shown(&[]), "Bash");
         assert_eq!(shown(&["ls", "pwd"]), "Bash(ls, pwd)");
-        let most = "x".repeat(MOST_SHOWN);
+        let most = "x".repeat(MAX_SHOWN_BYTES);
         assert_eq!(shown(&[&most]), format!("Bash({most})"));
         assert_eq!(shown(&[&format!("{most}y")]), format!("Bash({most}…)"));
-        let [by] = <[CallPattern; 1]>::try_from(patterns(&["Bash"])).unwrap();
-        let call = call("Bash", &["ls"]);
+        let [by] = <[CallPattern; 1]>::try_from(parse_patterns(&["Bash"])).unwrap();
+        let call = tool_call("Bash", &["ls"]);
         for (breach, told) in [
             (
-                Breach::Denied {
+                GuardBreach::Denied {
                     call: call.clone(),
-                    by,
+                    pattern: by,
                 },
                 "it used Bash(ls), which its guards deny (bash)",
             ),
             (
-                Breach::NotAllowed(call),
+                GuardBreach::NotAllowed(call),
                 "it used Bash(ls), which its guards do not allow",
             ),
-            (Breach::TooMany(3), "it used its tools more than 3 times"),
+            (
+                GuardBreach::TooMany(3),
+                "it used its tools more than 3 times",
+            ),
         ] {
             assert_eq!(breach.to_string(), told);
         }
@@ -252,7 +263,7 @@ mod tests {
 
     #[test]
     fn whatever_is_said_makes_a_guard() {
-        let mut guards = Guards::default();
+        let mut guards = ToolGuards::default();
         assert!(guards.is_empty());
         guards.calls = Some(0);
         assert!(!guards.is_empty());
@@ -275,44 +286,51 @@ mod tests {
             ("*é", "née", false),
             ("n*e", "née", true),
         ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(
+                matches_wildcard(pattern, text),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 
     #[test]
     fn one_denied_thing_denies_a_call_and_everything_has_to_be_allowed() {
-        let deny = Guards {
-            deny: patterns(&["WebFetch", "edit(migrations/*)"]),
-            ..Guards::default()
+        let deny = ToolGuards {
+            deny: parse_patterns(&["WebFetch", "edit(migrations/*)"]),
+            ..ToolGuards::default()
         };
-        let breach = |call: &ToolCall| deny.breach(call, 1).is_some();
-        assert!(breach(&call("webfetch", &["https://example.org"])));
-        assert!(breach(&call("WebFetch", &[])));
-        assert!(breach(&call("Edit", &["src/a.rs", "migrations/1.sql"])));
-        assert!(!breach(&call("Edit", &["src/a.rs"])));
-        assert!(!breach(&call("Edit", &[])));
-        let allow = Guards {
-            allow: patterns(&["Read", "edit(src/*)"]),
-            ..Guards::default()
+        let breach = |call: &ToolCall| deny.find_breach(call, 1).is_some();
+        assert!(breach(&tool_call("webfetch", &["https://example.org"])));
+        assert!(breach(&tool_call("WebFetch", &[])));
+        assert!(breach(&tool_call(
+            "Edit",
+            &["src/a.rs", "migrations/1.sql"]
+        )));
+        assert!(!breach(&tool_call("Edit", &["src/a.rs"])));
+        assert!(!breach(&tool_call("Edit", &[])));
+        let allow = ToolGuards {
+            allow: parse_patterns(&["Read", "edit(src/*)"]),
+            ..ToolGuards::default()
         };
-        let breach = |call: &ToolCall| allow.breach(call, 1).is_some();
-        assert!(!breach(&call("read", &["/etc/passwd"])));
-        assert!(!breach(&call("Edit", &["src/a.rs", "src/b.rs"])));
-        assert!(breach(&call("Edit", &["src/a.rs", "b.rs"])));
-        assert!(breach(&call("Edit", &[])));
-        assert!(breach(&call("Bash", &["ls"])));
+        let breach = |call: &ToolCall| allow.find_breach(call, 1).is_some();
+        assert!(!breach(&tool_call("read", &["/etc/passwd"])));
+        assert!(!breach(&tool_call("Edit", &["src/a.rs", "src/b.rs"])));
+        assert!(breach(&tool_call("Edit", &["src/a.rs", "b.rs"])));
+        assert!(breach(&tool_call("Edit", &[])));
+        assert!(breach(&tool_call("Bash", &["ls"])));
     }
 
     #[test]
     fn calls_are_counted_from_one() {
-        let guards = Guards {
+        let guards = ToolGuards {
             calls: Some(2),
-            ..Guards::default()
+            ..ToolGuards::default()
         };
-        let ls = call("Bash", &["ls"]);
-        assert_eq!(guards.breach(&ls, 2), None);
-        assert_eq!(guards.breach(&ls, 3), Some(Breach::TooMany(2)));
-        assert_eq!(Guards::default().breach(&ls, u32::MAX), None);
+        let ls = tool_call("Bash", &["ls"]);
+        assert_eq!(guards.find_breach(&ls, 2), None);
+        assert_eq!(guards.find_breach(&ls, 3), Some(GuardBreach::TooMany(2)));
+        assert_eq!(ToolGuards::default().find_breach(&ls, u32::MAX), None);
     }
 
     #[test]

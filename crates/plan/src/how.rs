@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 /// The way a result lands. Part of what an approval signs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct How {
+pub struct LandingOptions {
     /// As what.
     #[serde(default)]
-    pub shape: Shape,
+    pub shape: LandingDestination,
     /// Keep the plan's own commit as a second parent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub merge: bool,
@@ -22,7 +22,7 @@ pub struct How {
 /// What a result becomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum LandingDestination {
     /// One commit on the target's branch.
     #[default]
     Commit,
@@ -32,9 +32,9 @@ pub enum Shape {
     Uncommitted,
 }
 
-impl How {
+impl LandingOptions {
     /// The usual way: one commit on the branch?
-    pub fn is_usual(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

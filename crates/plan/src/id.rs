@@ -108,9 +108,9 @@ impl fmt::Display for Epoch {
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-pub struct Version(pub u64);
+pub struct PlanVersion(pub u64);
 
-impl Version {
+impl PlanVersion {
     /// The version after one more event.
     #[must_use]
     pub fn next(self) -> Self {
@@ -118,7 +118,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for PlanVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }

@@ -6,20 +6,20 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::judgement::Targets;
-use crate::{Caller, Digest, Name, Plan, PlanId, Span, Timestamp};
+use crate::judgement::PlanTargets;
+use crate::{Caller, Digest, Plan, PlanId, QualifiedName, Span, Timestamp};
 
 /// Where a repository says how it wants to be worked on.
-pub const FILE: &str = "planwright.yaml";
+pub const REPOSITORY_CONFIG_FILE: &str = "planwright.yaml";
 
 /// Where a rule holds. The order is the order of precedence: later is narrower.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Scope {
+pub enum RuleScope {
     /// Every plan.
     Global,
     /// Plans that work on a project.
-    Project(Name),
+    Project(QualifiedName),
     /// Plans that work on a resource whose target commit has the rule in its `planwright.yaml`. It is read
     /// there whenever it is judged, and not stored.
     Repository(String),
@@ -27,14 +27,14 @@ pub enum Scope {
     /// plan, and not stored anywhere else.
     WorkingTree(String),
     /// Plans of an action.
-    Action(Name),
+    Action(QualifiedName),
     /// One plan.
     Plan(PlanId),
 }
 
-impl Scope {
+impl RuleScope {
     /// How narrow it is: a narrower rule replaces a wider one of its name. Two of one width hold together.
-    fn width(&self) -> u8 {
+    fn narrowness(&self) -> u8 {
         match self {
             Self::Global => 0,
             Self::Project(_) => 1,
@@ -47,30 +47,30 @@ impl Scope {
 
     /// Is it narrower than another?
     pub fn is_narrower_than(&self, other: &Self) -> bool {
-        self.width() > other.width()
+        self.narrowness() > other.narrowness()
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for RuleScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Global => f.write_str("global"),
-            Self::Project(name) => write!(f, "project:{}", name.full()),
+            Self::Project(name) => write!(f, "project:{}", name.full_name()),
             Self::Repository(resource) => write!(f, "repository:{resource}"),
             Self::WorkingTree(resource) => write!(f, "working-tree:{resource}"),
-            Self::Action(name) => write!(f, "action:{}", name.full()),
+            Self::Action(name) => write!(f, "action:{}", name.full_name()),
             Self::Plan(id) => write!(f, "plan:{id}"),
         }
     }
 }
 
-impl From<Scope> for String {
-    fn from(scope: Scope) -> Self {
+impl From<RuleScope> for String {
+    fn from(scope: RuleScope) -> Self {
         scope.to_string()
     }
 }
 
-impl TryFrom<String> for Scope {
+impl TryFrom<String> for RuleScope {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -78,7 +78,7 @@ impl TryFrom<String> for Scope {
     }
 }
 
-impl FromStr for Scope {
+impl FromStr for RuleScope {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
@@ -149,7 +149,7 @@ impl Gate {
 
     /// The gates whose rules are judged here: the result's bear on apply too, where a failing one
     /// blocks.
-    pub fn judged_with(self) -> &'static [Self] {
+    pub fn judged_gates(self) -> &'static [Self] {
         match self {
             Self::Strategize => &[Self::Strategize],
             Self::Execute => &[Self::Execute],
@@ -215,7 +215,7 @@ impl FromStr for RuleName {
 /// How a rule is checked. Judging it is the engine's business.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Check {
+pub enum RuleCheck {
     /// A CEL expression over plan, action, arguments and what changed that must be true.
     Expr(String),
     /// Every changed path matches one of these globs.
@@ -239,7 +239,7 @@ pub enum Check {
     Ask(String),
 }
 
-impl Check {
+impl RuleCheck {
     /// Its kind, as it is typed and shown.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -261,7 +261,7 @@ impl Check {
     }
 
     /// The gates where this kind of check has a subject: before there is a result, nothing has changed.
-    pub fn gates(&self) -> &'static [Gate] {
+    pub fn possible_gates(&self) -> &'static [Gate] {
         match self {
             Self::Expr(_) | Self::Ask(_) => &Gate::ALL,
             Self::Allow(_) | Self::Forbid(_) | Self::Command { .. } => &[Gate::Result, Gate::Apply],
@@ -285,7 +285,7 @@ pub struct RuleDraft {
     /// Its name, unique in its scope.
     pub name: RuleName,
     /// What must hold.
-    pub check: Check,
+    pub check: RuleCheck,
     /// Where it is judged.
     pub at: Vec<Gate>,
     /// A failure is told but does not block.
@@ -298,7 +298,7 @@ pub struct RuleDraft {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Where it holds.
-    pub scope: Scope,
+    pub scope: RuleScope,
     /// The scope's revision at which it was added: names this wording of it.
     pub revision: u64,
     /// What it says.
@@ -311,15 +311,15 @@ pub struct Rule {
 
 impl Rule {
     /// A rule that a file says. Its revision is made of what it says: another wording is another rule.
-    pub fn of_file(scope: Scope, draft: RuleDraft, file: &str) -> Self {
-        let said = serde_json::to_vec(&draft).expect("BUG: a rule always encodes");
-        let digest = Digest::of(&said);
-        let mut start = [0; 8];
-        start.copy_from_slice(&digest.as_bytes()[..8]);
+    pub fn from_file(scope: RuleScope, draft: RuleDraft, file: &str) -> Self {
+        let encoded = serde_json::to_vec(&draft).expect("BUG: a rule always encodes");
+        let digest = Digest::hash_bytes(&encoded);
+        let mut prefix = [0; 8];
+        prefix.copy_from_slice(&digest.as_bytes()[..8]);
         Self {
             scope,
             // Every store holds it as a signed number.
-            revision: u64::from_be_bytes(start) >> 1,
+            revision: u64::from_be_bytes(prefix) >> 1,
             draft,
             added_at: Timestamp(0),
             added_by: Caller::Person(file.to_owned()),
@@ -340,7 +340,7 @@ impl Rule {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RuleRef {
     /// Its scope.
-    pub scope: Scope,
+    pub scope: RuleScope,
     /// Its name.
     pub name: RuleName,
     /// Its revision.
@@ -357,19 +357,19 @@ impl fmt::Display for RuleRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleBook {
     /// How often each scope was changed.
-    pub revisions: BTreeMap<Scope, u64>,
+    pub revisions: BTreeMap<RuleScope, u64>,
     /// The rules in them.
     pub rules: Vec<Rule>,
 }
 
 impl RuleBook {
     /// The revision of a scope.
-    pub fn revision(&self, scope: &Scope) -> u64 {
+    pub fn revision(&self, scope: &RuleScope) -> u64 {
         self.revisions.get(scope).copied().unwrap_or(0)
     }
 
     /// A rule by its scope and name.
-    pub fn find(&self, scope: &Scope, name: &RuleName) -> Option<&Rule> {
+    pub fn find_rule(&self, scope: &RuleScope, name: &RuleName) -> Option<&Rule> {
         self.rules
             .iter()
             .find(|rule| &rule.scope == scope && &rule.draft.name == name)
@@ -377,7 +377,7 @@ impl RuleBook {
 
     /// The rules in force, by name: a narrower rule replaces a wider one of the same name unless
     /// the wider is non-overridable; all others hold together.
-    pub fn effective(&self) -> Vec<&Rule> {
+    pub fn effective_rules(&self) -> Vec<&Rule> {
         let mut rules: Vec<&Rule> = self.rules.iter().collect();
         rules.sort_by(|one, other| {
             (&one.draft.name, &one.scope).cmp(&(&other.draft.name, &other.scope))
@@ -405,17 +405,17 @@ impl RuleBook {
     /// These rules, those that were frozen into a plan at use, and those of its targets. A target's rule
     /// that says the same as a frozen one is that rule: it is judged once, and committing it voids nothing.
     #[must_use]
-    pub fn of_plan(mut self, plan: &Plan, targets: &Targets) -> Self {
+    pub fn with_plan_rules(mut self, plan: &Plan, targets: &PlanTargets) -> Self {
         let frozen = plan.frozen_rules();
         let is_frozen = |rule: &&Rule| match &rule.scope {
-            Scope::Repository(resource) => frozen.iter().any(|one| {
-                one.scope == Scope::WorkingTree(resource.clone()) && one.draft == rule.draft
+            RuleScope::Repository(resource) => frozen.iter().any(|one| {
+                one.scope == RuleScope::WorkingTree(resource.clone()) && one.draft == rule.draft
             }),
-            Scope::Global
-            | Scope::Project(_)
-            | Scope::WorkingTree(_)
-            | Scope::Action(_)
-            | Scope::Plan(_) => false,
+            RuleScope::Global
+            | RuleScope::Project(_)
+            | RuleScope::WorkingTree(_)
+            | RuleScope::Action(_)
+            | RuleScope::Plan(_) => false,
         };
         let others = targets.rules.iter().filter(|rule| !is_frozen(rule));
         self.rules.extend(others.cloned());
@@ -424,29 +424,29 @@ impl RuleBook {
     }
 
     /// The rules in force that are judged at one of these gates.
-    pub fn effective_at(&self, gates: &[Gate]) -> Vec<&Rule> {
+    pub fn effective_rules_at(&self, gates: &[Gate]) -> Vec<&Rule> {
         let judged = |rule: &&Rule| rule.draft.at.iter().any(|gate| gates.contains(gate));
-        self.effective().into_iter().filter(judged).collect()
+        self.effective_rules().into_iter().filter(judged).collect()
     }
 }
 
 /// The stored scopes whose rules bear on a plan: all that never change about it.
-pub fn scopes_of<'a>(
-    plan: PlanId,
-    action: Option<&Name>,
-    projects: impl IntoIterator<Item = &'a Name>,
-) -> Vec<Scope> {
-    let mut scopes = vec![Scope::Global];
-    scopes.extend(projects.into_iter().cloned().map(Scope::Project));
-    scopes.extend(action.cloned().map(Scope::Action));
-    scopes.push(Scope::Plan(plan));
+pub fn scopes_for_plan<'a>(
+    plan_id: PlanId,
+    action: Option<&QualifiedName>,
+    projects: impl IntoIterator<Item = &'a QualifiedName>,
+) -> Vec<RuleScope> {
+    let mut scopes = vec![RuleScope::Global];
+    scopes.extend(projects.into_iter().cloned().map(RuleScope::Project));
+    scopes.extend(action.cloned().map(RuleScope::Action));
+    scopes.push(RuleScope::Plan(plan_id));
     scopes
 }
 
 impl Plan {
     /// The stored scopes whose rules bear on it.
-    pub fn scopes(&self) -> Vec<Scope> {
-        scopes_of(self.id, self.action.as_ref(), self.projects())
+    pub fn rule_scopes(&self) -> Vec<RuleScope> {
+        scopes_for_plan(self.id, self.action.as_ref(), self.projects())
     }
 
     /// The rules that its working trees had at use and their target commits had not.
@@ -454,9 +454,9 @@ impl Plan {
         let files = self.ways.rules.iter();
         let files = files.filter(|file| self.resource(&file.resource).is_some());
         let rules = files.flat_map(|file| {
-            let scope = Scope::WorkingTree(file.resource.clone());
+            let scope = RuleScope::WorkingTree(file.resource.clone());
             let drafts = file.rules.iter().cloned();
-            drafts.map(move |draft| Rule::of_file(scope.clone(), draft, FILE))
+            drafts.map(move |draft| Rule::from_file(scope.clone(), draft, REPOSITORY_CONFIG_FILE))
         });
         rules.collect()
     }
@@ -466,13 +466,13 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn rule(scope: Scope, name: &str, source: &str, non_overridable: bool) -> Rule {
+    fn make_rule(scope: RuleScope, name: &str, source: &str, non_overridable: bool) -> Rule {
         Rule {
             scope,
             revision: 1,
             draft: RuleDraft {
                 name: name.parse().unwrap(),
-                check: Check::Expr(source.into()),
+                check: RuleCheck::Expr(source.into()),
                 at: vec![Gate::Apply],
                 advisory: false,
                 non_overridable,
@@ -484,20 +484,20 @@ mod tests {
 
     #[test]
     fn a_narrower_rule_replaces_a_wider_one_unless_that_is_non_overridable() {
-        let action = Scope::Action("tidy".parse().unwrap());
-        let plan = Scope::Plan(PlanId::from_parts(1, 1));
+        let action = RuleScope::Action("tidy".parse().unwrap());
+        let plan = RuleScope::Plan(PlanId::from_parts(1, 1));
         let book = RuleBook {
             revisions: BTreeMap::new(),
             rules: vec![
-                rule(plan, "a", "narrowest", false),
-                rule(action.clone(), "a", "narrower", false),
-                rule(Scope::Global, "a", "wide", false),
-                rule(Scope::Global, "b", "hard", true),
-                rule(action, "b", "refused", false),
+                make_rule(plan, "a", "narrowest", false),
+                make_rule(action.clone(), "a", "narrower", false),
+                make_rule(RuleScope::Global, "a", "wide", false),
+                make_rule(RuleScope::Global, "b", "hard", true),
+                make_rule(action, "b", "refused", false),
             ],
         };
         let shown: Vec<_> = book
-            .effective()
+            .effective_rules()
             .iter()
             .map(|rule| (rule.draft.name.as_str(), rule.draft.check.source()))
             .collect();
@@ -506,48 +506,48 @@ mod tests {
             shown,
             expected.map(|(name, source)| (name, source.to_owned()))
         );
-        assert!(book.effective_at(&[Gate::Strategize]).is_empty());
+        assert!(book.effective_rules_at(&[Gate::Strategize]).is_empty());
     }
 
     #[test]
     fn rules_of_two_projects_hold_together_and_a_repositorys_replaces_both() {
-        let project = |name: &str| Scope::Project(name.parse().unwrap());
+        let project = |name: &str| RuleScope::Project(name.parse().unwrap());
         let mut book = RuleBook {
             revisions: BTreeMap::new(),
             rules: vec![
-                rule(project("one"), "a", "one", false),
-                rule(project("two"), "a", "two", false),
-                rule(Scope::Global, "a", "wide", false),
+                make_rule(project("one"), "a", "one", false),
+                make_rule(project("two"), "a", "two", false),
+                make_rule(RuleScope::Global, "a", "wide", false),
             ],
         };
         let shown = |book: &RuleBook| -> Vec<String> {
-            let effective = book.effective();
+            let effective = book.effective_rules();
             effective
                 .iter()
                 .map(|rule| rule.draft.check.source())
                 .collect()
         };
         assert_eq!(shown(&book), ["one", "two"]);
-        let of_repository = rule(Scope::Repository("site".into()), "a", "theirs", false);
+        let of_repository = make_rule(RuleScope::Repository("site".into()), "a", "theirs", false);
         book.rules.push(of_repository);
         assert_eq!(shown(&book), ["theirs"]);
         // What was read from the working tree does not replace it, nor the other way round.
-        let of_tree = Scope::WorkingTree("site".into());
-        book.rules.push(rule(of_tree, "a", "here", true));
+        let of_tree = RuleScope::WorkingTree("site".into());
+        book.rules.push(make_rule(of_tree, "a", "here", true));
         assert_eq!(shown(&book), ["theirs", "here"]);
     }
 
     #[test]
     fn scopes_read_back_what_they_show() {
         for scope in [
-            Scope::Global,
-            Scope::Project("x/y".parse().unwrap()),
-            Scope::Repository("site".into()),
-            Scope::WorkingTree("site".into()),
-            Scope::Action("x/y".parse().unwrap()),
-            Scope::Plan(PlanId::from_parts(5, 6)),
+            RuleScope::Global,
+            RuleScope::Project("x/y".parse().unwrap()),
+            RuleScope::Repository("site".into()),
+            RuleScope::WorkingTree("site".into()),
+            RuleScope::Action("x/y".parse().unwrap()),
+            RuleScope::Plan(PlanId::from_parts(5, 6)),
         ] {
-            assert_eq!(scope.to_string().parse::<Scope>().unwrap(), scope);
+            assert_eq!(scope.to_string().parse::<RuleScope>().unwrap(), scope);
         }
     }
 }

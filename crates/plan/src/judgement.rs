@@ -8,32 +8,32 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::invariant::{Gate, Rule, RuleRef, Scope};
-use crate::{Base, Caller, Digest, PlanId, Text, Timestamp, Version};
+use crate::invariant::{Gate, Rule, RuleRef, RuleScope};
+use crate::{Caller, Digest, ErasableText, PlanId, PlanVersion, ResourceCommit, Timestamp};
 
 /// What the rules said at a gate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct GateJudgement {
     /// The version of the plan that was judged.
-    pub version: Version,
+    pub version: PlanVersion,
     /// The revisions of the scopes whose rules judged it.
-    pub revisions: BTreeMap<Scope, u64>,
+    pub revisions: BTreeMap<RuleScope, u64>,
     /// What exactly was judged: what is to land, and on what.
     pub subject: Digest,
     /// The digest of the recorded changes that rules were asked about and that others could still be added
     /// to: recording one moves no version.
     pub recorded: Option<Digest>,
     /// The plan's targets as they were, with their own rules.
-    pub targets: Targets,
+    pub targets: PlanTargets,
     /// One for each rule in force at the gate.
     pub verdicts: Vec<RuleVerdict>,
 }
 
 /// What a plan would land on, looked at by whoever can reach it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Targets {
+pub struct PlanTargets {
     /// The commit that each is at.
-    pub tips: Vec<Base>,
+    pub tips: Vec<ResourceCommit>,
     /// The rules in the `planwright.yaml` of those commits. They change only by landing there.
     pub rules: Vec<Rule>,
 }
@@ -56,20 +56,20 @@ pub enum RuleOutcome {
     /// No; this is the evidence.
     Failed(String),
     /// That is not known yet.
-    Open(Waits),
+    Open(PendingVerdictReason),
 }
 
 /// What a verdict waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Waits {
+pub enum PendingVerdictReason {
     /// A person has to look.
     Person,
     /// Its check has not been run on this result.
     Check,
 }
 
-impl Waits {
+impl PendingVerdictReason {
     /// In words, for people.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,18 +81,18 @@ impl Waits {
 
 /// The latest judgement that blocked a plan, stored beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct GateVerdict {
     /// The plan.
     pub plan: PlanId,
     /// The gate that did not open.
     pub gate: Gate,
     /// The version that was judged; once the plan moved on, the verdict is history.
-    pub version: Version,
+    pub version: PlanVersion,
     /// The revisions of the rules that judged it; once they changed, judging again may help.
-    pub revisions: BTreeMap<Scope, u64>,
+    pub revisions: BTreeMap<RuleScope, u64>,
     /// The commits that the plan's targets were at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tips: Vec<Base>,
+    pub tips: Vec<ResourceCommit>,
     /// The rules that failed, with their evidence.
     pub failed: Vec<FailedRule>,
     /// When.
@@ -112,12 +112,12 @@ pub struct FailedRule {
     pub waivable: bool,
     /// It did not fail: this is what its verdict waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<Waits>,
+    pub waits: Option<PendingVerdictReason>,
 }
 
 /// What one rule said about a result; kept, so that nobody has to ask it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct RuleEvidence {
     /// The plan.
     pub plan: PlanId,
     /// Which entry into execute produced the result that was judged.
@@ -131,9 +131,9 @@ pub struct Evidence {
     pub at: Timestamp,
 }
 
-impl Evidence {
+impl RuleEvidence {
     /// The order in which it is told: by rule, then by subject.
-    pub fn in_order(one: &Self, other: &Self) -> std::cmp::Ordering {
+    pub fn compare_by_rule(one: &Self, other: &Self) -> std::cmp::Ordering {
         let key = |of: &Self| (of.verdict.rule.clone(), of.subject);
         key(one).cmp(&key(other))
     }
@@ -141,16 +141,16 @@ impl Evidence {
 
 /// A rule that a result does not meet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unmet {
+pub struct UnmetRule {
     /// Which wording of which rule.
     pub rule: RuleRef,
     /// What was found.
-    pub evidence: Text,
+    pub evidence: ErasableText,
 }
 
 /// What a person said of a rule that asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ruling {
+pub struct PersonRuling {
     /// Which wording of which rule.
     pub rule: RuleRef,
     /// What exactly they looked at.
@@ -165,7 +165,7 @@ pub struct Ruling {
 
 /// How many rules held at a gate: the one event a passing judgement adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct RuleCounts {
     /// Rules that held.
     pub held: u32,
     /// Advisory rules that failed.

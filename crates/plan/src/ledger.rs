@@ -9,13 +9,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Limits;
+use crate::plan::PlanLimits;
 use crate::{Epoch, Money, PlanId, Span, Timestamp};
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Means {
+pub enum BudgetUnit {
     /// Money, in millionths.
     Cost,
     /// Tokens, read and written.
@@ -24,23 +24,23 @@ pub enum Means {
     Time,
 }
 
-impl Means {
+impl BudgetUnit {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Cost, Self::Tokens, Self::Time];
 
     /// So much of it, for people.
-    pub fn shown(self, amount: u64) -> String {
+    pub fn format_amount(self, amount: u64) -> String {
         match self {
             Self::Cost => Money(amount).to_string(),
             Self::Tokens => format!("{amount} tokens"),
-            Self::Time => span(amount).to_string(),
+            Self::Time => span_from_micros(amount).to_string(),
         }
     }
 }
 
 /// So much of everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Amount {
+pub struct BudgetAmount {
     /// Money.
     #[serde(default, rename = "cost_micros", skip_serializing_if = "is_nothing")]
     pub cost: u64,
@@ -52,45 +52,45 @@ pub struct Amount {
     pub time: u64,
 }
 
-impl Amount {
+impl BudgetAmount {
     /// So much of one of them.
-    pub fn of(self, means: Means) -> u64 {
-        match means {
-            Means::Cost => self.cost,
-            Means::Tokens => self.tokens,
-            Means::Time => self.time,
+    pub fn in_unit(self, unit: BudgetUnit) -> u64 {
+        match unit {
+            BudgetUnit::Cost => self.cost,
+            BudgetUnit::Tokens => self.tokens,
+            BudgetUnit::Time => self.time,
         }
     }
 
-    fn of_mut(&mut self, means: Means) -> &mut u64 {
-        match means {
-            Means::Cost => &mut self.cost,
-            Means::Tokens => &mut self.tokens,
-            Means::Time => &mut self.time,
+    fn in_unit_mut(&mut self, unit: BudgetUnit) -> &mut u64 {
+        match unit {
+            BudgetUnit::Cost => &mut self.cost,
+            BudgetUnit::Tokens => &mut self.tokens,
+            BudgetUnit::Time => &mut self.time,
         }
     }
 
     /// Both together.
     #[must_use]
-    pub fn plus(mut self, other: Self) -> Self {
-        for means in Means::ALL {
-            *self.of_mut(means) = self.of(means).saturating_add(other.of(means));
+    pub fn saturating_add(mut self, other: Self) -> Self {
+        for unit in BudgetUnit::ALL {
+            *self.in_unit_mut(unit) = self.in_unit(unit).saturating_add(other.in_unit(unit));
         }
         self
     }
 
     /// Without the other, nothing at least.
     #[must_use]
-    pub fn less(mut self, other: Self) -> Self {
-        for means in Means::ALL {
-            *self.of_mut(means) = self.of(means).saturating_sub(other.of(means));
+    pub fn saturating_sub(mut self, other: Self) -> Self {
+        for unit in BudgetUnit::ALL {
+            *self.in_unit_mut(unit) = self.in_unit(unit).saturating_sub(other.in_unit(unit));
         }
         self
     }
 
     /// The time in it.
-    pub fn span(self) -> Span {
-        span(self.time)
+    pub fn time_span(self) -> Span {
+        span_from_micros(self.time)
     }
 }
 
@@ -116,48 +116,48 @@ impl fmt::Display for AccountName {
 
 /// What came of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Account {
+pub struct BudgetAccount {
     /// Used for good.
     #[serde(default)]
-    pub settled: Amount,
+    pub settled: BudgetAmount,
     /// Of that, what was charged because nobody told what was used.
     #[serde(default)]
-    pub forfeited: Amount,
+    pub forfeited: BudgetAmount,
     /// Set aside for those at work.
     #[serde(default)]
-    pub reserved: Amount,
+    pub reserved: BudgetAmount,
 }
 
 /// What is set aside for one holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reservation {
+pub struct BudgetReservation {
     /// The plan it works on.
     pub plan: PlanId,
     /// Its authority.
     pub epoch: Epoch,
     /// How much.
-    pub amount: Amount,
+    pub amount: BudgetAmount,
     /// Since when.
     pub at: Timestamp,
     /// What it was charged when its authority ended, if that was before it told what it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forfeited: Option<Amount>,
+    pub forfeited: Option<BudgetAmount>,
 }
 
 /// The rows that a decision about a plan's means is made on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ledger {
+pub struct BudgetLedger {
     /// All plans together.
-    pub global: Account,
+    pub global: BudgetAccount,
     /// The plan.
-    pub plan: Account,
+    pub plan: BudgetAccount,
     /// Of the plan, by epoch.
-    pub reservations: Vec<Reservation>,
+    pub reservations: Vec<BudgetReservation>,
 }
 
-impl Ledger {
+impl BudgetLedger {
     /// Whose account it is.
-    pub fn account(&self, account: AccountName) -> &Account {
+    pub fn account(&self, account: AccountName) -> &BudgetAccount {
         match account {
             AccountName::Global => &self.global,
             AccountName::Plan(_) => &self.plan,
@@ -165,69 +165,71 @@ impl Ledger {
     }
 
     /// What is set aside for the holder of this epoch, or was.
-    pub fn reservation(&self, epoch: Epoch) -> Option<&Reservation> {
+    pub fn reservation(&self, epoch: Epoch) -> Option<&BudgetReservation> {
         self.reservations
             .iter()
             .find(|reservation| reservation.epoch == epoch)
     }
 
     /// Sets means aside.
-    pub(crate) fn reserve(&mut self, reservation: Reservation) {
-        self.on_both(|account| account.reserved = account.reserved.plus(reservation.amount));
+    pub(crate) fn add_reservation(&mut self, reservation: BudgetReservation) {
+        self.update_both_accounts(|account| {
+            account.reserved = account.reserved.saturating_add(reservation.amount)
+        });
         self.reservations.push(reservation);
     }
 
     /// Charges what was used, once. Says whether it was to be charged.
-    pub(crate) fn settle(&mut self, epoch: Epoch, used: Amount) -> bool {
-        let Some(reservation) = self.take(epoch) else {
+    pub(crate) fn settle_reservation(&mut self, epoch: Epoch, used: BudgetAmount) -> bool {
+        let Some(reservation) = self.take_reservation(epoch) else {
             return false;
         };
-        self.on_both(|account| match reservation.forfeited {
-            None => account.reserved = account.reserved.less(reservation.amount),
+        self.update_both_accounts(|account| match reservation.forfeited {
+            None => account.reserved = account.reserved.saturating_sub(reservation.amount),
             Some(charged) => {
-                account.settled = account.settled.less(charged);
-                account.forfeited = account.forfeited.less(charged);
+                account.settled = account.settled.saturating_sub(charged);
+                account.forfeited = account.forfeited.saturating_sub(charged);
             }
         });
-        self.charge(used);
+        self.charge_usage(used);
         true
     }
 
     /// Charges what was used without having been set aside.
-    pub(crate) fn charge(&mut self, used: Amount) {
-        self.on_both(|account| account.settled = account.settled.plus(used));
+    pub(crate) fn charge_usage(&mut self, used: BudgetAmount) {
+        self.update_both_accounts(|account| account.settled = account.settled.saturating_add(used));
     }
 
     /// Charges what was set aside for a holder that can no longer be relied on to tell.
-    pub(crate) fn forfeit(&mut self, epoch: Epoch, until: Timestamp) {
-        let Some(mut reservation) = self.take(epoch) else {
+    pub(crate) fn forfeit_reservation(&mut self, epoch: Epoch, until: Timestamp) {
+        let Some(mut reservation) = self.take_reservation(epoch) else {
             return;
         };
-        let charge = reservation.when_fenced(until);
-        self.on_both(|account| {
-            account.reserved = account.reserved.less(reservation.amount);
-            account.settled = account.settled.plus(charge);
-            account.forfeited = account.forfeited.plus(charge);
+        let charge = reservation.forfeited_amount(until);
+        self.update_both_accounts(|account| {
+            account.reserved = account.reserved.saturating_sub(reservation.amount);
+            account.settled = account.settled.saturating_add(charge);
+            account.forfeited = account.forfeited.saturating_add(charge);
         });
         reservation.forfeited = Some(charge);
         self.reservations.push(reservation);
     }
 
-    fn take(&mut self, epoch: Epoch) -> Option<Reservation> {
-        let place = self
+    fn take_reservation(&mut self, epoch: Epoch) -> Option<BudgetReservation> {
+        let position = self
             .reservations
             .iter()
             .position(|reservation| reservation.epoch == epoch)?;
-        Some(self.reservations.remove(place))
+        Some(self.reservations.remove(position))
     }
 
-    fn on_both(&mut self, change: impl Fn(&mut Account)) {
+    fn update_both_accounts(&mut self, change: impl Fn(&mut BudgetAccount)) {
         change(&mut self.global);
         change(&mut self.plan);
     }
 }
 
-impl Reservation {
+impl BudgetReservation {
     /// Its holder may still settle it as it stands.
     pub fn is_open(&self) -> bool {
         self.forfeited.is_none()
@@ -235,14 +237,14 @@ impl Reservation {
 
     /// What is charged if its holder is not heard of again: all money and tokens that were set aside. The
     /// time is known better: it worked until then at most, and no longer than it might.
-    fn when_fenced(&self, until: Timestamp) -> Amount {
-        let worked = u64::try_from(until.since(self.at).0).unwrap_or(0);
-        let most = match self.amount.time {
+    fn forfeited_amount(&self, until: Timestamp) -> BudgetAmount {
+        let worked = u64::try_from(until.span_since(self.at).0).unwrap_or(0);
+        let max_time = match self.amount.time {
             0 => u64::MAX,
             limited => limited,
         };
-        Amount {
-            time: worked.min(most),
+        BudgetAmount {
+            time: worked.min(max_time),
             ..self.amount
         }
     }
@@ -251,7 +253,7 @@ impl Reservation {
 /// What an actor tells of its use while it works. Nothing is set aside that it cannot tell of: whoever
 /// reports no money would otherwise keep others from theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Metering {
+pub enum MeteringLevel {
     /// Nothing but that it works, which takes time.
     #[default]
     Time,
@@ -261,20 +263,20 @@ pub enum Metering {
     Cost,
 }
 
-impl Metering {
+impl MeteringLevel {
     /// Does it tell of this?
-    pub fn tells_of(self, means: Means) -> bool {
-        match means {
-            Means::Time => true,
-            Means::Tokens => matches!(self, Self::Tokens | Self::Cost),
-            Means::Cost => self == Self::Cost,
+    pub fn reports_unit(self, unit: BudgetUnit) -> bool {
+        match unit {
+            BudgetUnit::Time => true,
+            BudgetUnit::Tokens => matches!(self, Self::Tokens | Self::Cost),
+            BudgetUnit::Cost => self == Self::Cost,
         }
     }
 }
 
 /// What all plans together may use. A wish of whoever has them worked on, given with each reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Budget {
+pub struct GlobalBudget {
     /// Money.
     pub cost: Option<Money>,
     /// Tokens.
@@ -283,13 +285,13 @@ pub struct Budget {
 
 /// What one run may use of what is limited.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Grant(pub Vec<Allowance>);
+pub struct BudgetGrant(pub Vec<BudgetAllowance>);
 
 /// What one run may use of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allowance {
+pub struct BudgetAllowance {
     /// Of what.
-    pub means: Means,
+    pub means: BudgetUnit,
     /// Whose limit leaves the least.
     pub account: AccountName,
     /// That limit.
@@ -300,44 +302,44 @@ pub struct Allowance {
     pub left: u64,
 }
 
-impl Allowance {
+impl BudgetAllowance {
     /// Is it used up by a run that used this?
-    pub fn is_used_up_by(&self, used: Amount) -> bool {
-        used.of(self.means) >= self.left
+    pub fn is_exhausted_by(&self, used: BudgetAmount) -> bool {
+        used.in_unit(self.means) >= self.left
     }
 
     /// Is four fifths of the limit gone?
-    pub fn is_nearly_used_up_by(&self, used: Amount) -> bool {
-        let gone = self.spent.saturating_add(used.of(self.means));
+    pub fn is_nearly_exhausted_by(&self, used: BudgetAmount) -> bool {
+        let gone = self.spent.saturating_add(used.in_unit(self.means));
         u128::from(gone) * 5 >= u128::from(self.limit) * 4
     }
 
     /// How much of the limit is gone, for people.
-    pub fn shown(&self, used: Amount) -> String {
-        let gone = self.spent.saturating_add(used.of(self.means));
+    pub fn format_usage(&self, used: BudgetAmount) -> String {
+        let gone = self.spent.saturating_add(used.in_unit(self.means));
         format!(
             "{} of {} {}",
-            self.means.shown(gone),
-            self.means.shown(self.limit),
-            whose(self.account)
+            self.means.format_amount(gone),
+            self.means.format_amount(self.limit),
+            describe_account(self.account)
         )
     }
 }
 
-impl Grant {
+impl BudgetGrant {
     /// What is used up by a run that used this.
-    pub fn used_up_by(&self, used: Amount) -> Option<&Allowance> {
+    pub fn find_exhausted(&self, used: BudgetAmount) -> Option<&BudgetAllowance> {
         self.0
             .iter()
-            .find(|allowance| allowance.is_used_up_by(used))
+            .find(|allowance| allowance.is_exhausted_by(used))
     }
 }
 
 /// What leaves nothing to work with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Over {
+pub struct BudgetShortfall {
     /// Of what.
-    pub means: Means,
+    pub means: BudgetUnit,
     /// Whose limit.
     pub account: AccountName,
     /// That limit.
@@ -348,17 +350,21 @@ pub struct Over {
     pub reserved: u64,
 }
 
-impl Over {
+impl BudgetShortfall {
     /// Is it gone for good? Otherwise those it is set aside for may leave something.
     pub fn is_spent(&self) -> bool {
         self.spent >= self.limit
     }
 }
 
-impl fmt::Display for Over {
+impl fmt::Display for BudgetShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |amount| self.means.shown(amount);
-        let (limit, spent, whose) = (shown(self.limit), shown(self.spent), whose(self.account));
+        let shown = |amount| self.means.format_amount(amount);
+        let (limit, spent, whose) = (
+            shown(self.limit),
+            shown(self.spent),
+            describe_account(self.account),
+        );
         if self.is_spent() {
             return write!(f, "{spent} of {limit} {whose} are spent");
         }
@@ -370,7 +376,7 @@ impl fmt::Display for Over {
     }
 }
 
-fn whose(account: AccountName) -> &'static str {
+fn describe_account(account: AccountName) -> &'static str {
     match account {
         AccountName::Global => "for all plans",
         AccountName::Plan(_) => "for this plan",
@@ -378,21 +384,22 @@ fn whose(account: AccountName) -> &'static str {
 }
 
 /// What a run of a plan may use, by the limits that are in force; or what leaves nothing.
-pub fn grant(
-    ledger: &Ledger,
-    plan: PlanId,
-    limits: &Limits,
-    budget: &Budget,
-    metering: Metering,
-) -> Result<Grant, Over> {
-    let mut grant = Grant::default();
-    for means in Means::ALL {
-        let look = |account, limit: Option<u64>| {
-            let look = |limit| allow(ledger, account, means, limit, metering);
-            limit.map(look).transpose()
+pub fn grant_budget(
+    ledger: &BudgetLedger,
+    plan_id: PlanId,
+    limits: &PlanLimits,
+    budget: &GlobalBudget,
+    metering: MeteringLevel,
+) -> Result<BudgetGrant, BudgetShortfall> {
+    let mut grant = BudgetGrant::default();
+    for unit in BudgetUnit::ALL {
+        let allowance_for = |account, limit: Option<u64>| {
+            let allowance_within =
+                |limit| compute_allowance(ledger, account, unit, limit, metering);
+            limit.map(allowance_within).transpose()
         };
-        let own = look(AccountName::Plan(plan), limits.of(means))?;
-        let shared = look(AccountName::Global, budget.of(means))?;
+        let own = allowance_for(AccountName::Plan(plan_id), limits.limit_for(unit))?;
+        let shared = allowance_for(AccountName::Global, budget.limit_for(unit))?;
         let Some(shared) = shared else {
             grant.0.extend(own);
             continue;
@@ -403,41 +410,41 @@ pub fn grant(
         }
         // A share that is cut short is overshot soonest. It is given to one who works alone, so that not
         // everybody at work takes the last call that is too many.
-        let of_others = ledger.global.reserved.less(ledger.plan.reserved);
-        if metering.tells_of(means) && of_others.of(means) > 0 {
-            return Err(shared.denied(of_others.of(means)));
+        let of_others = ledger.global.reserved.saturating_sub(ledger.plan.reserved);
+        if metering.reports_unit(unit) && of_others.in_unit(unit) > 0 {
+            return Err(shared.into_shortfall(of_others.in_unit(unit)));
         }
         grant.0.push(shared);
     }
     Ok(grant)
 }
 
-fn allow(
-    ledger: &Ledger,
+fn compute_allowance(
+    ledger: &BudgetLedger,
     account: AccountName,
-    means: Means,
+    unit: BudgetUnit,
     limit: u64,
-    metering: Metering,
-) -> Result<Allowance, Over> {
-    let spent = ledger.account(account).settled.of(means);
-    let reserved = ledger.account(account).reserved.of(means);
+    metering: MeteringLevel,
+) -> Result<BudgetAllowance, BudgetShortfall> {
+    let spent = ledger.account(account).settled.in_unit(unit);
+    let reserved = ledger.account(account).reserved.in_unit(unit);
     let taken = spent.saturating_add(reserved);
-    let allowance = Allowance {
-        means,
+    let allowance = BudgetAllowance {
+        means: unit,
         account,
         limit,
         spent,
         left: limit.saturating_sub(taken),
     };
-    if spent >= limit || (taken >= limit && metering.tells_of(means)) {
-        return Err(allowance.denied(reserved));
+    if spent >= limit || (taken >= limit && metering.reports_unit(unit)) {
+        return Err(allowance.into_shortfall(reserved));
     }
     Ok(allowance)
 }
 
-impl Allowance {
-    fn denied(self, reserved: u64) -> Over {
-        Over {
+impl BudgetAllowance {
+    fn into_shortfall(self, reserved: u64) -> BudgetShortfall {
+        BudgetShortfall {
             means: self.means,
             account: self.account,
             limit: self.limit,
@@ -447,43 +454,43 @@ impl Allowance {
     }
 }
 
-impl Grant {
+impl BudgetGrant {
     /// What is set aside for it: everything it may use and tells of, for nobody knows what a run costs
     /// before it ends.
-    pub(crate) fn to_reserve(&self, metering: Metering) -> Amount {
-        let mut amount = Amount::default();
+    pub(crate) fn amount_to_reserve(&self, metering: MeteringLevel) -> BudgetAmount {
+        let mut amount = BudgetAmount::default();
         for allowance in &self.0 {
-            if metering.tells_of(allowance.means) {
-                *amount.of_mut(allowance.means) = allowance.left;
+            if metering.reports_unit(allowance.means) {
+                *amount.in_unit_mut(allowance.means) = allowance.left;
             }
         }
         amount
     }
 }
 
-impl Limits {
+impl PlanLimits {
     /// How much of it the plan may use.
-    pub fn of(&self, means: Means) -> Option<u64> {
-        match means {
-            Means::Cost => self.cost.map(|money| money.0),
-            Means::Tokens => self.tokens,
-            Means::Time => self.time.map(|time| u64::try_from(time.0).unwrap_or(0)),
+    pub fn limit_for(&self, unit: BudgetUnit) -> Option<u64> {
+        match unit {
+            BudgetUnit::Cost => self.cost.map(|money| money.0),
+            BudgetUnit::Tokens => self.tokens,
+            BudgetUnit::Time => self.time.map(|time| u64::try_from(time.0).unwrap_or(0)),
         }
     }
 }
 
-impl Budget {
+impl GlobalBudget {
     /// How much of it all plans together may use.
-    pub fn of(&self, means: Means) -> Option<u64> {
-        match means {
-            Means::Cost => self.cost.map(|money| money.0),
-            Means::Tokens => self.tokens,
-            Means::Time => None,
+    pub fn limit_for(&self, unit: BudgetUnit) -> Option<u64> {
+        match unit {
+            BudgetUnit::Cost => self.cost.map(|money| money.0),
+            BudgetUnit::Tokens => self.tokens,
+            BudgetUnit::Time => None,
         }
     }
 }
 
-fn span(micros: u64) -> Span {
+fn span_from_micros(micros: u64) -> Span {
     Span(i64::try_from(micros).unwrap_or(i64::MAX))
 }
 

@@ -16,7 +16,7 @@ pub struct Money(pub u64);
 const DIGITS: usize = 6;
 
 /// The most that any store holds.
-const MOST: u64 = i64::MAX.unsigned_abs();
+const MAX_MICROS: u64 = i64::MAX.unsigned_abs();
 
 impl fmt::Display for Money {
     /// As people write it, in whole cents, the started one included: `$0.42`.
@@ -29,16 +29,16 @@ impl fmt::Display for Money {
 /// Why a text is no amount of money.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no amount of money such as 2.50")]
-pub struct NotMoney {
+pub struct ParseMoneyError {
     given: String,
 }
 
 impl FromStr for Money {
-    type Err = NotMoney;
+    type Err = ParseMoneyError;
 
     /// `2.50`, `$2.50` or `3`: more than nothing, to the millionth.
-    fn from_str(given: &str) -> Result<Self, NotMoney> {
-        let wrong = || NotMoney {
+    fn from_str(given: &str) -> Result<Self, ParseMoneyError> {
+        let wrong = || ParseMoneyError {
             given: given.chars().take(40).collect(),
         };
         let amount = given.strip_prefix('$').unwrap_or(given);
@@ -53,7 +53,7 @@ impl FromStr for Money {
         let micros = whole
             .checked_mul(1_000_000)
             .and_then(|micros| micros.checked_add(part))
-            .filter(|micros| (1..=MOST).contains(micros));
+            .filter(|micros| (1..=MAX_MICROS).contains(micros));
         micros.map(Self).ok_or_else(wrong)
     }
 }

@@ -6,23 +6,23 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The namespace of a bare name; not shown to people.
-const LOCAL: &str = "local";
+const LOCAL_NAMESPACE: &str = "local";
 
 /// Longest name, both parts and the slash together.
-const MAX_LENGTH: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 /// A name such as `tidy` (meaning `local/tidy`) or `acme/tidy`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(String);
+pub struct QualifiedName(String);
 
-impl Name {
+impl QualifiedName {
     /// The name with its namespace, as it is stored.
-    pub fn full(&self) -> &str {
+    pub fn full_name(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for QualifiedName {
     /// As people write it: bare in the local namespace.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.strip_prefix("local/").unwrap_or(&self.0);
@@ -30,7 +30,7 @@ impl fmt::Display for Name {
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for QualifiedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -38,23 +38,23 @@ impl fmt::Debug for Name {
 
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a name: {why}", shortened(.given))]
-pub struct NotAName {
+#[error("`{}` is not a name: {why}", shorten_for_message(.given))]
+pub struct ParseNameError {
     given: String,
     why: &'static str,
 }
 
-impl FromStr for Name {
-    type Err = NotAName;
+impl FromStr for QualifiedName {
+    type Err = ParseNameError;
 
-    fn from_str(given: &str) -> Result<Self, NotAName> {
+    fn from_str(given: &str) -> Result<Self, ParseNameError> {
         let refuse = |why| {
-            Err(NotAName {
+            Err(ParseNameError {
                 given: given.to_owned(),
                 why,
             })
         };
-        let (namespace, name) = given.split_once('/').unwrap_or((LOCAL, given));
+        let (namespace, name) = given.split_once('/').unwrap_or((LOCAL_NAMESPACE, given));
         for part in [namespace, name] {
             if part.is_empty() {
                 return refuse("a part is empty");
@@ -71,20 +71,20 @@ impl FromStr for Name {
                 return refuse("each part starts with a letter or a digit");
             }
         }
-        if namespace.len() + 1 + name.len() > MAX_LENGTH {
+        if namespace.len() + 1 + name.len() > MAX_NAME_LENGTH {
             return refuse("it is longer than 128 characters");
         }
         Ok(Self(format!("{namespace}/{name}")))
     }
 }
 
-impl Serialize for Name {
+impl Serialize for QualifiedName {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for QualifiedName {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for Name {
 }
 
 /// Bad input may be a megabyte; an error message is not.
-fn shortened(given: &str) -> String {
+fn shorten_for_message(given: &str) -> String {
     if given.chars().count() <= 60 {
         return given.escape_debug().to_string();
     }
@@ -109,25 +109,25 @@ mod tests {
         let check = |length: usize, fits: bool| {
             // With `acme/` before it.
             let given = format!("acme/{}", "x".repeat(length - 5));
-            assert_eq!(given.parse::<Name>().is_ok(), fits, "{length}");
+            assert_eq!(given.parse::<QualifiedName>().is_ok(), fits, "{length}");
         };
         check(127, true);
         check(128, true);
         check(129, false);
-        let name: Name = "tidy".parse().unwrap();
+        let name: QualifiedName = "tidy".parse().unwrap();
         assert_eq!(format!("{name:?}"), "local/tidy");
     }
 
     #[test]
     fn a_bare_name_is_local_and_shown_bare() {
-        let name: Name = "tidy-up_2.0".parse().unwrap();
+        let name: QualifiedName = "tidy-up_2.0".parse().unwrap();
         assert_eq!(
-            (name.full(), name.to_string().as_str()),
+            (name.full_name(), name.to_string().as_str()),
             ("local/tidy-up_2.0", "tidy-up_2.0")
         );
-        assert_eq!("local/tidy-up_2.0".parse::<Name>().unwrap(), name);
+        assert_eq!("local/tidy-up_2.0".parse::<QualifiedName>().unwrap(), name);
         assert_eq!(
-            "acme/tidy".parse::<Name>().unwrap().to_string(),
+            "acme/tidy".parse::<QualifiedName>().unwrap().to_string(),
             "acme/tidy"
         );
     }
@@ -138,7 +138,7 @@ mod tests {
         for bad in [
             "", "/", "a/", "/a", "a/b/c", "Tidy", "ti dy", "-x", "..", "a\nb", "ü", "a\0", &long,
         ] {
-            assert!(bad.parse::<Name>().is_err(), "{bad:?}");
+            assert!(bad.parse::<QualifiedName>().is_err(), "{bad:?}");
         }
     }
 }

@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentValue;
-use crate::base::Start;
+use crate::base::SandboxStartPoint;
 use crate::invariant::RuleRef;
-use crate::judgement::{Ruling, Unmet};
-use crate::profile::Step;
-use crate::stage::{Landing, PersonNeeded, Queued, RefMove, ResultContent, Work};
+use crate::judgement::{PersonRuling, UnmetRule};
+use crate::profile::AutomationStep;
+use crate::stage::{
+    ApplyState, ManualLandingReason, QueueEntry, RefMove, ResultContent, WorkState,
+};
 use crate::{
-    ActorDefinition, Actors, Base, Caller, Digest, Entrance, Epoch, How, Money, Name, Phase,
-    PlanId, PlanResource, Profile, Span, Stage, Text, Timestamp, Verb, Version, Ways,
+    ActorDefinition, Caller, Digest, Epoch, ErasableText, LandingOptions, Money, Phase, PlanActors,
+    PlanId, PlanResource, PlanStage, PlanVersion, Profile, QualifiedName, RepositoryPolicy,
+    ResourceCommit, SandboxPreparation, Span, Timestamp, Verb,
 };
 
 /// A plan at one version. Built by [`crate::evolve()`] only.
@@ -21,15 +24,15 @@ pub struct Plan {
     /// Its id.
     pub id: PlanId,
     /// The number of its events.
-    pub version: Version,
+    pub version: PlanVersion,
     /// What it is for.
-    pub goal: Text,
+    pub goal: ErasableText,
     /// The action it was made of.
-    pub action: Option<Name>,
+    pub action: Option<QualifiedName>,
     /// The arguments given to that action.
     pub arguments: BTreeMap<String, ArgumentValue>,
     /// Who works on it.
-    pub actors: Actors,
+    pub actors: PlanActors,
     /// How they are started, where that was known at use. Whoever is not defined here works through
     /// plumbing or in a program of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,19 +50,19 @@ pub struct Plan {
     pub resources: Vec<PlanResource>,
     /// What work on them starts from, once somebody looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bases: Vec<Base>,
+    pub bases: Vec<ResourceCommit>,
     /// What its next holder finds there.
-    #[serde(default, skip_serializing_if = "Entrance::is_plain")]
-    pub entrance: Entrance,
+    #[serde(default, skip_serializing_if = "SandboxPreparation::is_default")]
+    pub entrance: SandboxPreparation,
     /// How its resources want to be worked on.
-    #[serde(default, skip_serializing_if = "Ways::are_usual")]
-    pub ways: Ways,
+    #[serde(default, skip_serializing_if = "RepositoryPolicy::is_default")]
+    pub ways: RepositoryPolicy,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: PlanLimits,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: PlanOrigin,
     /// Phase and state.
-    pub stage: Stage,
+    pub stage: PlanStage,
     /// The current fencing number.
     pub epoch: Epoch,
     /// How often the phase was tried since it was entered, from 1.
@@ -85,17 +88,17 @@ pub struct Plan {
     pub landed: Vec<RefMove>,
     /// The rules about that result that it does not meet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet: Vec<Unmet>,
+    pub unmet: Vec<UnmetRule>,
     /// How often in a row it was sent back for such rules by itself, since a person last looked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fixes: u32,
     /// Rules set aside for this plan.
-    pub waivers: Vec<Waiver>,
+    pub waivers: Vec<RuleWaiver>,
     /// What people said of rules that ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rulings: Vec<Ruling>,
+    pub rulings: Vec<PersonRuling>,
     /// When and by whom each verb was last carried out.
-    pub done: BTreeMap<Verb, Done>,
+    pub done: BTreeMap<Verb, CompletedCommand>,
     /// When it came to be.
     pub created_at: Timestamp,
     /// When it last changed.
@@ -133,7 +136,7 @@ impl ProfileSource {
 
 /// Hard limits of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Limits {
+pub struct PlanLimits {
     /// Tries of a phase before it waits for a person.
     pub attempts: u32,
     /// How long one run of an actor may take.
@@ -164,7 +167,7 @@ pub struct Limits {
     pub time: Option<Span>,
 }
 
-impl Default for Limits {
+impl Default for PlanLimits {
     fn default() -> Self {
         Self {
             attempts: 3,
@@ -178,7 +181,7 @@ impl Default for Limits {
 
 /// What is done about a result that does not meet its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remedy {
+pub enum ResultRemedy {
     /// It is sent back to whoever made it, with what was found.
     Fix,
     /// It is begun anew with another strategy.
@@ -194,7 +197,7 @@ pub const MAX_AUTOMATIC_REVERSIONS: u32 = 3;
 /// Where a plan comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum PlanOrigin {
     /// Somebody used an action or gave a goal.
     Use,
     /// It takes back what another landed.
@@ -209,14 +212,14 @@ pub struct Approval {
     /// What exactly was signed.
     pub content: Digest,
     /// How it shall arrive.
-    #[serde(default, skip_serializing_if = "How::is_usual")]
-    pub how: How,
+    #[serde(default, skip_serializing_if = "LandingOptions::is_default")]
+    pub how: LandingOptions,
     /// The wordings of the rules in force when it was signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleRef>,
     /// What its targets were at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tips: Vec<Base>,
+    pub tips: Vec<ResourceCommit>,
     /// On whose word.
     pub by: Caller,
     /// Given by this profile instead of a person.
@@ -230,20 +233,20 @@ pub struct Approval {
 
 /// A rule set aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiver {
+pub struct RuleWaiver {
     /// Which wording of which rule.
     pub rule: RuleRef,
     /// By whom.
     pub by: Caller,
     /// Why.
-    pub reason: Text,
+    pub reason: ErasableText,
     /// When.
     pub at: Timestamp,
 }
 
 /// The last time a verb was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
+pub struct CompletedCommand {
     /// When.
     pub at: Timestamp,
     /// On whose word.
@@ -259,7 +262,7 @@ impl Plan {
     }
 
     /// The number of the current entry into its phase; with plan and phase, the run key.
-    pub fn entry(&self, phase: Phase) -> u32 {
+    pub fn entry_number(&self, phase: Phase) -> u32 {
         self.entries.get(&phase).copied().unwrap_or(0)
     }
 
@@ -275,7 +278,7 @@ impl Plan {
     }
 
     /// The projects its resources belong to, each once, by name.
-    pub fn projects(&self) -> BTreeSet<&Name> {
+    pub fn projects(&self) -> BTreeSet<&QualifiedName> {
         self.resources
             .iter()
             .map(|resource| &resource.project)
@@ -293,9 +296,9 @@ impl Plan {
     }
 
     /// May this step happen without a person? Whoever asked for a strategy wants to see it first.
-    pub fn goes(&self, step: Step) -> bool {
-        let looks_first = self.strategy_wanted && step == Step::StartExecute;
-        self.profile.goes(step) && !looks_first
+    pub fn allows_unattended(&self, step: AutomationStep) -> bool {
+        let needs_strategy_review = self.strategy_wanted && step == AutomationStep::StartExecute;
+        self.profile.allows_unattended(step) && !needs_strategy_review
     }
 
     /// From when on the engine can take it further without a person; never while somebody works.
@@ -307,17 +310,17 @@ impl Plan {
         if self.needs_person() || self.stage.is_final() || self.stage.holder().is_some() {
             return None;
         }
-        let queued = self.stage.waiting();
-        Some(queued.map_or(self.updated_at, Queued::due_at))
+        let queued = self.stage.queue_entry();
+        Some(queued.map_or(self.updated_at, QueueEntry::due_at))
     }
 
     /// How an actor is started, where that was known at use.
-    pub fn definition(&self, actor: &Name) -> Option<&ActorDefinition> {
+    pub fn actor_definition(&self, actor: &QualifiedName) -> Option<&ActorDefinition> {
         self.definitions.iter().find(|one| one.name == *actor)
     }
 
     /// Who works in a phase; nobody brings a result in but the engine itself.
-    pub fn actor_in(&self, phase: Phase) -> Option<&Name> {
+    pub fn actor_for_phase(&self, phase: Phase) -> Option<&QualifiedName> {
         match phase {
             Phase::Strategize => Some(&self.actors.strategy),
             Phase::Execute => Some(&self.actors.execution),
@@ -328,37 +331,44 @@ impl Plan {
     /// A person has to do something before it goes on.
     pub fn needs_person(&self) -> bool {
         match &self.stage {
-            Stage::Strategize(work) => match work {
-                Work::Queued(_) => !self.asked && !self.goes(Step::StartStrategize),
-                Work::Complete => !self.goes(Step::StartExecute),
-                Work::AwaitingInput(_) | Work::Errored(_) => true,
-                Work::Processing(_) | Work::Cancelled(_) => false,
+            PlanStage::Strategize(work) => match work {
+                WorkState::Queued(_) => {
+                    !self.asked && !self.allows_unattended(AutomationStep::StartStrategize)
+                }
+                WorkState::Complete => !self.allows_unattended(AutomationStep::StartExecute),
+                WorkState::AwaitingInput(_) | WorkState::Errored(_) => true,
+                WorkState::Processing(_) | WorkState::Cancelled(_) => false,
             },
-            Stage::Execute(work) => match work {
-                Work::Complete => self.remedy().is_none() && !self.lands_unasked(),
-                Work::AwaitingInput(_) | Work::Errored(_) => true,
-                Work::Queued(_) | Work::Processing(_) | Work::Cancelled(_) => false,
+            PlanStage::Execute(work) => match work {
+                WorkState::Complete => {
+                    self.automatic_remedy().is_none() && !self.lands_automatically()
+                }
+                WorkState::AwaitingInput(_) | WorkState::Errored(_) => true,
+                WorkState::Queued(_) | WorkState::Processing(_) | WorkState::Cancelled(_) => false,
             },
-            Stage::Apply(landing) => match landing {
-                Landing::AwaitingInput(..) | Landing::Errored(_) | Landing::Constrained(_) => true,
-                Landing::Queued(..)
-                | Landing::Processing(..)
-                | Landing::Applied(_)
-                | Landing::Cancelled(_) => false,
+            PlanStage::Apply(landing) => match landing {
+                ApplyState::AwaitingInput(..)
+                | ApplyState::Errored(_)
+                | ApplyState::Constrained(_) => true,
+                ApplyState::Queued(..)
+                | ApplyState::Processing(..)
+                | ApplyState::Applied(_)
+                | ApplyState::Cancelled(_) => false,
             },
         }
     }
 
     /// Why its profile does not land its result, although it lands others.
-    pub fn keeps_profile_from_landing(&self) -> Option<PersonNeeded> {
-        let needed = self.result.as_ref()?.needs_person_for()?;
-        self.goes(Step::Apply).then_some(needed)
+    pub fn manual_landing_reason(&self) -> Option<ManualLandingReason> {
+        let needed = self.result.as_ref()?.manual_landing_reason()?;
+        self.allows_unattended(AutomationStep::Apply)
+            .then_some(needed)
     }
 
     /// Will the engine take a finished result into apply by itself?
-    pub fn lands_unasked(&self) -> bool {
+    pub fn lands_automatically(&self) -> bool {
         if self.has_targets() {
-            self.goes(Step::Apply) && self.keeps_profile_from_landing().is_none()
+            self.allows_unattended(AutomationStep::Apply) && self.manual_landing_reason().is_none()
         } else {
             // Nothing lands, so there is nothing to review; only `manual` still asks.
             self.profile != Profile::Manual
@@ -367,27 +377,27 @@ impl Plan {
 
     /// What the next holder finds in its sandboxes; another base is looked up where it is to start
     /// afresh.
-    pub(crate) fn enter_with(&mut self, start: Start) {
+    pub(crate) fn set_sandbox_start(&mut self, start: SandboxStartPoint) {
         if self.resources.is_empty() {
             return;
         }
-        if start == Start::Afresh {
+        if start == SandboxStartPoint::Afresh {
             self.bases.clear();
         }
-        self.entrance = Entrance {
+        self.entrance = SandboxPreparation {
             start,
-            ..Entrance::default()
+            ..SandboxPreparation::default()
         };
     }
 
     /// The commit that work on a resource starts from, once somebody looked.
-    pub fn base(&self, resource: &str) -> Option<&str> {
+    pub fn base_commit(&self, resource: &str) -> Option<&str> {
         let base = self.bases.iter().find(|base| base.resource == resource);
         base.map(|base| base.commit.as_str())
     }
 
     /// Why its signature no longer counts under these rules, if it does not.
-    pub fn void_because(&self, rules: &[RuleRef]) -> Option<String> {
+    pub fn approval_void_reason(&self, rules: &[RuleRef]) -> Option<String> {
         let approval = self.approval.as_ref()?;
         if self.valid_approval().is_none() {
             return Some("the result has changed since it was signed".to_owned());
@@ -402,7 +412,7 @@ impl Plan {
     }
 
     /// The rules about its result that are not met and that nobody set aside.
-    pub fn unmet(&self) -> impl Iterator<Item = &Unmet> {
+    pub fn unmet_rules(&self) -> impl Iterator<Item = &UnmetRule> {
         self.unmet.iter().filter(|unmet| {
             let mut waived = self.waivers.iter();
             !waived.any(|waiver| waiver.rule == unmet.rule)
@@ -410,23 +420,23 @@ impl Plan {
     }
 
     /// Its result does not meet its rules, and nothing more is done about that by itself.
-    pub fn is_stuck(&self) -> bool {
-        let complete = matches!(self.stage, Stage::Execute(Work::Complete));
-        complete && self.unmet().next().is_some() && self.remedy().is_none()
+    pub fn is_stuck_on_rules(&self) -> bool {
+        let complete = matches!(self.stage, PlanStage::Execute(WorkState::Complete));
+        complete && self.unmet_rules().next().is_some() && self.automatic_remedy().is_none()
     }
 
     /// What the engine does by itself about a result that does not meet its rules.
-    pub fn remedy(&self) -> Option<Remedy> {
-        let Stage::Execute(Work::Complete) = self.stage else {
+    pub fn automatic_remedy(&self) -> Option<ResultRemedy> {
+        let PlanStage::Execute(WorkState::Complete) = self.stage else {
             return None;
         };
-        self.unmet().next()?;
-        let fixes = self.goes(Step::Revise) && self.fixes < MAX_FIXES;
-        let reverts =
-            self.goes(Step::Revert) && self.automatic_reversions < MAX_AUTOMATIC_REVERSIONS;
+        self.unmet_rules().next()?;
+        let fixes = self.allows_unattended(AutomationStep::Revise) && self.fixes < MAX_FIXES;
+        let reverts = self.allows_unattended(AutomationStep::Revert)
+            && self.automatic_reversions < MAX_AUTOMATIC_REVERSIONS;
         match (fixes, reverts) {
-            (true, _) => Some(Remedy::Fix),
-            (false, true) => Some(Remedy::Revert),
+            (true, _) => Some(ResultRemedy::Fix),
+            (false, true) => Some(ResultRemedy::Revert),
             (false, false) => None,
         }
     }

@@ -23,7 +23,7 @@ pub enum Profile {
 /// What a profile lets happen without a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum AutomationStep {
     /// Start the strategize phase.
     StartStrategize,
     /// Move a finished strategy into execute.
@@ -63,16 +63,22 @@ impl Profile {
     }
 
     /// May this step happen without a person?
-    pub fn goes(self, step: Step) -> bool {
+    pub fn allows_unattended(self, step: AutomationStep) -> bool {
         match self {
             Self::Manual => false,
             Self::Supervised => match step {
-                Step::StartStrategize | Step::Retry => true,
-                Step::StartExecute | Step::Apply | Step::Revise | Step::Revert => false,
+                AutomationStep::StartStrategize | AutomationStep::Retry => true,
+                AutomationStep::StartExecute
+                | AutomationStep::Apply
+                | AutomationStep::Revise
+                | AutomationStep::Revert => false,
             },
             Self::Review => match step {
-                Step::StartStrategize | Step::StartExecute | Step::Revise | Step::Retry => true,
-                Step::Apply | Step::Revert => false,
+                AutomationStep::StartStrategize
+                | AutomationStep::StartExecute
+                | AutomationStep::Revise
+                | AutomationStep::Retry => true,
+                AutomationStep::Apply | AutomationStep::Revert => false,
             },
             Self::Auto => true,
         }
@@ -96,18 +102,18 @@ impl fmt::Display for Profile {
 /// Why a text is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no profile: use manual, supervised, review or auto")]
-pub struct NotAProfile {
+pub struct ParseProfileError {
     given: String,
 }
 
 impl FromStr for Profile {
-    type Err = NotAProfile;
+    type Err = ParseProfileError;
 
-    fn from_str(given: &str) -> Result<Self, NotAProfile> {
+    fn from_str(given: &str) -> Result<Self, ParseProfileError> {
         Self::ALL
             .into_iter()
             .find(|profile| profile.as_str() == given)
-            .ok_or_else(|| NotAProfile {
+            .ok_or_else(|| ParseProfileError {
                 given: given.to_owned(),
             })
     }

@@ -9,18 +9,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Name, Timestamp};
+use crate::{Caller, QualifiedName, Timestamp};
 
 /// Longest id of a host.
-const LONGEST_HOST: usize = 128;
+const MAX_HOST_ID_LENGTH: usize = 128;
 /// Longest name of a resource.
-const LONGEST_RESOURCE: usize = 64;
+const MAX_RESOURCE_NAME_LENGTH: usize = 64;
 /// Longest path, in bytes; what operating systems take.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 /// Longest name of a branch, in bytes; what file systems take for a file that is named like it.
-const LONGEST_BRANCH: usize = 255;
+const MAX_BRANCH_BYTES: usize = 255;
 /// Where branches are.
-const BRANCHES: &str = "refs/heads/";
+const BRANCH_REF_PREFIX: &str = "refs/heads/";
 
 /// A machine on which resources lie.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,13 +38,13 @@ impl FromStr for HostId {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
-        let fits = (1..=LONGEST_HOST).contains(&given.len())
+        let fits = (1..=MAX_HOST_ID_LENGTH).contains(&given.len())
             && given.bytes().all(|byte| byte.is_ascii_graphic());
         if fits {
             Ok(Self(given.to_owned()))
         } else {
             Err(format!(
-                "a host id has 1 to {LONGEST_HOST} printable ASCII characters without spaces"
+                "a host id has 1 to {MAX_HOST_ID_LENGTH} printable ASCII characters without spaces"
             ))
         }
     }
@@ -86,7 +86,7 @@ impl FromStr for ResourceName {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
-        let fits = (1..=LONGEST_RESOURCE).contains(&given.len())
+        let fits = (1..=MAX_RESOURCE_NAME_LENGTH).contains(&given.len())
             && !given.starts_with(['.', '-'])
             && given.bytes().all(|byte| {
                 byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)
@@ -95,7 +95,7 @@ impl FromStr for ResourceName {
             Ok(Self(given.to_owned()))
         } else {
             Err(format!(
-                "the name of a resource has 1 to {LONGEST_RESOURCE} lower-case letters, digits, \
+                "the name of a resource has 1 to {MAX_RESOURCE_NAME_LENGTH} lower-case letters, digits, \
                  `-`, `_` and `.`, and starts with neither `.` nor `-`"
             ))
         }
@@ -125,7 +125,7 @@ impl fmt::Display for ResourceName {
 /// Where a resource lies on its host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Place {
+pub enum ResourcePlace {
     /// A checkout.
     Git {
         /// Its absolute path.
@@ -140,7 +140,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl ResourcePlace {
     /// Its absolute path.
     pub fn path(&self) -> &str {
         match self {
@@ -165,7 +165,7 @@ impl Place {
     }
 
     /// What is wrong with it as it is written. Whether it exists is for others to see.
-    pub(crate) fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check_syntax(&self) -> Result<(), &'static str> {
         let path = self.path();
         if path.is_empty() {
             return Err("its path is empty");
@@ -176,7 +176,7 @@ impl Place {
         if path.contains('\0') {
             return Err("its path holds a NUL");
         }
-        if path.len() > LONGEST_PATH {
+        if path.len() > MAX_PATH_BYTES {
             return Err("its path is longer than 4096 bytes");
         }
         self.branch().map_or(Ok(()), check_branch)
@@ -184,7 +184,7 @@ impl Place {
 
     /// The same directory, whatever sort of resource it is said to be. Two resources there would
     /// land in each other's files.
-    fn is_at(&self, other: &Self) -> bool {
+    fn is_same_directory(&self, other: &Self) -> bool {
         let trimmed = |place: &Self| place.path().trim_end_matches('/').to_owned();
         trimmed(self) == trimmed(other)
     }
@@ -192,14 +192,14 @@ impl Place {
 
 /// What git itself would refuse, so that it is said before anything is stored.
 fn check_branch(branch: &str) -> Result<(), &'static str> {
-    let Some(short) = branch.strip_prefix(BRANCHES) else {
+    let Some(short) = branch.strip_prefix(BRANCH_REF_PREFIX) else {
         return Err("its branch is not a full name such as refs/heads/main");
     };
     let odd_character = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
     let odd_part = |part: &str| {
         part.is_empty() || part.starts_with('.') || part.ends_with('.') || part.ends_with(".lock")
     };
-    if branch.len() > LONGEST_BRANCH
+    if branch.len() > MAX_BRANCH_BYTES
         || short.contains(odd_character)
         || short.contains("..")
         || short.contains("@{")
@@ -244,13 +244,13 @@ pub struct Resource {
     /// The host it lies on.
     pub host: HostId,
     /// Where it lies there.
-    pub place: Place,
+    pub place: ResourcePlace,
 }
 
 impl Resource {
     /// The same directory of the same host.
     pub(crate) fn shares_place_with(&self, other: &Self) -> bool {
-        self.host == other.host && self.place.is_at(&other.place)
+        self.host == other.host && self.place.is_same_directory(&other.place)
     }
 }
 
@@ -258,11 +258,11 @@ impl Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     /// Its name.
-    pub name: Name,
+    pub name: QualifiedName,
     /// What its plans work on, by name.
     pub resources: Vec<Resource>,
     /// Set while none of its plans may start to work.
-    pub paused: Option<Paused>,
+    pub paused: Option<ProjectPause>,
     /// When it was created.
     pub created_at: Timestamp,
 }
@@ -276,7 +276,7 @@ impl Project {
     }
 
     /// What a plan that uses the project works on.
-    pub fn frozen(&self) -> impl Iterator<Item = PlanResource> {
+    pub fn freeze_resources(&self) -> impl Iterator<Item = PlanResource> {
         self.resources.iter().map(|resource| PlanResource {
             name: format!("{}/{}", self.name, resource.name),
             project: self.name.clone(),
@@ -289,7 +289,7 @@ impl Project {
 
 /// That a project is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paused {
+pub struct ProjectPause {
     /// Since when.
     pub at: Timestamp,
     /// By whom.
@@ -303,7 +303,7 @@ pub struct PlanResource {
     /// as people write it.
     pub name: String,
     /// Its project.
-    pub project: Name,
+    pub project: QualifiedName,
     /// Its name within the project.
     pub resource: ResourceName,
     /// What sort.
@@ -318,9 +318,9 @@ pub struct ProjectDifference {
     /// Those it does not have.
     pub missing: Vec<ResourceName>,
     /// Those it has that were not asked for.
-    pub more: Vec<ResourceName>,
+    pub unexpected: Vec<ResourceName>,
     /// Those that lie elsewhere.
-    pub elsewhere: Vec<ResourceName>,
+    pub relocated: Vec<ResourceName>,
 }
 
 impl ProjectDifference {
@@ -335,21 +335,21 @@ impl ProjectDifference {
             match same_name(resource, has) {
                 None => difference.missing.push(resource.name.clone()),
                 Some(found) if found != *resource => {
-                    difference.elsewhere.push(resource.name.clone());
+                    difference.relocated.push(resource.name.clone());
                 }
                 Some(_) => {}
             }
         }
         for resource in has {
             if same_name(resource, asked).is_none() {
-                difference.more.push(resource.name.clone());
+                difference.unexpected.push(resource.name.clone());
             }
         }
         difference
     }
 
     /// There is none.
-    pub fn is_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -363,8 +363,8 @@ impl fmt::Display for ProjectDifference {
         let mut parts = Vec::new();
         for (what, names) in [
             ("without", &self.missing),
-            ("also with", &self.more),
-            ("with another place for", &self.elsewhere),
+            ("also with", &self.unexpected),
+            ("with another place for", &self.relocated),
         ] {
             if !names.is_empty() {
                 parts.push(format!("{what} {}", listed(names)));
@@ -402,11 +402,11 @@ mod tests {
 
     #[test]
     fn a_place_is_absolute_and_its_branch_one_that_git_takes() {
-        let dir = |path: &str| Place::Dir { path: path.into() }.check();
+        let dir = |path: &str| ResourcePlace::Dir { path: path.into() }.check_syntax();
         let git = |branch: &str| {
             let path = "/src".into();
             let branch = branch.into();
-            Place::Git { path, branch }.check()
+            ResourcePlace::Git { path, branch }.check_syntax()
         };
         assert_eq!(dir("/"), Ok(()));
         assert_eq!(dir(&format!("/{}", "x".repeat(4095))), Ok(()));

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentProblem;
 use crate::changeset::{Changeset, Node};
-use crate::invariant::{Gate, RuleName, RuleRef, Scope};
+use crate::invariant::{Gate, RuleName, RuleRef, RuleScope};
 use crate::judgement::FailedRule;
-use crate::ledger::{Means, Over};
-use crate::plan::Done;
-use crate::project::{Paused, ProjectDifference, ResourceKind, ResourceName};
-use crate::stage::{Ending, Holder};
-use crate::{Caller, ChangesetId, Epoch, Name, PlanId, Profile, Timestamp, Verb, Version};
+use crate::ledger::{BudgetShortfall, BudgetUnit};
+use crate::plan::CompletedCommand;
+use crate::project::{ProjectDifference, ProjectPause, ResourceKind, ResourceName};
+use crate::stage::{LeaseHolder, PlanEnding};
+use crate::{
+    Caller, ChangesetId, Epoch, PlanId, PlanVersion, Profile, QualifiedName, Timestamp, Verb,
+};
 
 /// Why a command was not carried out.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -25,15 +27,15 @@ pub enum Refusal {
     NoSuchPlan(PlanId),
     /// There is no such action.
     #[error("there is no action `{0}`")]
-    NoSuchAction(Name),
+    NoSuchAction(QualifiedName),
     /// There is no such project.
     #[error("there is no project `{0}`")]
-    NoSuchProject(Name),
+    NoSuchProject(QualifiedName),
     /// The project has no such resource.
     #[error("project `{project}` has no resource `{name}`")]
     NoSuchResource {
         /// The project.
-        project: Name,
+        project: QualifiedName,
         /// What was asked for.
         name: ResourceName,
     },
@@ -41,7 +43,7 @@ pub enum Refusal {
     #[error("there is no rule `{name}` in scope {scope}")]
     NoSuchRule {
         /// Where it was looked for.
-        scope: Scope,
+        scope: RuleScope,
         /// Its name.
         name: RuleName,
     },
@@ -65,19 +67,19 @@ pub enum Refusal {
     #[error("the plan is at version {actual}, not {expected}")]
     VersionMismatch {
         /// What was said.
-        expected: Version,
+        expected: PlanVersion,
         /// What is.
-        actual: Version,
+        actual: PlanVersion,
     },
     /// The verb does nothing in the state the plan is in.
-    #[error("{}", wrong_state(.verb, .stage, .done.as_ref()))]
+    #[error("{}", describe_wrong_state(.verb, .stage, .done.as_ref()))]
     WrongState {
         /// What was asked.
         verb: Verb,
         /// Where the plan stands.
         stage: String,
         /// When and by whom it had been done before.
-        done: Option<Done>,
+        done: Option<CompletedCommand>,
         /// What can be done instead.
         helps: Vec<Verb>,
     },
@@ -89,18 +91,18 @@ pub enum Refusal {
         /// `applied` or `cancelled`.
         state: &'static str,
         /// How it ended.
-        ending: Ending,
+        ending: PlanEnding,
     },
     /// Somebody else works on it.
     #[error("it is held by {} since {} (epoch {})", .holder.owner, .holder.since, .holder.epoch)]
     Held {
         /// Who.
-        holder: Holder,
+        holder: LeaseHolder,
         /// Until when, unless renewed.
         expires_at: Option<Timestamp>,
     },
     /// The caller's authority is over.
-    #[error("{}", fenced(*.given, *.current))]
+    #[error("{}", describe_fenced(*.given, *.current))]
     Fenced {
         /// The caller's.
         given: Epoch,
@@ -115,12 +117,12 @@ pub enum Refusal {
     },
     /// Nothing is left to work with, for good or for now.
     #[error("{0}")]
-    OverBudget(Over),
+    OverBudget(BudgetShortfall),
     /// A limit that leaves nothing to work with.
-    #[error("a limit of {} leaves nothing: {} are used already", .means.shown(*.limit), .means.shown(*.spent))]
+    #[error("a limit of {} leaves nothing: {} are used already", .means.format_amount(*.limit), .means.format_amount(*.spent))]
     LimitTooLow {
         /// Of what.
-        means: Means,
+        means: BudgetUnit,
         /// The limit.
         limit: u64,
         /// What was used.
@@ -130,7 +132,7 @@ pub enum Refusal {
     #[error("the lease of {} runs until {expires_at}", .holder.owner)]
     LeaseRuns {
         /// Who holds it.
-        holder: Holder,
+        holder: LeaseHolder,
         /// Until when.
         expires_at: Timestamp,
     },
@@ -166,7 +168,7 @@ pub enum Refusal {
     },
     /// A rule that judges by itself.
     #[error("rule {rule} is a rule by `{kind}`: it judges by itself, and nobody is asked")]
-    NotAsking {
+    RuleDoesNotAsk {
         /// Which.
         rule: RuleRef,
         /// Of which kind.
@@ -198,10 +200,10 @@ pub enum Refusal {
     EmptyResult,
     /// What the sandboxes start from was not said of each resource once.
     #[error("what work starts from must be said of each of the plan's resources, once")]
-    BasesDoNotFit,
+    BasesMismatch,
     /// What is to be done was not said of each resource that changed.
     #[error("what is to be done must be said of each resource that changed, once")]
-    MovesDoNotFit,
+    MovesMismatch,
     /// A target does not show the change.
     #[error("the change is not in {}", .missing.join(", "))]
     NotLanded {
@@ -215,7 +217,7 @@ pub enum Refusal {
     #[error("action `{name}` exists since {at}, created by {by}")]
     ActionExists {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// When it was created.
         at: Timestamp,
         /// By whom.
@@ -225,7 +227,7 @@ pub enum Refusal {
     #[error("action `{name}` was archived at {at} by {by}")]
     ActionArchived {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// When.
         at: Timestamp,
         /// By whom.
@@ -235,7 +237,7 @@ pub enum Refusal {
     #[error("action `{name}` is not reusable, and plan {plan} was made of it")]
     ActionUsedUp {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// The plan.
         plan: PlanId,
     },
@@ -243,7 +245,7 @@ pub enum Refusal {
     #[error("project `{name}` exists since {at}, {difference}")]
     ProjectExists {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// When it was created.
         at: Timestamp,
         /// How it differs from what was asked for.
@@ -251,20 +253,20 @@ pub enum Refusal {
     },
     /// The project has nothing a plan could work on.
     #[error("project `{0}` has no resources")]
-    ProjectEmpty(Name),
+    ProjectEmpty(QualifiedName),
     /// The project is paused.
     #[error("project `{project}` is paused since {} by {}", .paused.at, .paused.by)]
     ProjectPaused {
         /// Which.
-        project: Name,
+        project: QualifiedName,
         /// Since when and by whom.
-        paused: Paused,
+        paused: ProjectPause,
     },
     /// Plans that have not ended use the project.
-    #[error("project `{project}` is used by {}", living(*.count, .plans))]
+    #[error("project `{project}` is used by {}", describe_live_plans(*.count, .plans))]
     ProjectInUse {
         /// Which.
-        project: Name,
+        project: QualifiedName,
         /// How many plans.
         count: u64,
         /// Some of them, newest first.
@@ -274,7 +276,7 @@ pub enum Refusal {
     #[error("project `{project}` has a resource `{name}` at another place")]
     ResourceExists {
         /// The project.
-        project: Name,
+        project: QualifiedName,
         /// Its name.
         name: ResourceName,
     },
@@ -282,7 +284,7 @@ pub enum Refusal {
     #[error("resource `{other}` of project `{project}` lies where `{name}` would")]
     PlaceTaken {
         /// The project.
-        project: Name,
+        project: QualifiedName,
         /// The resource that was to be there.
         name: ResourceName,
         /// The one that is.
@@ -292,7 +294,7 @@ pub enum Refusal {
     #[error("resource `{name}` of project `{project}` is of kind {kind} and stays so")]
     ResourceKind {
         /// The project.
-        project: Name,
+        project: QualifiedName,
         /// Its name.
         name: ResourceName,
         /// What it is.
@@ -308,7 +310,7 @@ pub enum Refusal {
     },
     /// The plan does not work on that resource.
     #[error("the plan has no resource `{0}`")]
-    NotOfThePlan(String),
+    ResourceNotInPlan(String),
     /// Neither the action nor the settings say who works.
     #[error("nothing says which actor works on the plan")]
     NoActor,
@@ -338,7 +340,7 @@ pub enum Refusal {
     #[error("rule `{name}` exists in scope {scope}")]
     RuleExists {
         /// Where.
-        scope: Scope,
+        scope: RuleScope,
         /// Its name.
         name: RuleName,
     },
@@ -355,7 +357,7 @@ pub enum Refusal {
         open: Changeset,
     },
     /// No changeset is open to record into.
-    #[error("{}", no_open_changeset(.node.as_ref()))]
+    #[error("{}", describe_no_open_changeset(.node.as_ref()))]
     NoOpenChangeset {
         /// For this unit of work, if one was named.
         node: Option<Node>,
@@ -374,7 +376,7 @@ pub enum Refusal {
 /// A gate did not open. The plan's phase, state, version and timestamps are as before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{} {} at the {gate} gate of plan {plan}", .failed.len(), if .failed.len() == 1 { "rule fails" } else { "rules fail" })]
-pub struct ReconciliationBlocked {
+pub struct GateBlocked {
     /// The plan.
     pub plan: PlanId,
     /// The gate.
@@ -383,7 +385,7 @@ pub struct ReconciliationBlocked {
     pub failed: Vec<FailedRule>,
 }
 
-fn wrong_state(verb: &Verb, stage: &str, done: Option<&Done>) -> String {
+fn describe_wrong_state(verb: &Verb, stage: &str, done: Option<&CompletedCommand>) -> String {
     match done {
         Some(done) => {
             format!(
@@ -395,7 +397,7 @@ fn wrong_state(verb: &Verb, stage: &str, done: Option<&Done>) -> String {
     }
 }
 
-fn living(count: u64, plans: &[PlanId]) -> String {
+fn describe_live_plans(count: u64, plans: &[PlanId]) -> String {
     let named: Vec<String> = plans.iter().map(ToString::to_string).collect();
     let more = count.saturating_sub(named.len() as u64);
     let named = named.join(", ");
@@ -406,14 +408,14 @@ fn living(count: u64, plans: &[PlanId]) -> String {
     }
 }
 
-fn no_open_changeset(node: Option<&Node>) -> String {
+fn describe_no_open_changeset(node: Option<&Node>) -> String {
     match node {
         Some(node) => format!("node `{node}` has no open changeset"),
         None => "no changeset is open".to_owned(),
     }
 }
 
-fn fenced(given: Epoch, current: Epoch) -> String {
+fn describe_fenced(given: Epoch, current: Epoch) -> String {
     match given.cmp(&current) {
         Ordering::Equal => format!("the work under epoch {given} has ended"),
         Ordering::Greater => {

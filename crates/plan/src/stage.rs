@@ -10,68 +10,70 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::changeset::TreePath;
-use crate::{Base, Caller, Digest, Epoch, How, Phase, Text, Timestamp};
+use crate::{
+    Caller, Digest, Epoch, ErasableText, LandingOptions, Phase, ResourceCommit, Timestamp,
+};
 
 /// Phase and state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "phase", content = "state")]
-pub enum Stage {
+pub enum PlanStage {
     /// Deciding what to do.
-    Strategize(Work),
+    Strategize(WorkState),
     /// Doing it.
-    Execute(Work),
+    Execute(WorkState),
     /// Bringing it in.
-    Apply(Landing),
+    Apply(ApplyState),
 }
 
 /// States of strategize and execute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub enum WorkState {
     /// May be claimed.
-    Queued(Queued),
+    Queued(QueueEntry),
     /// One holder works.
-    Processing(Holder),
+    Processing(LeaseHolder),
     /// A person must answer.
-    AwaitingInput(Question),
+    AwaitingInput(PlanQuestion),
     /// The result is in.
     Complete,
     /// Halted, recoverable.
-    Errored(Failure),
+    Errored(PlanFailure),
     /// Final.
-    Cancelled(Ending),
+    Cancelled(PlanEnding),
 }
 
 /// States of apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Landing {
+pub enum ApplyState {
     /// May be claimed; with an intent, only to resolve it.
-    Queued(Queued, Option<Intent>),
+    Queued(QueueEntry, Option<LandingIntent>),
     /// One holder works; with an intent, past the point of no return.
-    Processing(Holder, Option<Intent>),
+    Processing(LeaseHolder, Option<LandingIntent>),
     /// A person must answer; with an intent, what became of the change.
-    AwaitingInput(Question, Option<Intent>),
+    AwaitingInput(PlanQuestion, Option<LandingIntent>),
     /// Halted, recoverable, targets untouched.
-    Errored(Failure),
+    Errored(PlanFailure),
     /// Cannot land as it is; recoverable, targets untouched.
-    Constrained(Constraint),
+    Constrained(LandingConstraint),
     /// Final: every target has the change.
-    Applied(Ending),
+    Applied(PlanEnding),
     /// Final.
-    Cancelled(Ending),
+    Cancelled(PlanEnding),
 }
 
 /// Waiting to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
+pub struct QueueEntry {
     /// Since when.
     pub since: Timestamp,
     /// Not before, after an automatic retry.
     pub retry_at: Option<Timestamp>,
 }
 
-impl Queued {
+impl QueueEntry {
     /// The moment from which it may be claimed.
     pub fn due_at(&self) -> Timestamp {
         self.retry_at.unwrap_or(self.since)
@@ -80,7 +82,7 @@ impl Queued {
 
 /// The one that works, as the events know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// The name the holder gave itself.
     pub owner: String,
     /// Its authority.
@@ -91,9 +93,9 @@ pub struct Holder {
 
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct PlanQuestion {
     /// What is asked.
-    pub text: Text,
+    pub text: ErasableText,
     /// By which epoch.
     pub epoch: Epoch,
     /// When.
@@ -104,11 +106,11 @@ pub struct Question {
 
 /// Why work halted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct PlanFailure {
     /// What sort of failure.
-    pub category: Category,
+    pub category: FailureCategory,
     /// What happened, for people.
-    pub message: Text,
+    pub message: ErasableText,
     /// Under which epoch.
     pub epoch: Epoch,
     /// When.
@@ -118,7 +120,7 @@ pub struct Failure {
 /// Sorts of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Category {
+pub enum FailureCategory {
     /// Passing: network, overload; worth trying again.
     Transient,
     /// It took too long.
@@ -139,7 +141,7 @@ pub enum Category {
     Internal,
 }
 
-impl Category {
+impl FailureCategory {
     /// Every category.
     pub const ALL: [Self; 9] = [
         Self::Transient,
@@ -174,13 +176,13 @@ impl Category {
     }
 }
 
-impl fmt::Display for Category {
+impl fmt::Display for FailureCategory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Category {
+impl FromStr for FailureCategory {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
@@ -196,7 +198,7 @@ impl FromStr for Category {
 
 /// What is about to be done to the targets, stored before it is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
+pub struct LandingIntent {
     /// One move per resource; none for a plan without resources.
     pub moves: Vec<RefMove>,
     /// A person's word that the change landed although a target no longer shows it.
@@ -223,18 +225,18 @@ pub struct RefMove {
 
 impl RefMove {
     /// The commit the result was merged with: what it changes is what differs from that.
-    pub fn merged_with(&self) -> &str {
+    pub fn merge_parent(&self) -> &str {
         self.onto.as_deref().unwrap_or(&self.old)
     }
 }
 
 /// Why a result cannot land as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Constraint {
+pub struct LandingConstraint {
     /// What sort of obstacle.
     pub kind: ConstraintKind,
     /// What happened, for people.
-    pub message: Text,
+    pub message: ErasableText,
     /// The paths concerned.
     pub paths: Vec<TreePath>,
     /// The commits concerned.
@@ -302,42 +304,42 @@ impl FromStr for ConstraintKind {
 
 /// How a plan ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct PlanEnding {
     /// When.
     pub at: Timestamp,
     /// By whom.
     pub by: Caller,
     /// Why, where somebody said so.
-    pub reason: Option<Text>,
+    pub reason: Option<ErasableText>,
 }
 
 /// What a finished execute left: the content an approval signs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultContent {
     /// The report of a plan that changes nothing, or a summary.
-    pub report: Option<Text>,
+    pub report: Option<ErasableText>,
     /// One per resource.
     pub trees: Vec<ResultTree>,
 }
 
 impl ResultContent {
     /// What an approval of this content signs, arriving like this.
-    pub fn digest(&self, how: &How) -> Digest {
+    pub fn digest(&self, options: &LandingOptions) -> Digest {
         let parts = self.trees.iter().flat_map(|tree| {
             [&tree.resource, &tree.target, &tree.base, &tree.tree].map(String::as_bytes)
         });
-        let how = (!how.is_usual())
-            .then(|| serde_json::to_vec(how).expect("BUG: how to land always encodes"));
-        Digest::of_parts(parts.chain(how.as_deref()))
+        let encoded_options = (!options.is_default())
+            .then(|| serde_json::to_vec(options).expect("BUG: how to land always encodes"));
+        Digest::hash_parts(parts.chain(encoded_options.as_deref()))
     }
 
     /// Why no profile lands it, and a person has to.
-    pub fn needs_person_for(&self) -> Option<PersonNeeded> {
+    pub fn manual_landing_reason(&self) -> Option<ManualLandingReason> {
         let any = |is_so: fn(&ResultTree) -> bool| self.trees.iter().any(is_so);
         if any(|tree| !tree.ignored.forced.is_empty()) {
-            return Some(PersonNeeded::IgnoredFiles);
+            return Some(ManualLandingReason::IgnoredFiles);
         }
-        any(|tree| tree.changes_settings).then_some(PersonNeeded::Settings)
+        any(|tree| tree.changes_settings).then_some(ManualLandingReason::Settings)
     }
 
     /// Did the work change nothing, as far as that is known?
@@ -370,7 +372,7 @@ pub struct ResultTree {
 
 /// What of a result only a person lands, whatever the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PersonNeeded {
+pub enum ManualLandingReason {
     /// Files that an ignore rule matches, and that the agent added all the same.
     IgnoredFiles,
     /// What a repository says about plans: commands, copied files, rules, profile, limits. An agent that could change
@@ -378,7 +380,7 @@ pub enum PersonNeeded {
     Settings,
 }
 
-impl fmt::Display for PersonNeeded {
+impl fmt::Display for ManualLandingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::IgnoredFiles => "ignored files that an agent added",
@@ -422,7 +424,7 @@ impl PathSummary {
     const MAX_NAME_CHARS: usize = 200;
 
     /// Of these paths.
-    pub fn of<P: fmt::Display>(paths: &[P]) -> Self {
+    pub fn from_paths<P: fmt::Display>(paths: &[P]) -> Self {
         let names = paths.iter().take(Self::MAX_NAMES);
         let names = names.map(|path| {
             path.to_string()
@@ -454,8 +456,8 @@ impl fmt::Display for PathSummary {
 
 impl ResultTree {
     /// What work on its resource starts from.
-    pub fn starts_from(&self) -> Base {
-        Base {
+    pub fn base_commit(&self) -> ResourceCommit {
+        ResourceCommit {
             resource: self.resource.clone(),
             commit: self.base.clone(),
         }
@@ -532,22 +534,26 @@ impl FromStr for StateName {
     }
 }
 
-impl Stage {
+impl PlanStage {
     /// A freshly entered phase.
-    pub fn queued(phase: Phase, since: Timestamp) -> Self {
-        let queued = Queued {
+    pub fn queued_since(phase: Phase, since: Timestamp) -> Self {
+        let queued = QueueEntry {
             since,
             retry_at: None,
         };
-        Self::requeued(phase, queued, None)
+        Self::queued_with_intent(phase, queued, None)
     }
 
     /// A phase waiting to be claimed; the intent only counts in apply.
-    pub fn requeued(phase: Phase, queued: Queued, intent: Option<Intent>) -> Self {
+    pub fn queued_with_intent(
+        phase: Phase,
+        queued: QueueEntry,
+        intent: Option<LandingIntent>,
+    ) -> Self {
         match phase {
-            Phase::Strategize => Self::Strategize(Work::Queued(queued)),
-            Phase::Execute => Self::Execute(Work::Queued(queued)),
-            Phase::Apply => Self::Apply(Landing::Queued(queued, intent)),
+            Phase::Strategize => Self::Strategize(WorkState::Queued(queued)),
+            Phase::Execute => Self::Execute(WorkState::Queued(queued)),
+            Phase::Apply => Self::Apply(ApplyState::Queued(queued, intent)),
         }
     }
 
@@ -561,81 +567,81 @@ impl Stage {
     }
 
     /// The state, by name.
-    pub fn state(&self) -> StateName {
+    pub fn state_name(&self) -> StateName {
         match self {
             Self::Strategize(work) | Self::Execute(work) => match work {
-                Work::Queued(_) => StateName::Queued,
-                Work::Processing(_) => StateName::Processing,
-                Work::AwaitingInput(_) => StateName::AwaitingInput,
-                Work::Complete => StateName::Complete,
-                Work::Errored(_) => StateName::Errored,
-                Work::Cancelled(_) => StateName::Cancelled,
+                WorkState::Queued(_) => StateName::Queued,
+                WorkState::Processing(_) => StateName::Processing,
+                WorkState::AwaitingInput(_) => StateName::AwaitingInput,
+                WorkState::Complete => StateName::Complete,
+                WorkState::Errored(_) => StateName::Errored,
+                WorkState::Cancelled(_) => StateName::Cancelled,
             },
             Self::Apply(landing) => match landing {
-                Landing::Queued(..) => StateName::Queued,
-                Landing::Processing(..) => StateName::Processing,
-                Landing::AwaitingInput(..) => StateName::AwaitingInput,
-                Landing::Errored(_) => StateName::Errored,
-                Landing::Constrained(_) => StateName::Constrained,
-                Landing::Applied(_) => StateName::Applied,
-                Landing::Cancelled(_) => StateName::Cancelled,
+                ApplyState::Queued(..) => StateName::Queued,
+                ApplyState::Processing(..) => StateName::Processing,
+                ApplyState::AwaitingInput(..) => StateName::AwaitingInput,
+                ApplyState::Errored(_) => StateName::Errored,
+                ApplyState::Constrained(_) => StateName::Constrained,
+                ApplyState::Applied(_) => StateName::Applied,
+                ApplyState::Cancelled(_) => StateName::Cancelled,
             },
         }
     }
 
     /// The holder, while somebody works.
-    pub fn holder(&self) -> Option<&Holder> {
+    pub fn holder(&self) -> Option<&LeaseHolder> {
         match self {
-            Self::Strategize(Work::Processing(holder))
-            | Self::Execute(Work::Processing(holder))
-            | Self::Apply(Landing::Processing(holder, _)) => Some(holder),
+            Self::Strategize(WorkState::Processing(holder))
+            | Self::Execute(WorkState::Processing(holder))
+            | Self::Apply(ApplyState::Processing(holder, _)) => Some(holder),
             Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
         }
     }
 
     /// The waiting, while it may be claimed.
-    pub fn waiting(&self) -> Option<&Queued> {
+    pub fn queue_entry(&self) -> Option<&QueueEntry> {
         match self {
-            Self::Strategize(Work::Queued(queued))
-            | Self::Execute(Work::Queued(queued))
-            | Self::Apply(Landing::Queued(queued, _)) => Some(queued),
+            Self::Strategize(WorkState::Queued(queued))
+            | Self::Execute(WorkState::Queued(queued))
+            | Self::Apply(ApplyState::Queued(queued, _)) => Some(queued),
             Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
         }
     }
 
     /// The question, while a person must answer.
-    pub fn question(&self) -> Option<&Question> {
+    pub fn question(&self) -> Option<&PlanQuestion> {
         match self {
-            Self::Strategize(Work::AwaitingInput(question))
-            | Self::Execute(Work::AwaitingInput(question))
-            | Self::Apply(Landing::AwaitingInput(question, _)) => Some(question),
+            Self::Strategize(WorkState::AwaitingInput(question))
+            | Self::Execute(WorkState::AwaitingInput(question))
+            | Self::Apply(ApplyState::AwaitingInput(question, _)) => Some(question),
             Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
         }
     }
 
     /// The failure, while halted by one.
-    pub fn failure(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&PlanFailure> {
         match self {
-            Self::Strategize(Work::Errored(failure))
-            | Self::Execute(Work::Errored(failure))
-            | Self::Apply(Landing::Errored(failure)) => Some(failure),
+            Self::Strategize(WorkState::Errored(failure))
+            | Self::Execute(WorkState::Errored(failure))
+            | Self::Apply(ApplyState::Errored(failure)) => Some(failure),
             Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
         }
     }
 
     /// The intent: set from prepare to landing or withdrawal, the point of no return.
-    pub fn intent(&self) -> Option<&Intent> {
+    pub fn intent(&self) -> Option<&LandingIntent> {
         match self {
             Self::Apply(
-                Landing::Queued(_, intent)
-                | Landing::Processing(_, intent)
-                | Landing::AwaitingInput(_, intent),
+                ApplyState::Queued(_, intent)
+                | ApplyState::Processing(_, intent)
+                | ApplyState::AwaitingInput(_, intent),
             ) => intent.as_ref(),
             Self::Apply(
-                Landing::Errored(_)
-                | Landing::Constrained(_)
-                | Landing::Applied(_)
-                | Landing::Cancelled(_),
+                ApplyState::Errored(_)
+                | ApplyState::Constrained(_)
+                | ApplyState::Applied(_)
+                | ApplyState::Cancelled(_),
             )
             | Self::Strategize(_)
             | Self::Execute(_) => None,
@@ -643,11 +649,13 @@ impl Stage {
     }
 
     /// How it ended, once it did. Final is final.
-    pub fn ending(&self) -> Option<&Ending> {
+    pub fn ending(&self) -> Option<&PlanEnding> {
         match self {
-            Self::Strategize(Work::Cancelled(ending))
-            | Self::Execute(Work::Cancelled(ending))
-            | Self::Apply(Landing::Cancelled(ending) | Landing::Applied(ending)) => Some(ending),
+            Self::Strategize(WorkState::Cancelled(ending))
+            | Self::Execute(WorkState::Cancelled(ending))
+            | Self::Apply(ApplyState::Cancelled(ending) | ApplyState::Applied(ending)) => {
+                Some(ending)
+            }
             Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
         }
     }
@@ -658,7 +666,7 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for PlanStage {
     /// As in `execute/queued`; a stored intent shows as `, prepared`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prepared = if self.intent().is_some() {
@@ -666,6 +674,6 @@ impl fmt::Display for Stage {
         } else {
             ""
         };
-        f.pad(&format!("{}/{}{prepared}", self.phase(), self.state()))
+        f.pad(&format!("{}/{}{prepared}", self.phase(), self.state_name()))
     }
 }

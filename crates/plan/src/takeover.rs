@@ -1,12 +1,12 @@
 //! When a plan may be taken over from its holder.
 
 use crate::Span;
-use crate::command::Grounds;
+use crate::command::ReclaimGrounds;
 use crate::facts::Lease;
 
 /// What is known on this host about the process that holds a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Liveness {
+pub enum HolderLiveness {
     /// It signed in on this host, and its lock is held.
     Running,
     /// It signed in on this host, and its lock is free.
@@ -20,19 +20,21 @@ pub enum Liveness {
 ///
 /// A process that runs on this host keeps its plan whatever any wall clock says. Only if it does not renew for the
 /// length of a lease, because it is stopped or hangs, is the plan taken.
-pub fn grounds(
-    liveness: Liveness,
+pub fn find_reclaim_grounds(
+    liveness: HolderLiveness,
     lease: &Lease,
     unrenewed_for: Span,
-    length: Span,
-) -> Option<Grounds> {
+    lease_length: Span,
+) -> Option<ReclaimGrounds> {
     match liveness {
-        Liveness::Ended => Some(Grounds::OwnerDead(lease.epoch)),
-        Liveness::Unknown => Some(Grounds::Expired),
-        Liveness::Running if unrenewed_for >= length => Some(Grounds::Unrenewed {
-            epoch: lease.epoch,
-            expires_at: lease.expires_at,
-        }),
-        Liveness::Running => None,
+        HolderLiveness::Ended => Some(ReclaimGrounds::OwnerDead(lease.epoch)),
+        HolderLiveness::Unknown => Some(ReclaimGrounds::Expired),
+        HolderLiveness::Running if unrenewed_for >= lease_length => {
+            Some(ReclaimGrounds::Unrenewed {
+                epoch: lease.epoch,
+                expires_at: lease.expires_at,
+            })
+        }
+        HolderLiveness::Running => None,
     }
 }

@@ -13,7 +13,7 @@ use crate::Digest;
 
 /// Text that can be erased from the store while its digest stays.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Text {
+pub enum ErasableText {
     /// The text itself.
     #[serde(rename = "$text")]
     Known(String),
@@ -22,7 +22,7 @@ pub enum Text {
     Erased(Digest),
 }
 
-impl Text {
+impl ErasableText {
     /// Longest text that is stored.
     pub const MAX_BYTES: usize = 256 * 1024;
 
@@ -40,25 +40,25 @@ impl Text {
     }
 }
 
-impl From<&str> for Text {
+impl From<&str> for ErasableText {
     fn from(text: &str) -> Self {
         Self::Known(text.to_owned())
     }
 }
 
-impl From<String> for Text {
+impl From<String> for ErasableText {
     fn from(text: String) -> Self {
         Self::Known(text)
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for ErasableText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for ErasableText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }

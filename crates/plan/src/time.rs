@@ -19,7 +19,7 @@ pub struct Span(pub i64);
 
 impl Span {
     /// So many whole seconds.
-    pub const fn seconds(seconds: i64) -> Self {
+    pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
     }
 
@@ -64,23 +64,23 @@ pub(crate) mod in_seconds {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Span>, D::Error> {
-        Ok(Option::<i64>::deserialize(deserializer)?.map(Span::seconds))
+        Ok(Option::<i64>::deserialize(deserializer)?.map(Span::from_seconds))
     }
 }
 
 /// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a length of time such as 90s, 20m or 2h")]
-pub struct NotASpan {
+pub struct ParseSpanError {
     given: String,
 }
 
 impl FromStr for Span {
-    type Err = NotASpan;
+    type Err = ParseSpanError;
 
     /// A whole number of seconds, minutes, hours or days, more than none.
-    fn from_str(given: &str) -> Result<Self, NotASpan> {
-        let wrong = || NotASpan {
+    fn from_str(given: &str) -> Result<Self, ParseSpanError> {
+        let wrong = || ParseSpanError {
             given: given.chars().take(40).collect(),
         };
         let unit = given.chars().next_back().ok_or_else(wrong)?;
@@ -99,24 +99,24 @@ impl FromStr for Span {
         let number: i64 = digits.parse().map_err(|_| wrong())?;
         let seconds = number.checked_mul(seconds).filter(|seconds| *seconds > 0);
         let whole = seconds.filter(|seconds| *seconds <= i64::MAX / 1_000_000);
-        whole.map(Self::seconds).ok_or_else(wrong)
+        whole.map(Self::from_seconds).ok_or_else(wrong)
     }
 }
 
 impl Timestamp {
     /// The moment `span` later.
     #[must_use]
-    pub const fn plus(self, span: Span) -> Self {
+    pub const fn saturating_add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
     /// The time from `earlier` to this moment; negative if it is later.
-    pub const fn since(self, earlier: Self) -> Span {
+    pub const fn span_since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
     /// Milliseconds since the epoch, as ids carry them.
-    pub fn milliseconds(self) -> u64 {
+    pub fn as_milliseconds(self) -> u64 {
         u64::try_from(self.0 / 1_000).unwrap_or(0)
     }
 }
@@ -141,14 +141,14 @@ impl fmt::Debug for Timestamp {
 /// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a moment such as 2026-01-31T12:00:00Z")]
-pub struct NotAMoment {
+pub struct ParseTimestampError {
     given: String,
 }
 
 impl FromStr for Timestamp {
-    type Err = NotAMoment;
+    type Err = ParseTimestampError;
 
-    fn from_str(given: &str) -> Result<Self, NotAMoment> {
+    fn from_str(given: &str) -> Result<Self, ParseTimestampError> {
         if let Some(raw) = given
             .strip_suffix("us")
             .and_then(|digits| digits.parse().ok())
@@ -157,7 +157,7 @@ impl FromStr for Timestamp {
         }
         match given.parse::<jiff::Timestamp>() {
             Ok(moment) => Ok(Self(moment.as_microsecond())),
-            Err(_) => Err(NotAMoment {
+            Err(_) => Err(ParseTimestampError {
                 given: given.to_owned(),
             }),
         }

@@ -2,29 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::How;
+use crate::LandingOptions;
 use crate::invariant::RuleDraft;
 
 /// The ways of a plan's resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ways {
+pub struct RepositoryPolicy {
     /// What a new sandbox needs before anybody can work in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub furnishings: Vec<Furnishing>,
+    pub furnishings: Vec<SandboxSetup>,
     /// How results arrive unless somebody says otherwise.
-    #[serde(default, skip_serializing_if = "How::is_usual")]
-    pub arrival: How,
+    #[serde(default, skip_serializing_if = "LandingOptions::is_default")]
+    pub arrival: LandingOptions,
     /// When sandboxes are removed.
     #[serde(default)]
-    pub clean: Clean,
+    pub clean: SandboxCleanupPolicy,
     /// Rules of the working trees that their target commits did not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<FileRules>,
+    pub rules: Vec<WorkingTreeRules>,
 }
 
 /// Rules that the working tree of a resource had at use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileRules {
+pub struct WorkingTreeRules {
     /// The plan's resource.
     pub resource: String,
     /// What its file said.
@@ -33,7 +33,7 @@ pub struct FileRules {
 
 /// What a new sandbox of a resource needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Furnishing {
+pub struct SandboxSetup {
     /// The plan's resource.
     pub resource: String,
     /// A command to run once.
@@ -47,7 +47,7 @@ pub struct Furnishing {
 /// When the sandboxes of a plan are removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Clean {
+pub enum SandboxCleanupPolicy {
     /// Once it landed.
     #[default]
     OnApply,
@@ -57,9 +57,9 @@ pub enum Clean {
     Manual,
 }
 
-impl Ways {
+impl RepositoryPolicy {
     /// Nothing was said?
-    pub fn are_usual(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

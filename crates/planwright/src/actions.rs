@@ -1,63 +1,67 @@
 //! What can be used here: actions that are kept in the store, and those that repositories define.
 
 use plan::action::{ActionDefinition, ActionState};
-use plan::{Action, Digest, Name, Refusal};
+use plan::{Action, Digest, QualifiedName, Refusal};
 
 use crate::cli::App;
+use crate::current_repository;
 use crate::error::{CommandError, did_you_mean};
-use crate::exit::Exit;
-use crate::here;
-use crate::wishes::{self, RepositoryAction};
+use crate::exit::CommandExit;
+use crate::repository_config::{self, RepositoryAction};
 
 /// The namespace under which definitions of repositories are kept once they were used.
-const FROZEN: &str = "repository/";
+const FROZEN_NAMESPACE: &str = "repository/";
 
 /// How much of a digest tells definitions apart.
-const DIGITS: usize = 16;
+const FROZEN_DIGEST_CHARS: usize = 16;
 
 /// How much of its own name an action shows in the frozen one.
-const SHOWN: usize = 80;
+const MAX_FROZEN_NAME_CHARS: usize = 80;
 
 /// An action that can be used.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundAction {
     /// It is kept in the store.
-    Kept(Box<Action>),
+    Stored(Box<Action>),
     /// A repository defines it.
-    Defined(Box<RepositoryAction>),
+    InRepository(Box<RepositoryAction>),
 }
 
-impl Found {
+impl FoundAction {
     /// What it is.
     pub fn definition(&self) -> &ActionDefinition {
         match self {
-            Self::Kept(action) => &action.definition,
-            Self::Defined(action) => &action.definition,
+            Self::Stored(action) => &action.definition,
+            Self::InRepository(action) => &action.definition,
         }
     }
 }
 
 /// The action of a name: the kept one first, then the repository's. What a person calls by a name must
 /// not become something else by cloning a repository.
-pub fn find(app: &App, name: &Name, defined: &[RepositoryAction]) -> Result<Found, CommandError> {
-    let kept = kept(app, name)?;
-    let usable = kept.as_ref().is_some_and(is_available);
-    let of_a_repository = match usable {
+pub fn find_action(
+    app: &App,
+    name: &QualifiedName,
+    defined: &[RepositoryAction],
+) -> Result<FoundAction, CommandError> {
+    let stored = find_stored_action(app, name)?;
+    let usable = stored.as_ref().is_some_and(is_available);
+    let from_repository = match usable {
         true => None,
-        false => the_one(name, defined)?,
+        false => find_repository_action(name, defined)?,
     };
-    match (of_a_repository, kept) {
-        (Some(action), _) => Ok(Found::Defined(Box::new(action))),
-        (None, Some(action)) => Ok(Found::Kept(Box::new(action))),
-        (None, None) => Err(unknown(app, name, defined)),
+    match (from_repository, stored) {
+        (Some(action), _) => Ok(FoundAction::InRepository(Box::new(action))),
+        (None, Some(action)) => Ok(FoundAction::Stored(Box::new(action))),
+        (None, None) => Err(unknown_action_error(app, name, defined)),
     }
 }
 
 /// The action that is kept under a name.
-pub fn kept(app: &App, name: &Name) -> Result<Option<Action>, CommandError> {
+pub fn find_stored_action(app: &App, name: &QualifiedName) -> Result<Option<Action>, CommandError> {
     match app.lifecycle()?.get_action(name) {
         Ok(action) => Ok(Some(action)),
-        Err(lifecycle::Error::Refused(Refusal::NoSuchAction(_))) => Ok(None),
+        Err(lifecycle::LifecycleError::Refused(Refusal::NoSuchAction(_))) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -68,74 +72,77 @@ pub fn is_available(action: &Action) -> bool {
 }
 
 /// What the repository one is in defines.
-pub fn defined_here() -> Result<Vec<RepositoryAction>, CommandError> {
-    match here::checkout() {
-        Some(root) => Ok(wishes::of_repository(&root)?.actions),
+pub fn repository_actions_here() -> Result<Vec<RepositoryAction>, CommandError> {
+    match current_repository::find_checkout_root() {
+        Some(root) => Ok(repository_config::read_for_repository(&root)?.actions),
         None => Ok(Vec::new()),
     }
 }
 
 /// Keeps a repository's definition as it stands, so that plans can refer to it whatever becomes of the
 /// file, and gives the name that only this definition has.
-pub fn freeze(app: &App, action: &RepositoryAction) -> Result<Name, CommandError> {
+pub fn freeze_action(app: &App, action: &RepositoryAction) -> Result<QualifiedName, CommandError> {
     let frozen = ActionDefinition {
         name: frozen_name(&action.definition),
         ..action.definition.clone()
     };
     let name = frozen.name.clone();
-    let before = |kept: Option<Action>| kept.is_some_and(|kept| kept.definition == frozen);
-    if before(kept(app, &name)?) {
+    let was_stored = |kept: Option<Action>| kept.is_some_and(|kept| kept.definition == frozen);
+    if was_stored(find_stored_action(app, &name)?) {
         return Ok(name);
     }
-    match app.lifecycle()?.create_action(frozen.clone(), &app.call()) {
+    match app
+        .lifecycle()?
+        .create_action(frozen.clone(), &app.new_call())
+    {
         Ok(_) => Ok(name),
         // Somebody was faster.
-        Err(lifecycle::Error::Refused(Refusal::ActionExists { .. }))
-            if before(kept(app, &name)?) =>
+        Err(lifecycle::LifecycleError::Refused(Refusal::ActionExists { .. }))
+            if was_stored(find_stored_action(app, &name)?) =>
         {
             Ok(name)
         }
-        Err(error) => Err(in_file(&action.file.display().to_string(), error)),
+        Err(error) => Err(blame_file(&action.file.display().to_string(), error)),
     }
 }
 
 /// What is wrong with a rule is wrong with the file it stands in.
-pub fn in_file(file: &str, error: lifecycle::Error) -> CommandError {
-    let is_rule = matches!(error, lifecycle::Error::Expr(_));
+pub fn blame_file(file: &str, error: lifecycle::LifecycleError) -> CommandError {
+    let is_rule = matches!(error, lifecycle::LifecycleError::InvalidRule(_));
     let error = CommandError::from(error);
     if !is_rule {
         return error;
     }
     CommandError {
-        exit: Exit::Error,
+        exit: CommandExit::Error,
         message: format!("{file}: {}", error.message),
         ..error
     }
 }
 
 /// Is this the name of a definition that was kept when it was used?
-pub fn is_frozen(name: &Name) -> bool {
-    name.full().starts_with(FROZEN)
+pub fn is_frozen(name: &QualifiedName) -> bool {
+    name.full_name().starts_with(FROZEN_NAMESPACE)
 }
 
-fn frozen_name(definition: &ActionDefinition) -> Name {
+fn frozen_name(definition: &ActionDefinition) -> QualifiedName {
     let written = serde_json::to_vec(definition).expect("BUG: a definition always encodes");
-    let digest = Digest::of(&written).to_string();
+    let digest = Digest::hash_bytes(&written).to_string();
     let own: String = definition
         .name
         .to_string()
         .replace('/', ".")
         .chars()
-        .take(SHOWN)
+        .take(MAX_FROZEN_NAME_CHARS)
         .collect();
-    format!("{FROZEN}{own}.{}", &digest[..DIGITS])
+    format!("{FROZEN_NAMESPACE}{own}.{}", &digest[..FROZEN_DIGEST_CHARS])
         .parse()
         .expect("BUG: a name, a dot and digits are a name")
 }
 
 /// The one of this name that repositories define; several that say the same are one.
-fn the_one(
-    name: &Name,
+fn find_repository_action(
+    name: &QualifiedName,
     defined: &[RepositoryAction],
 ) -> Result<Option<RepositoryAction>, CommandError> {
     let mut found = defined.iter().filter(|one| one.definition.name == *name);
@@ -149,22 +156,26 @@ fn the_one(
             first.file.display(),
             other.file.display()
         ))
-        .hint("Make them say the same, or use the projects in plans of their own.")),
+        .with_hint("Make them say the same, or use the projects in plans of their own.")),
     }
 }
 
-fn unknown(app: &App, name: &Name, defined: &[RepositoryAction]) -> CommandError {
-    const MOST: usize = 500;
-    let error = CommandError::from(lifecycle::Error::Refused(Refusal::NoSuchAction(
+fn unknown_action_error(
+    app: &App,
+    name: &QualifiedName,
+    defined: &[RepositoryAction],
+) -> CommandError {
+    const MAX_LISTED_ACTIONS: usize = 500;
+    let error = CommandError::from(lifecycle::LifecycleError::Refused(Refusal::NoSuchAction(
         name.clone(),
     )));
-    let kept = app
+    let stored = app
         .lifecycle()
         .ok()
-        .and_then(|lifecycle| lifecycle.list_actions(None, MOST).ok());
-    let kept = kept.unwrap_or_default();
-    let kept = kept.iter().map(plan::Action::name);
-    let known: Vec<String> = kept
+        .and_then(|lifecycle| lifecycle.list_actions(None, MAX_LISTED_ACTIONS).ok());
+    let stored = stored.unwrap_or_default();
+    let stored = stored.iter().map(plan::Action::name);
+    let known: Vec<String> = stored
         .chain(defined.iter().map(|action| &action.definition.name))
         .map(ToString::to_string)
         .collect();
@@ -175,20 +186,29 @@ fn unknown(app: &App, name: &Name, defined: &[RepositoryAction]) -> CommandError
 mod tests {
     use super::*;
 
-    fn action(name: &str, description: &str) -> ActionDefinition {
+    fn parse_described_action(name: &str, description: &str) -> ActionDefinition {
         let source = format!("name: {name}\ndescription: {description}\n");
-        crate::yaml::action(&source, "a test").unwrap()
+        crate::yaml::parse_action(&source, "a test").unwrap()
     }
 
     #[test]
     fn every_definition_has_a_frozen_name_of_its_own() {
-        let one = frozen_name(&action("tidy", "Tidy up"));
+        let one = frozen_name(&parse_described_action("tidy", "Tidy up"));
         assert!(is_frozen(&one), "{one}");
         assert!(one.to_string().starts_with("repository/tidy."), "{one}");
-        assert_eq!(one, frozen_name(&action("tidy", "Tidy up")));
-        assert_ne!(one, frozen_name(&action("tidy", "Tidy up well")));
-        assert_ne!(one, frozen_name(&action("acme/tidy", "Tidy up")));
-        frozen_name(&action(&format!("acme/{}", "x".repeat(122)), "Long"));
+        assert_eq!(one, frozen_name(&parse_described_action("tidy", "Tidy up")));
+        assert_ne!(
+            one,
+            frozen_name(&parse_described_action("tidy", "Tidy up well"))
+        );
+        assert_ne!(
+            one,
+            frozen_name(&parse_described_action("acme/tidy", "Tidy up"))
+        );
+        frozen_name(&parse_described_action(
+            &format!("acme/{}", "x".repeat(122)),
+            "Long",
+        ));
         assert!(!is_frozen(&"repository".parse().unwrap()));
     }
 }

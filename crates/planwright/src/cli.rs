@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::ledger::Means;
-use plan::stage::{Category, ConstraintKind, Landing, Work};
-use plan::{Name, Phase, Plan, PlanId, Stage};
+use plan::ledger::BudgetUnit;
+use plan::stage::{ApplyState, ConstraintKind, FailureCategory, WorkState};
+use plan::{Phase, Plan, PlanId, PlanStage, QualifiedName};
 use store::{Clock, PlanFilter, PlanRow};
 
-use crate::commands::{self, Answer};
+use crate::commands::{self, CommandAnswer};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
+use crate::invocation::ProgramInvocation;
 use crate::limits;
 use crate::recent_plan::RecentPlan;
-use crate::settings::{Settings, StorePlace};
-use crate::typed::Typed;
-use crate::ui::{self, Asides, Audience};
-use crate::wire::{Envelope, Message, PlanView, Status, Timing};
-use crate::{here, home};
+use crate::settings::{Settings, StoreAddress};
+use crate::ui::{self, ProgressAudience, SlowStepReporter};
+use crate::wire::{CommandStatus, CommandTiming, JsonEnvelope, PlanView, UserMessage};
+use crate::{current_repository, home};
 
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
 /// checked in code, and what you approve lands exactly once or not at all.
@@ -39,20 +39,20 @@ use crate::{here, home};
 )]
 pub struct Cli {
     /// How to answer.
-    #[arg(long, global = true, value_enum, default_value_t = Format::Human)]
-    pub format: Format,
+    #[arg(long, global = true, value_enum, default_value_t = CliFormat::Human)]
+    pub format: CliFormat,
 
     /// Where plans are kept: sqlite:PATH or postgres://USER@HOST/DATABASE.
     #[arg(long, global = true, value_name = "STORE")]
     pub store: Option<String>,
 
     #[command(subcommand)]
-    command: Option<commands::Command>,
+    command: Option<commands::CliCommand>,
 }
 
 /// How to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum CliFormat {
     /// For people.
     Human,
     /// For programs: one JSON envelope.
@@ -64,16 +64,16 @@ pub struct App {
     /// Flags, environment and file.
     pub settings: Settings,
     /// How to answer.
-    pub format: Format,
+    pub format: CliFormat,
     /// For ages and timings; decisions get their time from the store.
     pub clock: Clock,
     /// How to write commands so that they can be typed from here.
-    pub typed: Typed,
+    pub invocation: ProgramInvocation,
     /// Who tells what takes its time.
-    pub asides: Asides,
+    pub slow_steps: SlowStepReporter,
     lifecycle: OnceCell<Lifecycle>,
     /// The plan that was asked about, for what is said when it does not work.
-    asked_about: Cell<Option<PlanId>>,
+    mentioned_plan: Cell<Option<PlanId>>,
     /// Did a person type this command, rather than a script or an agent?
     is_typed_by_person: bool,
 }
@@ -84,51 +84,51 @@ impl App {
         if let Some(lifecycle) = self.lifecycle.get() {
             return Ok(lifecycle);
         }
-        let mut hands = crate::host::hands(&self.settings.home)?;
-        let reach = crate::crew::command_reach(self);
-        hands.workshop = hands.workshop.with_command_reach(reach);
-        let asides = self.asides.clone();
-        let lifecycle = open(&self.settings.store()?)?
-            .telling(move |plan, aside| asides.tell(plan, aside))
-            .with_hands(hands)
-            .with_inspectors(crate::crew::inspectors(self)?)
+        let mut local_host = crate::host::open_local_host(&self.settings.home)?;
+        let reach = crate::actor_set::command_reach(self);
+        local_host.sandboxes = local_host.sandboxes.with_command_reach(reach);
+        let slow_steps = self.slow_steps.clone();
+        let lifecycle = open_lifecycle(&self.settings.store_address()?)?
+            .with_progress_listener(move |plan, slow_step| slow_steps.report_step(plan, slow_step))
+            .with_local_host(local_host)
+            .with_rule_checks(crate::actor_set::make_inspectors(self)?)
             .with_budget(self.settings.budget());
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 
     /// A call on the word of the person at the command line.
-    pub fn call(&self) -> Call {
-        Call::by(home::caller())
+    pub fn new_call(&self) -> Call {
+        Call::by(home::current_caller())
     }
 
     /// The plan a handle names; `@` is the plan that was last made or named in this checkout, else the newest here.
-    pub fn plan(&self, handle: &str) -> Result<PlanId, CommandError> {
-        let plan = self.resolved(handle)?;
-        self.asked_about.set(Some(plan));
+    pub fn resolve_plan(&self, handle: &str) -> Result<PlanId, CommandError> {
+        let plan_id = self.resolve_handle(handle)?;
+        self.mentioned_plan.set(Some(plan_id));
         // A whole id is taken at its word, and may be nobody's.
-        if handle != "@" && self.lifecycle()?.get_plan(plan).is_ok() {
-            self.remember(plan);
+        if handle != "@" && self.lifecycle()?.get_plan(plan_id).is_ok() {
+            self.remember_plan(plan_id);
         }
-        Ok(plan)
+        Ok(plan_id)
     }
 
     /// Makes a plan the one that `@` names in this checkout. Without effect for scripts and agents: what they name
     /// must not change what a person means.
-    pub fn remember(&self, plan: PlanId) {
+    pub fn remember_plan(&self, plan_id: PlanId) {
         if !self.is_typed_by_person {
             return;
         }
-        if let Some(recent) = self.recent_plan().filter(|it| it.read() != Some(plan)) {
+        if let Some(recent) = self.recent_plan().filter(|it| it.read() != Some(plan_id)) {
             // Then `@` means what it meant before, and every verb that changes something says which plan it took.
-            let _ = recent.write(plan);
+            let _ = recent.write(plan_id);
         }
     }
 
     fn recent_plan(&self) -> Option<RecentPlan> {
-        RecentPlan::of_checkout(&self.settings.home, &self.settings.store().ok()?)
+        RecentPlan::for_current_checkout(&self.settings.home, &self.settings.store_address().ok()?)
     }
 
-    fn resolved(&self, handle: &str) -> Result<PlanId, CommandError> {
+    fn resolve_handle(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
         let recent = match handle {
             "@" => self.recent_plan().and_then(|recent| recent.read()),
@@ -138,30 +138,33 @@ impl App {
             return Ok(plan);
         }
         let projects = match handle {
-            "@" => self.projects_of_repository()?,
+            "@" => self.repository_projects()?,
             _ => None,
         };
         // Never the plan of another repository, for that is not what was meant.
         let Some(projects) = projects else {
-            return Ok(lifecycle.resolve(handle)?);
+            return Ok(lifecycle.resolve_handle(handle)?);
         };
-        let newest = self.plans(&PlanFilter::default(), Some(&projects), None, 1)?;
+        let newest = self.list_plans(&PlanFilter::default(), Some(&projects), None, 1)?;
         newest.first().map(|row| row.plan.id).ok_or_else(|| {
-            CommandError::new(Exit::NotFound, "There is no plan of this repository.")
-                .hint("planwright list --all")
+            CommandError::new(
+                CommandExit::NotFound,
+                "There is no plan of this repository.",
+            )
+            .with_hint("planwright list --all")
         })
     }
 
     /// A page of plans, newest first: all there are, or those that work on any of these projects.
-    pub fn plans(
+    pub fn list_plans(
         &self,
         filter: &PlanFilter,
-        of: Option<&[Name]>,
+        projects: Option<&[QualifiedName]>,
         after: Option<PlanId>,
         limit: usize,
     ) -> Result<Vec<PlanRow>, CommandError> {
         let lifecycle = self.lifecycle()?;
-        let Some(projects) = of else {
+        let Some(projects) = projects else {
             return Ok(lifecycle.list_plans(filter, after, limit)?);
         };
         let mut rows = BTreeMap::new();
@@ -177,42 +180,42 @@ impl App {
     }
 
     /// An error as it is said to people who typed this command.
-    fn for_people(&self, error: CommandError, typed: &str) -> CommandError {
-        let Some(id) = self.asked_about.get() else {
-            return error.for_people(typed, None);
+    fn explain_to_person(&self, error: CommandError, command: &str) -> CommandError {
+        let Some(id) = self.mentioned_plan.get() else {
+            return error.for_people(command, None);
         };
         let known = self.lifecycle().ok().and_then(|lifecycle| {
             let row = lifecycle.get_plan(id).ok()?;
-            Some((row.plan, lifecycle.short_name(id).ok()?))
+            Some((row.plan, lifecycle.short_handle(id).ok()?))
         });
         let known = known.as_ref();
-        error.for_people(typed, known.map(|(plan, handle)| (plan, handle.as_str())))
+        error.for_people(command, known.map(|(plan, handle)| (plan, handle.as_str())))
     }
 
     /// The project that the current directory belongs to, if it is exactly one.
-    pub fn project_here(&self) -> Result<Option<Name>, CommandError> {
-        let mut found = self.projects_here()?.into_iter();
+    pub fn current_project(&self) -> Result<Option<QualifiedName>, CommandError> {
+        let mut found = self.current_projects()?.into_iter();
         let first = found.next();
         Ok(first.filter(|_| found.next().is_none()))
     }
 
     /// The projects of the repository one is in, none if it is none yet; nothing outside of any.
-    pub fn projects_of_repository(&self) -> Result<Option<Vec<Name>>, CommandError> {
-        let projects = self.projects_here()?;
-        let inside = !projects.is_empty() || here::checkout().is_some();
+    pub fn repository_projects(&self) -> Result<Option<Vec<QualifiedName>>, CommandError> {
+        let projects = self.current_projects()?;
+        let inside = !projects.is_empty() || current_repository::find_checkout_root().is_some();
         Ok(inside.then_some(projects))
     }
 
     /// Every project that the current directory belongs to.
-    fn projects_here(&self) -> Result<Vec<Name>, CommandError> {
-        const MOST: usize = 500;
+    fn current_projects(&self) -> Result<Vec<QualifiedName>, CommandError> {
+        const MAX_PROJECTS: usize = 500;
         let Ok(here) = std::env::current_dir().and_then(|here| here.canonicalize()) else {
             return Ok(Vec::new());
         };
         let lifecycle = self.lifecycle()?;
-        let host = &lifecycle.hands()?.host;
+        let host = &lifecycle.local_host()?.host;
         let found = lifecycle
-            .list_projects(None, MOST)?
+            .list_projects(None, MAX_PROJECTS)?
             .into_iter()
             .filter(|project| {
                 project.resources.iter().any(|resource| {
@@ -224,19 +227,19 @@ impl App {
     }
 
     /// A plan as it is now, as programs see it.
-    pub fn view(&self, plan: PlanId) -> Result<PlanView, CommandError> {
+    pub fn plan_view(&self, plan_id: PlanId) -> Result<PlanView, CommandError> {
         let lifecycle = self.lifecycle()?;
         Ok(PlanView::new(
-            &lifecycle.get_plan(plan)?,
-            &lifecycle.changesets(plan)?,
-            &lifecycle.ledger(plan)?,
+            &lifecycle.get_plan(plan_id)?,
+            &lifecycle.list_changesets(plan_id)?,
+            &lifecycle.read_ledger(plan_id)?,
         ))
     }
 
     /// The command a person goes on with, if the plan waits for one.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
         if self.is_interrupted(row)? {
-            let handle = self.lifecycle()?.short_name(row.plan.id)?;
+            let handle = self.lifecycle()?.short_handle(row.plan.id)?;
             return Ok(Some(match row.plan.phase() {
                 Phase::Apply => format!("planwright apply {handle}"),
                 Phase::Strategize | Phase::Execute if commands::is_workable(&row.plan) => {
@@ -250,16 +253,16 @@ impl App {
         if !row.needs_person() {
             return Ok(None);
         }
-        let handle = self.lifecycle()?.short_name(row.plan.id)?;
+        let handle = self.lifecycle()?.short_handle(row.plan.id)?;
         if row.is_blocked() {
             return Ok(Some(format!("planwright why {handle}")));
         }
         // Looking, signing and landing are one command for people.
-        let signable = matches!(row.plan.stage, Stage::Execute(Work::Complete));
+        let signable = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
         if signable && row.plan.has_targets() {
             return Ok(Some(format!("planwright apply {handle}")));
         }
-        if let Stage::Apply(Landing::Constrained(constraint)) = &row.plan.stage {
+        if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &row.plan.stage {
             let nothing_left = constraint.paths.is_empty();
             return Ok(Some(match constraint.kind {
                 ConstraintKind::Conflict if nothing_left => format!("planwright cancel {handle}"),
@@ -268,24 +271,26 @@ impl App {
                     format!("planwright revise {handle} \"TEXT\"")
                 }
                 ConstraintKind::LocalEdits | ConstraintKind::OperationInProgress => {
-                    commands::apply::apply_again(&row.plan, &handle)
+                    commands::apply::repeat_apply_command(&row.plan, &handle)
                 }
                 ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
             }));
         }
         let starts = match &row.plan.stage {
-            Stage::Strategize(work) => matches!(work, Work::Queued(_) | Work::Complete),
-            Stage::Execute(_) | Stage::Apply(_) => false,
+            PlanStage::Strategize(work) => {
+                matches!(work, WorkState::Queued(_) | WorkState::Complete)
+            }
+            PlanStage::Execute(_) | PlanStage::Apply(_) => false,
         };
         if starts && commands::is_workable(&row.plan) {
             return Ok(Some(format!("planwright run {handle}")));
         }
         let failure = row.plan.stage.failure();
-        if failure.is_some_and(|failure| failure.category == Category::Budget) {
-            return self.more_means(&row.plan, &handle).map(Some);
+        if failure.is_some_and(|failure| failure.category == FailureCategory::Budget) {
+            return self.raise_limit_command(&row.plan, &handle).map(Some);
         }
-        let verb = plan::decide::options(&row.plan).into_iter().next();
-        Ok(verb.map(|verb| crate::error::command_for(verb, &handle)))
+        let verb = plan::decide::available_verbs(&row.plan).into_iter().next();
+        Ok(verb.map(|verb| crate::error::command_for_verb(verb, &handle)))
     }
 }
 
@@ -300,30 +305,36 @@ impl App {
     }
 
     /// The words for where a plan stands, and how they look.
-    pub fn standing(&self, row: &PlanRow) -> Result<(&'static str, anstyle::Style), CommandError> {
+    pub fn plan_standing(
+        &self,
+        row: &PlanRow,
+    ) -> Result<(&'static str, anstyle::Style), CommandError> {
         Ok(match self.is_interrupted(row)? {
             true => ("interrupted", ui::WARN),
-            false => ui::standing(row),
+            false => ui::plan_standing(row),
         })
     }
 
     /// What gives a plan that used up what it might use something to go on with: as much again.
-    fn more_means(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
+    fn raise_limit_command(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
         let lifecycle = self.lifecycle()?;
-        let (ledger, budget) = (lifecycle.ledger(plan.id)?, lifecycle.budget());
+        let (ledger, budget) = (lifecycle.read_ledger(plan.id)?, lifecycle.budget());
         let mut command = format!("planwright retry {handle}");
-        for means in Means::ALL {
-            let spent = ledger.plan.settled.of(means);
-            match plan.limits.of(means) {
+        for unit in BudgetUnit::ALL {
+            let spent = ledger.plan.settled.in_unit(unit);
+            match plan.limits.limit_for(unit) {
                 Some(limit) if spent >= limit => {
-                    command.push_str(&format!(" {}", limits::flag(means, spent, limit)));
+                    command.push_str(&format!(
+                        " {}",
+                        limits::raise_limit_flag(unit, spent, limit)
+                    ));
                 }
                 Some(_) | None => {}
             }
-            let spent = ledger.global.settled.of(means);
-            match budget.of(means) {
+            let spent = ledger.global.settled.in_unit(unit);
+            match budget.limit_for(unit) {
                 Some(limit) if spent >= limit => {
-                    return Ok(limits::setting(means, spent, limit));
+                    return Ok(limits::raise_budget_command(unit, spent, limit));
                 }
                 Some(_) | None => {}
             }
@@ -333,17 +344,17 @@ impl App {
 }
 
 /// The engine on a store, without touching it yet.
-pub fn open(place: &StorePlace) -> Result<Lifecycle, CommandError> {
-    let faults = crate::faults::from_environment()?;
-    Ok(match place {
-        StorePlace::Sqlite(path) => {
+pub fn open_lifecycle(address: &StoreAddress) -> Result<Lifecycle, CommandError> {
+    let faults = crate::faults::store_faults()?;
+    Ok(match address {
+        StoreAddress::Sqlite(path) => {
             let options = store::SqliteOptions {
                 faults,
                 ..store::SqliteOptions::default()
             };
             Lifecycle::open(store::SqliteStore::new(path, options))
         }
-        StorePlace::Postgres(url) => {
+        StoreAddress::Postgres(url) => {
             let options = store::PostgresOptions {
                 faults,
                 ..store::PostgresOptions::default()
@@ -362,46 +373,51 @@ pub fn main() -> ExitCode {
     if let Some(code) = commands::supervise::run(&arguments) {
         return code;
     }
-    let (matches, cli) = match parse(&arguments) {
+    let (matches, cli) = match parse_arguments(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return refuse_usage(&error, &arguments, started),
     };
     let name = command_name(&matches);
-    let format = format_of(&cli, &name);
-    let typed = Typed::new(&program_as_called(&arguments), cli.store.as_deref());
-    let result = run(cli, &name, clock, &typed);
-    let timing = Timing {
+    let format = effective_format(&cli, &name);
+    let invocation = ProgramInvocation::new(&program_as_called(&arguments), cli.store.as_deref());
+    let result = run_command(cli, &name, clock, &invocation);
+    let timing = CommandTiming {
         started,
-        duration_ms: milliseconds(stopwatch.elapsed()),
+        duration_ms: as_milliseconds(stopwatch.elapsed()),
     };
-    let mut outcome = envelope(name, result, timing);
+    let mut outcome = wrap_result(name, result, timing);
     for message in outcome
         .envelope
         .messages
         .iter_mut()
         .filter(|message| message.level == "hint")
     {
-        message.text = typed.hint(&message.text);
+        message.text = invocation.render_hint(&message.text);
     }
-    print(&outcome, format, &typed)
+    print_output(&outcome, format, &invocation)
 }
 
-struct Outcome {
-    envelope: Envelope,
+struct CliOutput {
+    envelope: JsonEnvelope,
     text: String,
 }
 
-fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, CommandError> {
-    let format = format_of(&cli, name);
+fn run_command(
+    cli: Cli,
+    name: &str,
+    clock: Clock,
+    invocation: &ProgramInvocation,
+) -> Result<CommandAnswer, CommandError> {
+    let format = effective_format(&cli, name);
     let app = App {
-        settings: Settings::gather(cli.store.as_deref())?,
-        asides: Asides::new(Audience::of(format)),
+        settings: Settings::load(cli.store.as_deref())?,
+        slow_steps: SlowStepReporter::new(ProgressAudience::for_format(format)),
         format,
         clock,
-        typed: typed.clone(),
+        invocation: invocation.clone(),
         lifecycle: OnceCell::new(),
-        asked_about: Cell::new(None),
-        is_typed_by_person: !is_plumbing(name) && !crate::settings::inside_a_run(),
+        mentioned_plan: Cell::new(None),
+        is_typed_by_person: !is_plumbing(name) && !crate::settings::is_inside_run(),
     };
     let result = match cli.command {
         Some(command) => command.run(&app),
@@ -409,14 +425,14 @@ fn run(cli: Cli, name: &str, clock: Clock, typed: &Typed) -> Result<Answer, Comm
     };
     result.map_err(|error| match is_plumbing(name) {
         true => error.for_scripts(),
-        false => app.for_people(error, name),
+        false => app.explain_to_person(error, name),
     })
 }
 
 /// Plumbing always answers programs.
-fn format_of(cli: &Cli, name: &str) -> Format {
+fn effective_format(cli: &Cli, name: &str) -> CliFormat {
     match is_plumbing(name) {
-        true => Format::Json,
+        true => CliFormat::Json,
         false => cli.format,
     }
 }
@@ -425,7 +441,7 @@ fn is_plumbing(name: &str) -> bool {
     name.starts_with("plumbing")
 }
 
-fn parse(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Error> {
+fn parse_arguments(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Error> {
     let matches = Cli::command().try_get_matches_from(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
     Ok((matches, cli))
@@ -446,7 +462,11 @@ fn command_name(matches: &ArgMatches) -> String {
     }
 }
 
-fn envelope(command: String, result: Result<Answer, CommandError>, timing: Timing) -> Outcome {
+fn wrap_result(
+    command: String,
+    result: Result<CommandAnswer, CommandError>,
+    timing: CommandTiming,
+) -> CliOutput {
     match result {
         Ok(answer) => {
             let warned = answer
@@ -454,14 +474,14 @@ fn envelope(command: String, result: Result<Answer, CommandError>, timing: Timin
                 .iter()
                 .any(|message| message.level == "warn");
             let status = match (answer.exit, warned) {
-                (Exit::Ok, false) => Status::Ok,
-                (Exit::Ok, true) => Status::Warn,
-                (_, _) => Status::Error,
+                (CommandExit::Ok, false) => CommandStatus::Ok,
+                (CommandExit::Ok, true) => CommandStatus::Warn,
+                (_, _) => CommandStatus::Error,
             };
             let exit_code = answer.exit.code();
             let messages = answer.messages;
-            Outcome {
-                envelope: Envelope {
+            CliOutput {
+                envelope: JsonEnvelope {
                     command,
                     status,
                     exit_code,
@@ -473,18 +493,18 @@ fn envelope(command: String, result: Result<Answer, CommandError>, timing: Timin
             }
         }
         Err(error) => {
-            let mut messages = vec![Message {
+            let mut messages = vec![UserMessage {
                 level: "error",
                 text: error.message,
             }];
-            messages.extend(error.hints.into_iter().map(|text| Message {
+            messages.extend(error.hints.into_iter().map(|text| UserMessage {
                 level: "hint",
                 text,
             }));
             let exit_code = error.exit.code();
-            let status = Status::Error;
-            Outcome {
-                envelope: Envelope {
+            let status = CommandStatus::Error;
+            CliOutput {
+                envelope: JsonEnvelope {
                     command,
                     status,
                     exit_code,
@@ -499,44 +519,60 @@ fn envelope(command: String, result: Result<Answer, CommandError>, timing: Timin
 }
 
 /// Data to stdout, everything else to stderr. A reader that went away is no error of ours.
-fn print(outcome: &Outcome, format: Format, typed: &Typed) -> ExitCode {
+fn print_output(
+    outcome: &CliOutput,
+    format: CliFormat,
+    invocation: &ProgramInvocation,
+) -> ExitCode {
     let envelope = &outcome.envelope;
     let mut stdout = anstream::stdout().lock();
     let written = match format {
-        Format::Json => {
+        CliFormat::Json => {
             let json = serde_json::to_string(envelope).expect("BUG: an envelope always encodes");
             writeln!(stdout, "{json}")
         }
-        Format::Human => {
+        CliFormat::Human => {
             // What was answered comes before what can be done next.
-            let answered =
-                write!(stdout, "{}", ui::only_colours(&outcome.text)).and_then(|()| stdout.flush());
+            let answered = write!(stdout, "{}", ui::escape_except_colours(&outcome.text))
+                .and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
-            let told = envelope
+            let messages_written = envelope
                 .messages
                 .iter()
-                .try_for_each(|message| tell(&mut stderr, message, typed));
-            answered.and(told)
+                .try_for_each(|message| write_message(&mut stderr, message, invocation));
+            answered.and(messages_written)
         }
     };
     let flushed = written.and_then(|()| stdout.flush());
     match flushed {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            ExitCode::from(Exit::Error.code())
+            ExitCode::from(CommandExit::Error.code())
         }
         Ok(()) | Err(_) => ExitCode::from(envelope.exit_code),
     }
 }
 
-fn tell(stderr: &mut impl Write, message: &Message, typed: &Typed) -> std::io::Result<()> {
-    let text = ui::clean(&message.text);
+fn write_message(
+    stderr: &mut impl Write,
+    message: &UserMessage,
+    invocation: &ProgramInvocation,
+) -> std::io::Result<()> {
+    let text = ui::escape_controls(&message.text);
     match message.level {
-        "error" => writeln!(stderr, "{} {text}", ui::styled(ui::BAD.bold(), "error:")),
-        "warn" => writeln!(stderr, "{} {text}", ui::styled(ui::WARN.bold(), "warning:")),
-        "hint" if typed.is_command(&text) => {
-            writeln!(stderr, "{} {text}", ui::styled(ui::CODE, "  try:"))
+        "error" => writeln!(
+            stderr,
+            "{} {text}",
+            ui::style_text(ui::BAD.bold(), "error:")
+        ),
+        "warn" => writeln!(
+            stderr,
+            "{} {text}",
+            ui::style_text(ui::WARN.bold(), "warning:")
+        ),
+        "hint" if invocation.is_command(&text) => {
+            writeln!(stderr, "{} {text}", ui::style_text(ui::CODE, "  try:"))
         }
-        "hint" => writeln!(stderr, "{} {text}", ui::styled(ui::CODE, "  hint:")),
+        "hint" => writeln!(stderr, "{} {text}", ui::style_text(ui::CODE, "  hint:")),
         _ => writeln!(stderr, "{text}"),
     }
 }
@@ -552,24 +588,28 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
     if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
         // A reader that went away is no error of ours.
         let _ = error.print();
-        return ExitCode::from(Exit::Ok.code());
+        return ExitCode::from(CommandExit::Ok.code());
     }
-    let command = command_in(&words);
+    let command = guess_command(&words);
     let json = words.iter().any(|word| word == "--format=json")
         || words
             .windows(2)
             .any(|pair| pair[0] == "--format" && pair[1] == "json")
         || command.starts_with("plumbing");
-    let which = which_plan(error, &command);
-    let typed = Typed::new(&program_as_called(arguments), None);
+    let plan_hint = missing_plan_hint(error, &command);
+    let invocation = ProgramInvocation::new(&program_as_called(arguments), None);
     if !json {
         let _ = error.print();
-        if let Some(hint) = which {
-            let text = typed.hint(&hint);
+        if let Some(hint) = plan_hint {
+            let text = invocation.render_hint(&hint);
             let level = "hint";
-            let _ = tell(&mut anstream::stderr(), &Message { level, text }, &typed);
+            let _ = write_message(
+                &mut anstream::stderr(),
+                &UserMessage { level, text },
+                &invocation,
+            );
         }
-        return ExitCode::from(Exit::Usage.code());
+        return ExitCode::from(CommandExit::Usage.code());
     }
     let text = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -578,30 +618,30 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         _ => error.to_string(),
     };
     let mut refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
-        .hint(format!("planwright help {command}").trim_end());
-    refused.hints.extend(which);
-    let timing = Timing {
+        .with_hint(format!("planwright help {command}").trim_end());
+    refused.hints.extend(plan_hint);
+    let timing = CommandTiming {
         started,
         duration_ms: 0,
     };
-    print(
-        &envelope(command, Err(refused), timing),
-        Format::Json,
-        &typed,
+    print_output(
+        &wrap_result(command, Err(refused), timing),
+        CliFormat::Json,
+        &invocation,
     )
 }
 
 /// Whoever looks at a plan without saying which probably means the last one; it is never guessed.
-fn which_plan(error: &clap::Error, command: &str) -> Option<String> {
-    const LOOKING: [&str; 5] = ["status", "diff", "log", "why", "path"];
+fn missing_plan_hint(error: &clap::Error, command: &str) -> Option<String> {
+    const READ_ONLY_VERBS: [&str; 5] = ["status", "diff", "log", "why", "path"];
     let verb = command.strip_prefix("plan ").unwrap_or(command);
     let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
-    (missing && LOOKING.contains(&verb))
+    (missing && READ_ONLY_VERBS.contains(&verb))
         .then(|| format!("Say which plan; @ is the last one you used here: planwright {command} @"))
 }
 
 /// The command in words that do not parse, as far as it can be made out.
-fn command_in(words: &[String]) -> String {
+fn guess_command(words: &[String]) -> String {
     let mut known = Cli::command();
     let mut found = Vec::new();
     let mut words = words.iter();
@@ -631,6 +671,6 @@ fn program_as_called(arguments: &[OsString]) -> String {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+fn as_milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -2,7 +2,7 @@
 
 /// How a command ended, as a shell sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum CommandExit {
     /// It worked.
     Ok,
     /// A malformed file, a broken store.
@@ -27,7 +27,7 @@ pub enum Exit {
     Interrupted,
 }
 
-impl Exit {
+impl CommandExit {
     /// Every code.
     pub const ALL: [Self; 11] = [
         Self::Ok,
@@ -61,7 +61,7 @@ impl Exit {
     }
 
     /// What it means.
-    pub fn meaning(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Error => "error: a malformed file, a broken store",

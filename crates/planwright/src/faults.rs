@@ -3,14 +3,14 @@
 //! `PLANWRIGHT_FAULT=POINT:ACTION` with the points `decided`, `before-commit`, `after-commit` and
 //! the actions `fail` and `kill` (the process ends there, as by SIGKILL).
 
-use store::fault::Faults;
+use store::fault::StoreFaults;
 
 use crate::error::CommandError;
 
 /// The faults of work on repositories this process runs with: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
 #[cfg(not(debug_assertions))]
-pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
-    Ok(sandbox::Faults::default())
+pub fn of_sandboxes() -> Result<sandbox::StepFaults, CommandError> {
+    Ok(sandbox::StepFaults::default())
 }
 
 /// The faults of work on repositories this process runs with: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
@@ -19,15 +19,15 @@ pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
     clippy::disallowed_methods,
     reason = "only for tests, and only in debug builds"
 )]
-pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
+pub fn sandbox_faults() -> Result<sandbox::StepFaults, CommandError> {
     let Ok(wanted) = std::env::var("PLANWRIGHT_FAULT") else {
-        return Ok(sandbox::Faults::default());
+        return Ok(sandbox::StepFaults::default());
     };
     let Some((step, action)) = wanted
         .strip_prefix("step:")
         .and_then(|rest| rest.split_once(':'))
     else {
-        return Ok(sandbox::Faults::default());
+        return Ok(sandbox::StepFaults::default());
     };
     let step = sandbox::Step::ALL.iter().find(|one| one.as_str() == step);
     let (Some(step), kill) = (step.copied(), action == "kill") else {
@@ -35,7 +35,7 @@ pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
             "PLANWRIGHT_FAULT=`{wanted}` names no step"
         )));
     };
-    Ok(sandbox::Faults::new(move |at| {
+    Ok(sandbox::StepFaults::new(move |at| {
         if at != step {
             return Ok(());
         }
@@ -49,8 +49,8 @@ pub fn of_sandboxes() -> Result<sandbox::Faults, CommandError> {
 
 /// The faults this process runs with.
 #[cfg(not(debug_assertions))]
-pub fn from_environment() -> Result<Faults, CommandError> {
-    Ok(Faults::default())
+pub fn from_environment() -> Result<StoreFaults, CommandError> {
+    Ok(StoreFaults::default())
 }
 
 /// The faults this process runs with.
@@ -59,14 +59,14 @@ pub fn from_environment() -> Result<Faults, CommandError> {
     clippy::disallowed_methods,
     reason = "only for tests, and only in debug builds"
 )]
-pub fn from_environment() -> Result<Faults, CommandError> {
-    use store::fault::{Fault, FaultPoint};
+pub fn store_faults() -> Result<StoreFaults, CommandError> {
+    use store::fault::{FaultPoint, StoreFault};
 
     let Ok(wanted) = std::env::var("PLANWRIGHT_FAULT") else {
-        return Ok(Faults::default());
+        return Ok(StoreFaults::default());
     };
     if wanted.starts_with("step:") {
-        return Ok(Faults::default());
+        return Ok(StoreFaults::default());
     }
     let refuse = || CommandError::usage(format!("PLANWRIGHT_FAULT=`{wanted}` is not POINT:ACTION"));
     let (point, action) = wanted.split_once(':').ok_or_else(refuse)?;
@@ -81,14 +81,14 @@ pub fn from_environment() -> Result<Faults, CommandError> {
         "kill" => true,
         _ => return Err(refuse()),
     };
-    Ok(Faults::new(move |at| {
+    Ok(StoreFaults::new(move |at| {
         if at != point {
-            return Fault::None;
+            return StoreFault::None;
         }
         if kill {
             let own = rustix::process::getpid();
             let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
         }
-        Fault::Fail
+        StoreFault::Fail
     }))
 }

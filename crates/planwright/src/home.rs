@@ -8,7 +8,7 @@ use etcetera::BaseStrategy;
 use plan::Caller;
 
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::settings;
 
 /// The home when nothing else says so: the data directory of the platform.
@@ -16,37 +16,37 @@ pub fn default_home() -> Result<PathBuf, CommandError> {
     match etcetera::choose_base_strategy() {
         Ok(strategy) => Ok(strategy.data_dir().join("planwright")),
         Err(_) => Err(CommandError::new(
-            Exit::Error,
+            CommandExit::Error,
             "There is no home directory to keep the store in.",
         )
-        .hint("Set PLANWRIGHT_HOME to a directory of your own.")),
+        .with_hint("Set PLANWRIGHT_HOME to a directory of your own.")),
     }
 }
 
 /// The person at the command line: the operating system's user, whatever the environment says.
-pub fn person() -> Caller {
+pub fn current_person() -> Caller {
     let uid = rustix::process::getuid().as_raw();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    Caller::Person(user_name(&passwd, uid).unwrap_or_else(|| format!("uid-{uid}")))
+    Caller::Person(find_user_name(&passwd, uid).unwrap_or_else(|| format!("uid-{uid}")))
 }
 
 /// On whose word the command is carried out: the person's, unless it is an actor that calls, which may do
 /// only what a worker may. A confined one cannot even reach the store; to one that is not, this is a
 /// courtesy and no wall.
-pub fn caller() -> Caller {
-    match settings::inside_a_run() {
+pub fn current_caller() -> Caller {
+    match settings::is_inside_run() {
         true => Caller::Worker("an actor that calls planwright itself".to_owned()),
-        false => person(),
+        false => current_person(),
     }
 }
 
 /// Only for people.
-pub fn require_a_person(what: &str) -> Result<(), CommandError> {
-    if !settings::inside_a_run() {
+pub fn require_person(what: &str) -> Result<(), CommandError> {
+    if !settings::is_inside_run() {
         return Ok(());
     }
     let message = format!("An actor cannot {what}: that is for people.");
-    Err(CommandError::new(Exit::NeedsPerson, message))
+    Err(CommandError::new(CommandExit::NeedsPerson, message))
 }
 
 /// Makes a directory that only its owner can enter, with those above it that are missing; one that is there stays as
@@ -68,11 +68,11 @@ pub fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Shortens a path for people.
-pub fn shown(path: &Path) -> String {
+pub fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn user_name(passwd: &str, uid: u32) -> Option<String> {
+fn find_user_name(passwd: &str, uid: u32) -> Option<String> {
     let uid = uid.to_string();
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_person_is_found_by_their_number() {
         let passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n";
-        assert_eq!(user_name(passwd, 1000).as_deref(), Some("ada"));
-        assert_eq!(user_name(passwd, 7), None);
+        assert_eq!(find_user_name(passwd, 1000).as_deref(), Some("ada"));
+        assert_eq!(find_user_name(passwd, 7), None);
     }
 }

@@ -2,44 +2,44 @@
 
 use std::path::Path;
 
-use lifecycle::Hands;
+use lifecycle::LocalHost;
 use plan::project::HostId;
-use sandbox::Workshop;
+use sandbox::Sandboxes;
 
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::{crew, home, settings};
+use crate::exit::CommandExit;
+use crate::{actor_set, home, settings};
 
 /// What a host is called that has never registered anything. No resource lies there.
-const NEVER_REGISTERED: &str = "this-host-has-registered-nothing";
+const UNREGISTERED_HOST: &str = "this-host-has-registered-nothing";
 
 /// The hands of this host. Looking at them writes nothing.
-pub fn hands(home: &Path) -> Result<Hands, CommandError> {
-    let faults = crate::faults::of_sandboxes()?;
-    let mut workshop = Workshop::new(home, settings::surroundings()).with_faults(faults);
+pub fn open_local_host(home: &Path) -> Result<LocalHost, CommandError> {
+    let faults = crate::faults::sandbox_faults()?;
+    let mut sandboxes = Sandboxes::new(home, settings::read_git_env()).with_faults(faults);
     // Who only looks needs none; who runs something is told that there is none.
-    if let Ok(supervisor) = crew::supervisor() {
-        workshop = workshop.with_supervisor(supervisor);
+    if let Ok(supervisor) = actor_set::make_supervisor() {
+        sandboxes = sandboxes.with_supervisor(supervisor);
     }
-    let host = match known(home)? {
+    let host = match read_host_id(home)? {
         Some(host) => host,
-        None => NEVER_REGISTERED
+        None => UNREGISTERED_HOST
             .parse()
             .expect("BUG: it is a proper name of a host"),
     };
-    Ok(Hands { workshop, host })
+    Ok(LocalHost { sandboxes, host })
 }
 
 /// The stable id of this host, given at the first registration and kept in the home.
-pub fn register(home: &Path) -> Result<HostId, CommandError> {
-    if let Some(host) = known(home)? {
+pub fn register_host(home: &Path) -> Result<HostId, CommandError> {
+    if let Some(host) = read_host_id(home)? {
         return Ok(host);
     }
     let file = home.join("host");
     let failed = |error: std::io::Error| {
         CommandError::new(
-            Exit::Error,
-            format!("{} cannot be written: {error}", home::shown(&file)),
+            CommandExit::Error,
+            format!("{} cannot be written: {error}", home::display_path(&file)),
         )
     };
     let mut random = [0_u8; 4];
@@ -56,27 +56,30 @@ pub fn register(home: &Path) -> Result<HostId, CommandError> {
         });
     let _ = std::fs::remove_file(&new);
     written.map_err(failed)?;
-    known(home)?.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+    read_host_id(home)?.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
 }
 
-fn known(home: &Path) -> Result<Option<HostId>, CommandError> {
+fn read_host_id(home: &Path) -> Result<Option<HostId>, CommandError> {
     let file = home.join("host");
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             return Err(CommandError::new(
-                Exit::Error,
-                format!("{} cannot be read: {error}", home::shown(&file)),
+                CommandExit::Error,
+                format!("{} cannot be read: {error}", home::display_path(&file)),
             ));
         }
     };
     text.trim().parse().map(Some).map_err(|_| {
         CommandError::new(
-            Exit::Error,
-            format!("{} does not hold the id of a host.", home::shown(&file)),
+            CommandExit::Error,
+            format!(
+                "{} does not hold the id of a host.",
+                home::display_path(&file)
+            ),
         )
-        .hint("Projects know their host by it; restore the file from a backup.")
+        .with_hint("Projects know their host by it; restore the file from a backup.")
     })
 }
 

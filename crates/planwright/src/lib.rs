@@ -59,45 +59,45 @@
 //! The rest of this crate is the command line: [`cli`] is what `main` runs.
 
 mod actions;
+mod actor_set;
 pub mod cli;
 mod commands;
-mod crew;
+mod current_repository;
 mod error;
 mod exit;
 mod faults;
-mod here;
+mod file_reader;
 mod home;
 mod host;
-mod in_force;
+mod invocation;
 mod limits;
-mod nearest;
 mod notify;
-mod reading;
 mod recent_plan;
+mod repository_config;
+mod rule_warnings;
 mod settings;
 mod signals;
-mod typed;
+mod spelling;
 mod ui;
 mod wire;
-mod wishes;
 pub mod yaml;
 
-pub use actors::{Actor, Assignment, Outcome, Progress, Report, Stop, Usage, Workplace};
+pub use actors::{Actor, Assignment, Report, ReportOutcome, RunProgress, Stop, Usage, Workplace};
 pub use lifecycle::{
-    Call, ChangesetHandle, Claim, Crew, Done, Error, Events, ExecutionContext, Lifecycle, Tally,
-    UseRequest, WentOn, Worker,
+    ActorSet, Call, ChangesetHandle, Claim, EventStream, ExecutionContext, Lifecycle,
+    LifecycleError, OperationOutcome, UseRequest, WentOn, Worker, WorkerStats,
 };
 pub use plan::{
-    self, Actors, Caller, Phase, Plan, PlanId, ReconciliationBlocked, Refusal, Span, Timestamp,
+    self, Caller, GateBlocked, Phase, Plan, PlanActors, PlanId, Refusal, Span, Timestamp,
 };
 pub use store::{self, Cursor, MemoryStore, PlanFilter, Store};
 
 /// The engine on the store at an address as `--store` takes it: `sqlite:PATH` or `postgres://…`.
 /// Opening it writes nothing, and fails only if the address is none.
 pub fn open(address: &str) -> Result<Lifecycle, store::StoreError> {
-    let place = settings::StorePlace::parse(address);
-    place
-        .and_then(|place| cli::open(&place))
+    let address = settings::StoreAddress::parse(address);
+    address
+        .and_then(|place| cli::open_lifecycle(&place))
         .map_err(|error| store::StoreError::Unusable {
             place: "The address".to_owned(),
             why: error.message,

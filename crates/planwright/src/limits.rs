@@ -1,16 +1,16 @@
 //! What plans may use: said by flags, by a repository, by the user, each about what it wants to.
 
-use plan::ledger::{Budget, Means};
-use plan::plan::Limits;
+use plan::ledger::{BudgetUnit, GlobalBudget};
+use plan::plan::PlanLimits;
 use plan::{Money, Span};
 
 /// How long one run of an agent may take where nobody says so. Without an end, one that hangs would
 /// keep its plan for ever.
-const USUAL_TIMEOUT: Span = Span::seconds(3600);
+const DEFAULT_RUN_TIMEOUT: Span = Span::from_seconds(3600);
 
 /// Limits as far as somebody said them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LimitsSaid {
+pub struct LimitOverrides {
     /// Tries of a phase.
     pub attempts: Option<u32>,
     /// How long one run may take.
@@ -23,7 +23,7 @@ pub struct LimitsSaid {
     pub time: Option<Span>,
 }
 
-impl LimitsSaid {
+impl LimitOverrides {
     /// These and, where they say nothing, those.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -37,26 +37,26 @@ impl LimitsSaid {
     }
 
     /// Everything about them, with what is usual where nobody said anything.
-    pub fn settled(self) -> Limits {
-        self.over(Limits {
-            timeout: Some(USUAL_TIMEOUT),
-            ..Limits::default()
+    pub fn with_defaults(self) -> PlanLimits {
+        self.apply_to(PlanLimits {
+            timeout: Some(DEFAULT_RUN_TIMEOUT),
+            ..PlanLimits::default()
         })
     }
 
     /// These instead of those that are in force.
-    pub fn over(self, now: Limits) -> Limits {
-        Limits {
-            attempts: self.attempts.unwrap_or(now.attempts),
-            timeout: self.timeout.or(now.timeout),
-            cost: self.cost.or(now.cost),
-            tokens: self.tokens.or(now.tokens),
-            time: self.time.or(now.time),
+    pub fn apply_to(self, current: PlanLimits) -> PlanLimits {
+        PlanLimits {
+            attempts: self.attempts.unwrap_or(current.attempts),
+            timeout: self.timeout.or(current.timeout),
+            cost: self.cost.or(current.cost),
+            tokens: self.tokens.or(current.tokens),
+            time: self.time.or(current.time),
         }
     }
 
     /// Was anything said?
-    pub fn is_said(self) -> bool {
+    pub fn is_any_set(self) -> bool {
         self != Self::default()
     }
 }
@@ -74,7 +74,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "AMOUNT")]
     max_cost: Option<Money>,
     /// How many tokens all its runs may read and write, as far as the agent tells.
-    #[arg(long, value_name = "N", value_parser = tokens)]
+    #[arg(long, value_name = "N", value_parser = parse_tokens)]
     max_tokens: Option<u64>,
     /// How long all its runs may take together, as in 90s, 20m or 2h.
     #[arg(long, value_name = "TIME")]
@@ -83,8 +83,8 @@ pub struct LimitArgs {
 
 impl LimitArgs {
     /// What they say.
-    pub fn said(&self) -> LimitsSaid {
-        LimitsSaid {
+    pub fn overrides(&self) -> LimitOverrides {
+        LimitOverrides {
             attempts: self.attempts,
             timeout: self.timeout,
             cost: self.max_cost,
@@ -94,7 +94,7 @@ impl LimitArgs {
     }
 
     /// Each flag, and whether it was given.
-    pub fn flags(&self) -> [(&'static str, bool); 5] {
+    pub fn given_flags(&self) -> [(&'static str, bool); 5] {
         [
             ("--timeout", self.timeout.is_some()),
             ("--attempts", self.attempts.is_some()),
@@ -106,7 +106,7 @@ impl LimitArgs {
 }
 
 /// A number of tokens, more than none.
-pub fn tokens(given: &str) -> Result<u64, String> {
+pub fn parse_tokens(given: &str) -> Result<u64, String> {
     let number = given.parse::<u64>().ok();
     number
         .filter(|number| (1..=i64::MAX.unsigned_abs()).contains(number))
@@ -119,7 +119,7 @@ pub fn tokens(given: &str) -> Result<u64, String> {
 }
 
 /// A number of tries.
-pub fn attempts(given: &str) -> Result<u32, String> {
+pub fn parse_attempts(given: &str) -> Result<u32, String> {
     let number = given.parse::<u32>().ok();
     number
         .filter(|number| (1..=1000).contains(number))
@@ -127,42 +127,42 @@ pub fn attempts(given: &str) -> Result<u32, String> {
 }
 
 /// What all plans together may use, of two settings.
-pub fn budget(cost: Option<&str>, tokens_said: Option<&str>) -> Budget {
-    Budget {
+pub fn parse_budget(cost: Option<&str>, token_limit: Option<&str>) -> GlobalBudget {
+    GlobalBudget {
         cost: cost.and_then(|cost| cost.parse().ok()),
-        tokens: tokens_said.and_then(|said| tokens(said).ok()),
+        tokens: token_limit.and_then(|said| parse_tokens(said).ok()),
     }
 }
 
 /// The flag that gives a plan as much again of what it used up.
-pub fn flag(means: Means, spent: u64, limit: u64) -> String {
-    let value = typed(means, spent.saturating_add(limit));
-    match means {
-        Means::Cost => format!("--max-cost {value}"),
-        Means::Tokens => format!("--max-tokens {value}"),
-        Means::Time => format!("--max-time {value}"),
+pub fn raise_limit_flag(unit: BudgetUnit, spent: u64, limit: u64) -> String {
+    let value = format_amount(unit, spent.saturating_add(limit));
+    match unit {
+        BudgetUnit::Cost => format!("--max-cost {value}"),
+        BudgetUnit::Tokens => format!("--max-tokens {value}"),
+        BudgetUnit::Time => format!("--max-time {value}"),
     }
 }
 
 /// The command that gives all plans as much again of what they used up.
-pub fn setting(means: Means, spent: u64, limit: u64) -> String {
-    let value = typed(means, spent.saturating_add(limit));
-    let key = match means {
-        Means::Cost => "budget.cost",
+pub fn raise_budget_command(unit: BudgetUnit, spent: u64, limit: u64) -> String {
+    let value = format_amount(unit, spent.saturating_add(limit));
+    let key = match unit {
+        BudgetUnit::Cost => "budget.cost",
         // Time has no limit for all plans.
-        Means::Tokens | Means::Time => "budget.tokens",
+        BudgetUnit::Tokens | BudgetUnit::Time => "budget.tokens",
     };
     format!("planwright config set {key} {value}")
 }
 
 /// An amount as it is typed, in whole cents, tokens or minutes, a started one included.
-fn typed(means: Means, amount: u64) -> String {
-    match means {
-        Means::Cost => {
+fn format_amount(unit: BudgetUnit, amount: u64) -> String {
+    match unit {
+        BudgetUnit::Cost => {
             let cents = amount.div_ceil(10_000);
             format!("{}.{:02}", cents / 100, cents % 100)
         }
-        Means::Tokens => amount.to_string(),
-        Means::Time => format!("{}m", amount.div_ceil(60_000_000)),
+        BudgetUnit::Tokens => amount.to_string(),
+        BudgetUnit::Time => format!("{}m", amount.div_ceil(60_000_000)),
     }
 }

@@ -1,34 +1,34 @@
 //! Telling a person who looks elsewhere: their own command, run when a plan needs them, failed or landed.
 
-use plan::stage::Landing;
-use plan::{Plan, Stage};
+use plan::stage::ApplyState;
+use plan::{Plan, PlanStage};
 
 use crate::cli::App;
-use crate::settings::Key;
+use crate::settings::SettingKey;
 
 /// Who is told, and how; can be taken to other threads.
-pub struct Told {
+pub struct PersonNotifier {
     command: Option<String>,
-    workshop: Option<sandbox::Workshop>,
+    sandboxes: Option<sandbox::Sandboxes>,
 }
 
-impl Told {
+impl PersonNotifier {
     /// As the settings say.
-    pub fn by(app: &App) -> Self {
-        let hands = app
+    pub fn from_settings(app: &App) -> Self {
+        let local_host = app
             .lifecycle()
             .ok()
-            .and_then(|lifecycle| lifecycle.hands().ok());
+            .and_then(|lifecycle| lifecycle.local_host().ok());
         Self {
-            command: app.settings.get(Key::Notify).value.clone(),
-            workshop: hands.map(|hands| hands.workshop.clone()),
+            command: app.settings.get(SettingKey::Notify).value.clone(),
+            sandboxes: local_host.map(|hands| hands.sandboxes.clone()),
         }
     }
 
     /// Tells of a plan that goes no further by itself.
-    pub fn tell(&self, plan: &Plan) {
+    pub fn notify(&self, plan: &Plan) {
         let (Some(command), Some(workshop), Some(what)) =
-            (&self.command, &self.workshop, what(plan))
+            (&self.command, &self.sandboxes, notification_kind(plan))
         else {
             return;
         };
@@ -39,13 +39,13 @@ impl Told {
             ("PLANWRIGHT_GOAL", goal),
             ("PLANWRIGHT_WHAT", what),
         ];
-        let _ = workshop.notify(command, &variables);
+        let _ = workshop.run_notify_command(command, &variables);
     }
 }
 
 /// What there is to tell.
-fn what(plan: &Plan) -> Option<&'static str> {
-    if let Stage::Apply(Landing::Applied(_)) = &plan.stage {
+fn notification_kind(plan: &Plan) -> Option<&'static str> {
+    if let PlanStage::Apply(ApplyState::Applied(_)) = &plan.stage {
         return Some("landed");
     }
     if plan.stage.failure().is_some() {

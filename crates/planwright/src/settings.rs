@@ -4,39 +4,39 @@
 
 use std::path::{Path, PathBuf};
 
-use plan::ledger::Budget;
-use plan::{Money, Name, Profile, Span};
-use sandbox::Surroundings;
+use plan::ledger::GlobalBudget;
+use plan::{Money, Profile, QualifiedName, Span};
+use sandbox::GitEnv;
 use store::PostgresStore;
 
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
+use crate::file_reader;
 use crate::home;
-use crate::limits::{self, LimitsSaid};
-use crate::reading;
+use crate::limits::{self, LimitOverrides};
 use crate::yaml;
 
 /// The keys of the user's file.
-pub const KEYS: [Key; 14] = [
-    Key::Store,
-    Key::Actor,
-    Key::Profile,
-    Key::Notify,
-    Key::LimitAttempts,
-    Key::LimitTimeout,
-    Key::LimitCost,
-    Key::LimitTokens,
-    Key::LimitTime,
-    Key::BudgetCost,
-    Key::BudgetTokens,
-    Key::SandboxReadable,
-    Key::SandboxWritable,
-    Key::SandboxUnconfined,
+pub const SETTING_KEYS: [SettingKey; 14] = [
+    SettingKey::Store,
+    SettingKey::Actor,
+    SettingKey::Profile,
+    SettingKey::Notify,
+    SettingKey::LimitAttempts,
+    SettingKey::LimitTimeout,
+    SettingKey::LimitCost,
+    SettingKey::LimitTokens,
+    SettingKey::LimitTime,
+    SettingKey::BudgetCost,
+    SettingKey::BudgetTokens,
+    SettingKey::SandboxReadable,
+    SettingKey::SandboxWritable,
+    SettingKey::SandboxUnconfined,
 ];
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub enum SettingKey {
     /// Where plans are kept.
     Store,
     /// Who works when neither the action nor a flag says so.
@@ -67,7 +67,7 @@ pub enum Key {
     SandboxUnconfined,
 }
 
-impl Key {
+impl SettingKey {
     /// As it is typed.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Key {
     }
 
     /// The variable that overrides the user's file.
-    pub fn variable(self) -> &'static str {
+    pub fn variable_name(self) -> &'static str {
         match self {
             Self::Store => "PLANWRIGHT_STORE",
             Self::Actor => "PLANWRIGHT_ACTOR",
@@ -109,11 +109,11 @@ impl Key {
     }
 
     /// Is this a value it can have?
-    pub fn check(self, value: &str) -> Result<(), CommandError> {
+    pub fn check_value(self, value: &str) -> Result<(), CommandError> {
         match self {
-            Self::Store => StorePlace::parse(value).map(drop),
+            Self::Store => StoreAddress::parse(value).map(drop),
             Self::Actor => value
-                .parse::<Name>()
+                .parse::<QualifiedName>()
                 .map(drop)
                 .map_err(|error| CommandError::usage(error.to_string())),
             Self::Profile => value
@@ -124,7 +124,7 @@ impl Key {
                 Err(CommandError::usage("A command has no NUL in it."))
             }
             Self::Notify => Ok(()),
-            Self::LimitAttempts => limits::attempts(value)
+            Self::LimitAttempts => limits::parse_attempts(value)
                 .map(drop)
                 .map_err(CommandError::usage),
             Self::LimitTimeout | Self::LimitTime => value
@@ -135,21 +135,22 @@ impl Key {
                 .parse::<Money>()
                 .map(drop)
                 .map_err(|error| CommandError::usage(error.to_string())),
-            Self::LimitTokens | Self::BudgetTokens => {
-                limits::tokens(value).map(drop).map_err(CommandError::usage)
-            }
+            Self::LimitTokens | Self::BudgetTokens => limits::parse_tokens(value)
+                .map(drop)
+                .map_err(CommandError::usage),
             Self::SandboxReadable | Self::SandboxWritable | Self::SandboxUnconfined => {
-                paths_in(value).map(drop).map_err(CommandError::usage)
+                parse_paths(value).map(drop).map_err(CommandError::usage)
             }
         }
     }
 
     /// The key of this name.
     pub fn parse(name: &str) -> Result<Self, CommandError> {
-        KEYS.into_iter()
+        SETTING_KEYS
+            .into_iter()
             .find(|key| key.as_str() == name)
             .ok_or_else(|| {
-                let known: Vec<&str> = KEYS.iter().map(|key| key.as_str()).collect();
+                let known: Vec<&str> = SETTING_KEYS.iter().map(|key| key.as_str()).collect();
                 CommandError::usage(format!(
                     "`{name}` is no setting; there are {}.",
                     known.join(", ")
@@ -160,7 +161,7 @@ impl Key {
 
 /// Where a value was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// By a flag.
     Flag,
     /// By this variable.
@@ -171,12 +172,12 @@ pub enum Origin {
     Default,
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Flag => f.write_str("--store"),
             Self::Environment(variable) => f.write_str(variable),
-            Self::File(path) => f.write_str(&home::shown(path)),
+            Self::File(path) => f.write_str(&home::display_path(path)),
             Self::Default => f.write_str("default"),
         }
     }
@@ -184,7 +185,7 @@ impl std::fmt::Display for Origin {
 
 /// Where plans' settings are said. A repository's own file comes between the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
+pub enum SettingLayer {
     /// By variables.
     Environment,
     /// In the user's file.
@@ -193,33 +194,33 @@ pub enum Layer {
 
 /// What was said about new plans, in one place.
 #[derive(Debug, Clone, Default)]
-pub struct SaidOfPlans {
+pub struct PlanDefaults {
     /// Who works.
-    pub actor: Option<Name>,
+    pub actor: Option<QualifiedName>,
     /// Where they stop and ask.
     pub profile: Option<Profile>,
     /// What they may use.
-    pub limits: LimitsSaid,
+    pub limits: LimitOverrides,
 }
 
 /// A value and where it was said.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// Which.
-    pub key: Key,
+    pub key: SettingKey,
     /// Its value, if it has one.
     pub value: Option<String>,
     /// Where it was said.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// What became of a setting that was to be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
+pub enum SettingRemoval {
     /// It is gone.
     Removed,
     /// The file did not have it.
-    WasNotThere,
+    NotPresent,
 }
 
 /// All settings of one call.
@@ -232,33 +233,35 @@ pub struct Settings {
 
 impl Settings {
     /// Gathers what flags, environment and the user's file say.
-    pub fn gather(store_flag: Option<&str>) -> Result<Self, CommandError> {
-        let home = match variable("PLANWRIGHT_HOME")? {
+    pub fn load(store_flag: Option<&str>) -> Result<Self, CommandError> {
+        let home = match read_variable("PLANWRIGHT_HOME")? {
             Some(home) => PathBuf::from(home),
             None => home::default_home()?,
         };
         let file = home.join("config.yaml");
-        let written = read_file(&file)?;
+        let written = read_settings_file(&file)?;
         let mut values = Vec::new();
-        for key in KEYS {
-            let flag = store_flag.filter(|_| key == Key::Store).map(str::to_owned);
+        for key in SETTING_KEYS {
+            let flag = store_flag
+                .filter(|_| key == SettingKey::Store)
+                .map(str::to_owned);
             let in_file = written
                 .iter()
                 .find(|(name, _)| name == key.as_str())
                 .map(|(_, value)| value.clone());
             let (value, origin) = if let Some(value) = flag {
-                (Some(value), Origin::Flag)
-            } else if let Some(value) = variable(key.variable())? {
-                (Some(value), Origin::Environment(key.variable()))
+                (Some(value), SettingOrigin::Flag)
+            } else if let Some(value) = read_variable(key.variable_name())? {
+                (Some(value), SettingOrigin::Environment(key.variable_name()))
             } else if let Some(value) = in_file {
-                (Some(value), Origin::File(file.clone()))
+                (Some(value), SettingOrigin::File(file.clone()))
             } else {
-                (default_of(key, &home), Origin::Default)
+                (default_value(key, &home), SettingOrigin::Default)
             };
             if let Some(value) = &value {
-                key.check(value).map_err(|error| CommandError {
+                key.check_value(value).map_err(|error| CommandError {
                     message: match origin {
-                        Origin::Flag => format!("{origin}: {}", error.message),
+                        SettingOrigin::Flag => format!("{origin}: {}", error.message),
                         _ => format!("{} (from {origin}): {}", key.as_str(), error.message),
                     },
                     ..error
@@ -275,7 +278,7 @@ impl Settings {
     }
 
     /// One setting.
-    pub fn get(&self, key: Key) -> &Setting {
+    pub fn get(&self, key: SettingKey) -> &Setting {
         self.values
             .iter()
             .find(|setting| setting.key == key)
@@ -283,67 +286,78 @@ impl Settings {
     }
 
     /// Where plans are kept.
-    pub fn store(&self) -> Result<StorePlace, CommandError> {
-        StorePlace::parse(self.get(Key::Store).value.as_deref().unwrap_or_default())
+    pub fn store_address(&self) -> Result<StoreAddress, CommandError> {
+        StoreAddress::parse(
+            self.get(SettingKey::Store)
+                .value
+                .as_deref()
+                .unwrap_or_default(),
+        )
     }
 
     /// The profile the user chose, if they did.
-    pub fn profile(&self) -> Option<Profile> {
-        let layers = [Layer::Environment, Layer::File].into_iter();
+    pub fn chosen_profile(&self) -> Option<Profile> {
+        let layers = [SettingLayer::Environment, SettingLayer::File].into_iter();
         layers
-            .filter_map(|layer| self.said_of_plans(layer).profile)
+            .filter_map(|layer| self.plan_defaults(layer).profile)
             .next()
     }
 
     /// What is said about new plans, as far as it is said there.
-    pub fn said_of_plans(&self, layer: Layer) -> SaidOfPlans {
-        let said = |key| {
+    pub fn plan_defaults(&self, layer: SettingLayer) -> PlanDefaults {
+        let given = |key| {
             let setting = self.get(key);
             let here = match setting.origin {
-                Origin::Environment(_) => layer == Layer::Environment,
-                Origin::File(_) => layer == Layer::File,
-                Origin::Flag | Origin::Default => false,
+                SettingOrigin::Environment(_) => layer == SettingLayer::Environment,
+                SettingOrigin::File(_) => layer == SettingLayer::File,
+                SettingOrigin::Flag | SettingOrigin::Default => false,
             };
             setting.value.as_deref().filter(|_| here)
         };
-        SaidOfPlans {
-            actor: said(Key::Actor).and_then(|value| value.parse().ok()),
-            profile: said(Key::Profile).and_then(|value| value.parse().ok()),
-            limits: LimitsSaid {
-                attempts: said(Key::LimitAttempts).and_then(|value| limits::attempts(value).ok()),
-                timeout: said(Key::LimitTimeout).and_then(|value| value.parse().ok()),
-                cost: said(Key::LimitCost).and_then(|value| value.parse().ok()),
-                tokens: said(Key::LimitTokens).and_then(|value| limits::tokens(value).ok()),
-                time: said(Key::LimitTime).and_then(|value| value.parse().ok()),
+        PlanDefaults {
+            actor: given(SettingKey::Actor).and_then(|value| value.parse().ok()),
+            profile: given(SettingKey::Profile).and_then(|value| value.parse().ok()),
+            limits: LimitOverrides {
+                attempts: given(SettingKey::LimitAttempts)
+                    .and_then(|value| limits::parse_attempts(value).ok()),
+                timeout: given(SettingKey::LimitTimeout).and_then(|value| value.parse().ok()),
+                cost: given(SettingKey::LimitCost).and_then(|value| value.parse().ok()),
+                tokens: given(SettingKey::LimitTokens)
+                    .and_then(|value| limits::parse_tokens(value).ok()),
+                time: given(SettingKey::LimitTime).and_then(|value| value.parse().ok()),
             },
         }
     }
 
     /// What all plans together may use.
-    pub fn budget(&self) -> Budget {
-        let said = |key| self.get(key).value.as_deref();
-        limits::budget(said(Key::BudgetCost), said(Key::BudgetTokens))
+    pub fn budget(&self) -> GlobalBudget {
+        let given = |key| self.get(key).value.as_deref();
+        limits::parse_budget(
+            given(SettingKey::BudgetCost),
+            given(SettingKey::BudgetTokens),
+        )
     }
 
     /// What set-up commands and rules may write besides their checkout, as it is written.
-    pub fn writable(&self) -> Vec<String> {
-        self.paths(Key::SandboxWritable)
+    pub fn writable_paths(&self) -> Vec<String> {
+        self.listed_paths(SettingKey::SandboxWritable)
     }
 
     /// What they may read besides tools and caches.
-    pub fn readable(&self) -> Vec<String> {
-        self.paths(Key::SandboxReadable)
+    pub fn readable_paths(&self) -> Vec<String> {
+        self.listed_paths(SettingKey::SandboxReadable)
     }
 
-    fn paths(&self, key: Key) -> Vec<String> {
-        let said = self.get(key).value.as_deref();
-        said.and_then(|value| paths_in(value).ok())
+    fn listed_paths(&self, key: SettingKey) -> Vec<String> {
+        let given = self.get(key).value.as_deref();
+        given
+            .and_then(|value| parse_paths(value).ok())
             .unwrap_or_default()
     }
 
     /// Repositories whose set-up command is not confined.
-    pub fn unconfined(&self, user_home: Option<&Path>) -> Vec<PathBuf> {
-        let expanded = self.paths(Key::SandboxUnconfined).into_iter();
+    pub fn unconfined_repositories(&self, user_home: Option<&Path>) -> Vec<PathBuf> {
+        let expanded = self.listed_paths(SettingKey::SandboxUnconfined).into_iter();
         let expanded = expanded.filter_map(|path| match path.strip_prefix("~/") {
             Some(below) => Some(user_home?.join(below)),
             None => Some(PathBuf::from(path)),
@@ -352,33 +366,33 @@ impl Settings {
     }
 
     /// The user's file.
-    pub fn file(&self) -> PathBuf {
+    pub fn file_path(&self) -> PathBuf {
         self.home.join("config.yaml")
     }
 
     /// Writes one setting into the user's file, which is replaced whole.
-    pub fn write(&self, key: Key, value: &str) -> Result<(), CommandError> {
-        key.check(value)?;
-        let mut written = read_file(&self.file())?;
+    pub fn write_setting(&self, key: SettingKey, value: &str) -> Result<(), CommandError> {
+        key.check_value(value)?;
+        let mut written = read_settings_file(&self.file_path())?;
         written.retain(|(name, _)| name != key.as_str());
         written.push((key.as_str().to_owned(), value.to_owned()));
         self.write_file(written)
     }
 
     /// Takes one setting out of the user's file.
-    pub fn remove(&self, key: Key) -> Result<Removal, CommandError> {
-        let mut written = read_file(&self.file())?;
+    pub fn remove_setting(&self, key: SettingKey) -> Result<SettingRemoval, CommandError> {
+        let mut written = read_settings_file(&self.file_path())?;
         let before = written.len();
         written.retain(|(name, _)| name != key.as_str());
         if written.len() == before {
-            return Ok(Removal::WasNotThere);
+            return Ok(SettingRemoval::NotPresent);
         }
         self.write_file(written)?;
-        Ok(Removal::Removed)
+        Ok(SettingRemoval::Removed)
     }
 
     fn write_file(&self, mut written: Vec<(String, String)>) -> Result<(), CommandError> {
-        let path = self.file();
+        let path = self.file_path();
         written.sort();
         let text: String = written
             .iter()
@@ -386,8 +400,8 @@ impl Settings {
             .collect();
         let failed = |error: std::io::Error| {
             CommandError::new(
-                Exit::Error,
-                format!("{} cannot be written: {error}", home::shown(&path)),
+                CommandExit::Error,
+                format!("{} cannot be written: {error}", home::display_path(&path)),
             )
         };
         home::make_private_directory(&self.home).map_err(failed)?;
@@ -402,13 +416,13 @@ impl Settings {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-pub fn surroundings() -> Surroundings {
-    Surroundings {
-        git: "git".into(),
+pub fn read_git_env() -> GitEnv {
+    GitEnv {
+        program: "git".into(),
         path: std::env::var_os("PATH"),
         home: std::env::var_os("HOME"),
         config_home: std::env::var_os("XDG_CONFIG_HOME"),
-        patience: sandbox::PATIENCE,
+        timeout: sandbox::GIT_TIMEOUT,
     }
 }
 
@@ -417,7 +431,7 @@ pub fn surroundings() -> Surroundings {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-pub fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+pub fn read_environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os().collect()
 }
 
@@ -426,7 +440,7 @@ pub fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-pub fn inside_a_run() -> bool {
+pub fn is_inside_run() -> bool {
     std::env::var_os("PLANWRIGHT_RUN_KEY").is_some()
 }
 
@@ -435,11 +449,11 @@ pub fn inside_a_run() -> bool {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-pub fn editor() -> Option<std::ffi::OsString> {
-    let mut said = ["VISUAL", "EDITOR"]
+pub fn find_editor() -> Option<std::ffi::OsString> {
+    let mut given = ["VISUAL", "EDITOR"]
         .into_iter()
         .filter_map(std::env::var_os);
-    said.find(|editor| !editor.is_empty())
+    given.find(|editor| !editor.is_empty())
 }
 
 /// The person's shell.
@@ -447,7 +461,7 @@ pub fn editor() -> Option<std::ffi::OsString> {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-pub fn shell() -> std::ffi::OsString {
+pub fn user_shell() -> std::ffi::OsString {
     std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())
 }
 
@@ -457,9 +471,9 @@ pub fn shell() -> std::ffi::OsString {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-pub fn git_variables() -> Vec<(String, String)> {
-    let told = std::env::var("GIT_CONFIG_COUNT").ok();
-    let told = told
+pub fn shell_git_variables() -> Vec<(String, String)> {
+    let count = std::env::var("GIT_CONFIG_COUNT").ok();
+    let told = count
         .and_then(|count| count.parse::<u32>().ok())
         .unwrap_or(0);
     let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -471,18 +485,18 @@ pub fn git_variables() -> Vec<(String, String)> {
 }
 
 /// What an address looks like.
-const ADDRESSES: &str = "Use sqlite:PATH or postgres://USER@HOST/DATABASE";
+const ADDRESS_HINT: &str = "Use sqlite:PATH or postgres://USER@HOST/DATABASE";
 
 /// A place plans can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StorePlace {
+pub enum StoreAddress {
     /// A file.
     Sqlite(PathBuf),
     /// A server.
     Postgres(String),
 }
 
-impl StorePlace {
+impl StoreAddress {
     /// Reads `sqlite:PATH` or `postgres://…`.
     pub fn parse(text: &str) -> Result<Self, CommandError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
@@ -494,14 +508,14 @@ impl StorePlace {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             return match PostgresStore::check_address(text) {
                 Ok(()) => Ok(Self::Postgres(text.to_owned())),
-                Err(error) => Err(CommandError::usage(error.to_string()).hint(ADDRESSES)),
+                Err(error) => Err(CommandError::usage(error.to_string()).with_hint(ADDRESS_HINT)),
             };
         }
         if text.starts_with("memory") {
             return Err(CommandError::usage(
                 "A memory store ends with the command, and what it kept is lost with it.",
             )
-            .hint(
+            .with_hint(
                 "Use --store sqlite:PATH; the memory store is for programs that embed Planwright.",
             ));
         }
@@ -509,12 +523,12 @@ impl StorePlace {
             "`{}` is no store.",
             text.chars().take(80).collect::<String>()
         ))
-        .hint(ADDRESSES))
+        .with_hint(ADDRESS_HINT))
     }
 }
 
 /// Paths separated by commas, each from the root or the home directory.
-fn paths_in(value: &str) -> Result<Vec<String>, String> {
+fn parse_paths(value: &str) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     for path in value
         .split(',')
@@ -538,39 +552,39 @@ fn paths_in(value: &str) -> Result<Vec<String>, String> {
     Ok(paths)
 }
 
-fn default_of(key: Key, home: &Path) -> Option<String> {
+fn default_value(key: SettingKey, home: &Path) -> Option<String> {
     match key {
-        Key::Store => Some(format!("sqlite:{}", home.join("planwright.db").display())),
-        Key::Actor
-        | Key::Notify
-        | Key::LimitAttempts
-        | Key::LimitTimeout
-        | Key::LimitCost
-        | Key::LimitTokens
-        | Key::LimitTime
-        | Key::BudgetCost
-        | Key::BudgetTokens
-        | Key::SandboxReadable
-        | Key::SandboxWritable
-        | Key::SandboxUnconfined => None,
-        Key::Profile => Some(Profile::default().to_string()),
+        SettingKey::Store => Some(format!("sqlite:{}", home.join("planwright.db").display())),
+        SettingKey::Actor
+        | SettingKey::Notify
+        | SettingKey::LimitAttempts
+        | SettingKey::LimitTimeout
+        | SettingKey::LimitCost
+        | SettingKey::LimitTokens
+        | SettingKey::LimitTime
+        | SettingKey::BudgetCost
+        | SettingKey::BudgetTokens
+        | SettingKey::SandboxReadable
+        | SettingKey::SandboxWritable
+        | SettingKey::SandboxUnconfined => None,
+        SettingKey::Profile => Some(Profile::default().to_string()),
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<(String, String)>, CommandError> {
-    let source = match reading::text(path) {
+fn read_settings_file(path: &Path) -> Result<Vec<(String, String)>, CommandError> {
+    let source = match file_reader::read_text(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             return Err(CommandError::new(
-                Exit::Error,
-                format!("{} cannot be read: {error}", home::shown(path)),
+                CommandExit::Error,
+                format!("{} cannot be read: {error}", home::display_path(path)),
             ));
         }
     };
-    let known: Vec<&str> = KEYS.iter().map(|key| key.as_str()).collect();
-    let entries = yaml::mapping(&source, &home::shown(path), &known)
-        .map_err(|problem| CommandError::malformed(problem, &source))?;
+    let known: Vec<&str> = SETTING_KEYS.iter().map(|key| key.as_str()).collect();
+    let entries = yaml::parse_settings(&source, &home::display_path(path), &known)
+        .map_err(|problem| CommandError::malformed_file(problem, &source))?;
     Ok(entries
         .into_iter()
         .map(|(name, value, _)| (name, value))
@@ -582,7 +596,7 @@ fn read_file(path: &Path) -> Result<Vec<(String, String)>, CommandError> {
     clippy::disallowed_methods,
     reason = "this is the door everybody else is sent to"
 )]
-fn variable(name: &str) -> Result<Option<String>, CommandError> {
+fn read_variable(name: &str) -> Result<Option<String>, CommandError> {
     match std::env::var(name) {
         Ok(value) if value.is_empty() => Ok(None),
         Ok(value) => Ok(Some(value)),

@@ -11,23 +11,26 @@ use actors::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 
 /// The next signal ends the process.
-static ENDS_AT_ONCE: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static NEXT_SIGNAL_ENDS_PROCESS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on, signals ask to stop.
-pub fn ask_to_stop(stop: &Stop) -> Result<(), CommandError> {
+pub fn stop_on_signals(stop: &Stop) -> Result<(), CommandError> {
     let failed = |error: std::io::Error| {
-        CommandError::new(Exit::Error, format!("Signals cannot be caught: {error}"))
+        CommandError::new(
+            CommandExit::Error,
+            format!("Signals cannot be caught: {error}"),
+        )
     };
-    let at_once = ENDS_AT_ONCE.get_or_init(Arc::default);
+    let at_once = NEXT_SIGNAL_ENDS_PROCESS.get_or_init(Arc::default);
     let mut caught = vec![SIGINT, SIGTERM];
     if !is_hangup_ignored() {
         caught.push(SIGHUP);
     }
     for &signal in &caught {
-        let code = i32::from(Exit::Interrupted.code());
+        let code = i32::from(CommandExit::Interrupted.code());
         // In this order: the first signal finds the flag down.
         signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(at_once))
             .map_err(failed)?;
@@ -37,7 +40,7 @@ pub fn ask_to_stop(stop: &Stop) -> Result<(), CommandError> {
     let stop = stop.clone();
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
-            stop.ask();
+            stop.request();
         }
     });
     Ok(())
@@ -47,7 +50,7 @@ pub fn ask_to_stop(stop: &Stop) -> Result<(), CommandError> {
 #[cfg(target_os = "linux")]
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    ignores_hangup(&status).unwrap_or_else(has_no_terminal)
+    parse_ignores_hangup(&status).unwrap_or_else(has_no_terminal)
 }
 
 /// The disposition cannot be read here without unsafe code. `nohup` leaves no stream at the terminal.
@@ -65,7 +68,7 @@ fn has_no_terminal() -> bool {
 
 /// Reads the mask of ignored signals in the text of `/proc/PID/status`.
 #[cfg(target_os = "linux")]
-fn ignores_hangup(status: &str) -> Option<bool> {
+fn parse_ignores_hangup(status: &str) -> Option<bool> {
     let mask = status
         .lines()
         .find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -74,8 +77,8 @@ fn ignores_hangup(status: &str) -> Option<bool> {
 }
 
 /// Lets a signal end the process while a person is asked, or shown something.
-pub fn ending_at_once<T>(asking: impl FnOnce() -> T) -> T {
-    let Some(at_once) = ENDS_AT_ONCE.get() else {
+pub fn end_at_once_during<T>(asking: impl FnOnce() -> T) -> T {
+    let Some(at_once) = NEXT_SIGNAL_ENDS_PROCESS.get() else {
         return asking();
     };
     let before = at_once.swap(true, Ordering::SeqCst);

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 
 use plan::PlanId;
 
-use crate::clean::Leftover;
-use crate::error::Doing;
-use crate::fault::Step;
-use crate::git::Git;
-use crate::room::{Room, Sandbox, Workshop};
-use crate::{ObjectId, Repository, SandboxError, files, open, refs, vault};
+use crate::cleanup::RescueRef;
+use crate::error::FileErrorContext;
+use crate::git::GitCommand;
+use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::step_faults::Step;
+use crate::{ObjectId, Repository, SandboxError, files, open_for_person, refs, vault};
 
 /// More refs than these were not made by working.
 const MAX_REFS: usize = 1_000;
@@ -41,60 +41,64 @@ const MAX_LINKED_FILES: usize = 500_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptAgentRefs {
     /// Under refs of the user's repository.
-    pub refs: Vec<Leftover>,
+    pub refs: Vec<RescueRef>,
     /// Directories with the refs and objects of repositories that could not be read, or not be trusted.
-    pub set_aside: Vec<PathBuf>,
+    pub raw_copies: Vec<PathBuf>,
 }
 
 /// A ref of an agent's, by the name it is to be kept under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AgentRef {
     name: String,
-    object: ObjectId,
+    object_id: ObjectId,
 }
 
 /// The refs of an agent's repository.
 #[derive(Debug, Default)]
 struct AgentRefs {
-    found: Vec<AgentRef>,
+    refs: Vec<AgentRef>,
     /// The commit that is checked out.
     head: Option<ObjectId>,
     /// Something is there that could not be read.
     is_incomplete: bool,
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Keeps every ref of the agents' repositories of a resource that leads to something the user's repository does not
     /// have. Of a plan that landed, what is checked out is what landed. Repeating it gives the same.
     pub fn rescue_agent_refs(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         has_landed: bool,
     ) -> Result<KeptAgentRefs, SandboxError> {
         let mut kept = KeptAgentRefs::default();
-        for sandbox in self.all(room)?.iter().filter(|sandbox| sandbox.is_there()) {
-            let Ok(Some(git_dir)) = files::open_below(&sandbox.path, &[".git"]) else {
+        for sandbox in self
+            .list_sandboxes(key)?
+            .iter()
+            .filter(|sandbox| sandbox.exists())
+        {
+            let Ok(Some(git_dir)) = files::open_directory_below(&sandbox.path, &[".git"]) else {
                 // Removed, or never whole: there is nothing to keep.
                 continue;
             };
             let mut agent = AgentRefs::read(&git_dir, has_landed);
             let mut git_dirs = vec![git_dir];
             // Where a clean repository took the place of the agent's it has the refs, and these the objects.
-            for path in open::repositories_set_aside(sandbox)? {
-                let Ok(Some(git_dir)) = files::open_below(&path, &[]) else {
+            for path in open_for_person::list_set_aside_repositories(sandbox)? {
+                let Ok(Some(git_dir)) = files::open_directory_below(&path, &[]) else {
                     continue;
                 };
                 agent.is_incomplete |= has_reftable(&git_dir);
                 git_dirs.push(git_dir);
             }
-            self.rescue_refs_of(room, sandbox, &git_dirs, agent, has_landed, &mut kept)?;
+            self.rescue_sandbox_refs(key, sandbox, &git_dirs, agent, has_landed, &mut kept)?;
         }
         Ok(kept)
     }
 
-    fn rescue_refs_of(
+    fn rescue_sandbox_refs(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
         git_dirs: &[OwnedFd],
         agent: AgentRefs,
@@ -103,21 +107,26 @@ impl Workshop {
     ) -> Result<(), SandboxError> {
         let mut known = BTreeSet::from([sandbox.base.clone()]);
         known.extend(agent.head.clone().filter(|_| has_landed));
-        let mut found = agent.found;
-        found.retain(|one| !known.contains(&one.object));
+        let mut found = agent.refs;
+        found.retain(|one| !known.contains(&one.object_id));
         let mut is_incomplete = agent.is_incomplete;
         if !found.is_empty() {
-            let repository = self.repository(room.site)?;
-            let source = ObjectSource::open(self, room, sandbox, &repository, git_dirs)?;
-            source.forget_missing(&mut known)?;
+            let repository = self.open_repository(key.resource)?;
+            let source = ObjectSource::open(self, key, sandbox, &repository, git_dirs)?;
+            source.retain_present(&mut known)?;
             for one in &found {
-                let name =
-                    refs::rescue_of_agent(room.plan, &room.name(), sandbox.made_by, &one.name);
-                match source.copy(&repository, &one.object, &sandbox.base, &known, &name)? {
+                let name = refs::agent_rescue_ref(
+                    key.plan_id,
+                    &key.dir_name(),
+                    sandbox.creator_epoch,
+                    &one.name,
+                );
+                match source.copy_ref(&repository, &one.object_id, &sandbox.base, &known, &name)? {
                     RefCopyOutcome::New { is_history } => {
-                        known.extend(is_history.then(|| one.object.clone()));
-                        kept.refs.push(leftover(room.plan, name, &one.object));
-                        self.after(Step::Rescued, repository.path())?;
+                        known.extend(is_history.then(|| one.object_id.clone()));
+                        kept.refs
+                            .push(make_rescue_ref(key.plan_id, name, &one.object_id));
+                        self.complete_step(Step::Rescued, repository.path())?;
                     }
                     RefCopyOutcome::Known => {}
                     RefCopyOutcome::Refused => is_incomplete = true,
@@ -125,110 +134,118 @@ impl Workshop {
             }
         }
         if is_incomplete {
-            let aside = self.set_refs_aside(room, sandbox, git_dirs)?;
-            kept.set_aside.push(aside);
+            let raw_copy = self.copy_raw_repository(key, sandbox, git_dirs)?;
+            kept.raw_copies.push(raw_copy);
         }
         Ok(())
     }
 
     /// Keeps the files of an agent's repository as they are. Without its configuration and HEAD no git takes them for a
     /// repository and runs what the agent configured.
-    fn set_refs_aside(
+    fn copy_raw_repository(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
         git_dirs: &[OwnedFd],
     ) -> Result<PathBuf, SandboxError> {
-        let rescued = self.home().join("rescued").join(room.plan.to_string());
-        self.make_directory(&rescued)?;
-        let aside = rescued.join(format!("{}+{}-agent", room.name(), sandbox.made_by));
-        files::remove_tree(&aside)?;
-        let mut left = MAX_LINKED_FILES;
+        let rescued = self.home().join("rescued").join(key.plan_id.to_string());
+        self.make_home_directory(&rescued)?;
+        let raw_copy = rescued.join(format!(
+            "{}+{}-agent",
+            key.dir_name(),
+            sandbox.creator_epoch
+        ));
+        files::remove_tree(&raw_copy)?;
+        let mut remaining_files = MAX_LINKED_FILES;
         for (number, git_dir) in git_dirs.iter().enumerate() {
-            let aside = aside.join(number.to_string());
+            let aside = raw_copy.join(number.to_string());
             files::make_private_directory(&aside)?;
             for name in ["objects", "refs", "logs", "reftable"] {
                 let copy = aside.join(name);
                 if let Ok(Some(_)) = files::open_directory_at(git_dir, OsStr::new(name)) {
-                    let linked = files::link_tree(git_dir, OsStr::new(name), &copy, &mut left);
-                    linked.doing("copied", &copy)?;
+                    let linked =
+                        files::link_tree(git_dir, OsStr::new(name), &copy, &mut remaining_files);
+                    linked.while_being("copied", &copy)?;
                 }
             }
-            if let Ok(Some(text)) = read_file(git_dir, &[], "packed-refs") {
+            if let Ok(Some(text)) = read_git_file(git_dir, &[], "packed-refs") {
                 files::write_private_file(&aside.join("packed-refs"), &text)?;
             }
         }
-        Ok(aside)
+        Ok(raw_copy)
     }
 
     /// The refs of agents that are kept for a plan.
-    pub fn rescued_agent_refs(&self, room: &Room<'_>) -> Result<Vec<Leftover>, SandboxError> {
-        let git = self.repository(room.site)?.git();
-        let below = refs::rescue_of_agents(room.plan, &room.name());
+    pub fn list_rescued_agent_refs(
+        &self,
+        key: &SandboxKey<'_>,
+    ) -> Result<Vec<RescueRef>, SandboxError> {
+        let git = self.open_repository(key.resource)?.git();
+        let below = refs::agent_rescue_prefix(key.plan_id, &key.dir_name());
         let format = "--format=%(objectname) %(refname)";
-        let listed = git.line(&["for-each-ref", format, &below])?;
+        let listed = git.read_line(&["for-each-ref", format, &below])?;
         let lines = listed.lines().filter_map(|line| line.split_once(' '));
         let found = lines.filter_map(|(object, name)| {
             let object: ObjectId = object.parse().ok()?;
-            Some(leftover(room.plan, name.to_owned(), &object))
+            Some(make_rescue_ref(key.plan_id, name.to_owned(), &object))
         });
         Ok(found.collect())
     }
 }
 
-fn leftover(plan: PlanId, name: String, object: &ObjectId) -> Leftover {
-    Leftover {
-        plan,
-        name,
+fn make_rescue_ref(plan_id: PlanId, name: String, object: &ObjectId) -> RescueRef {
+    RescueRef {
+        plan_id,
+        ref_name: name,
         commit: object.clone(),
     }
 }
 
 impl AgentRefs {
     fn read(git_dir: &OwnedFd, has_landed: bool) -> Self {
-        let mut refs = Self::default();
-        let read = |name: &str| read_file(git_dir, &[], name);
-        refs.is_incomplete = has_reftable(git_dir);
+        let mut agent_refs = Self::default();
+        let read = |name: &str| read_git_file(git_dir, &[], name);
+        agent_refs.is_incomplete = has_reftable(git_dir);
         let head = match read("HEAD") {
             Ok(text) => text.unwrap_or_default(),
             Err(_) => {
-                refs.is_incomplete = true;
+                agent_refs.is_incomplete = true;
                 Vec::new()
             }
         };
-        match files::open_below_at(git_dir, &["refs"]) {
-            Ok(Some(directory)) => refs.read_loose(&directory, "", 0),
+        match files::open_directory_below_at(git_dir, &["refs"]) {
+            Ok(Some(directory)) => agent_refs.read_loose_refs(&directory, "", 0),
             Ok(None) => {}
-            Err(_) => refs.is_incomplete = true,
+            Err(_) => agent_refs.is_incomplete = true,
         }
         match read("packed-refs") {
-            Ok(text) => refs.read_packed(&text.unwrap_or_default()),
-            Err(_) => refs.is_incomplete = true,
+            Ok(text) => agent_refs.read_packed_refs(&text.unwrap_or_default()),
+            Err(_) => agent_refs.is_incomplete = true,
         }
         let head = String::from_utf8_lossy(&head).trim().to_owned();
         match head.strip_prefix("ref: ") {
             Some(branch) => {
                 let branch = branch.trim().strip_prefix("refs/").unwrap_or(branch);
-                let tip = refs.found.iter().find(|one| one.name == branch);
-                refs.head = tip.map(|one| one.object.clone());
+                let tip = agent_refs.refs.iter().find(|one| one.name == branch);
+                agent_refs.head = tip.map(|one| one.object_id.clone());
             }
             None => {
-                refs.head = head.parse().ok();
-                refs.add("HEAD", head.as_bytes());
+                agent_refs.head = head.parse().ok();
+                agent_refs.add_ref("HEAD", head.as_bytes());
             }
         }
-        match read_file(git_dir, &["logs", "refs"], "stash") {
-            Ok(text) => refs.read_stashes(&text.unwrap_or_default()),
-            Err(_) => refs.is_incomplete = true,
+        match read_git_file(git_dir, &["logs", "refs"], "stash") {
+            Ok(text) => agent_refs.read_stashes(&text.unwrap_or_default()),
+            Err(_) => agent_refs.is_incomplete = true,
         }
-        if !has_landed && let Ok(text) = read_file(git_dir, &["logs"], "HEAD") {
-            refs.read_reflog(&text.unwrap_or_default());
+        if !has_landed && let Ok(text) = read_git_file(git_dir, &["logs"], "HEAD") {
+            agent_refs.read_reflog(&text.unwrap_or_default());
         }
-        refs
+        agent_refs
     }
 
-    fn read_loose(&mut self, directory: &OwnedFd, above: &str, depth: usize) {
-        let names = match files::names_at(directory, MAX_REFS) {
+    fn read_loose_refs(&mut self, directory: &OwnedFd, parent_name: &str, depth: usize) {
+        let names = match files::list_names_at(directory, MAX_REFS) {
             Ok(names) if depth < MAX_REF_DEPTH => names,
             Ok(_) | Err(_) => {
                 self.is_incomplete = true;
@@ -237,24 +254,24 @@ impl AgentRefs {
         };
         for file in names {
             let name = match file.to_str() {
-                Some(name) if above.is_empty() => name.to_owned(),
-                Some(name) => format!("{above}/{name}"),
-                None => format!("{above}/\u{fffd}"),
+                Some(name) if parent_name.is_empty() => name.to_owned(),
+                Some(name) => format!("{parent_name}/{name}"),
+                None => format!("{parent_name}/\u{fffd}"),
             };
             if let Ok(Some(inner)) = files::open_directory_at(directory, &file) {
-                self.read_loose(&inner, &name, depth + 1);
+                self.read_loose_refs(&inner, &name, depth + 1);
                 continue;
             }
-            match files::read_plain_at(directory, &file, MAX_REF_FILE_BYTES) {
+            match files::read_regular_file_at(directory, &file, MAX_REF_FILE_BYTES) {
                 Ok(Some(text)) if text.starts_with(b"ref: ") => {}
-                Ok(Some(text)) => self.add(&name, &text),
+                Ok(Some(text)) => self.add_ref(&name, &text),
                 Ok(None) => {}
                 Err(_) => self.is_incomplete = true,
             }
         }
     }
 
-    fn read_packed(&mut self, text: &[u8]) {
+    fn read_packed_refs(&mut self, text: &[u8]) {
         for line in String::from_utf8_lossy(text).lines() {
             if line.starts_with(['#', '^']) {
                 continue;
@@ -264,41 +281,47 @@ impl AgentRefs {
             };
             let name = name.strip_prefix("refs/").unwrap_or(name);
             // A loose ref of the same name is newer.
-            if !self.found.iter().any(|one| one.name == name) {
-                self.add(name, object.as_bytes());
+            if !self.refs.iter().any(|one| one.name == name) {
+                self.add_ref(name, object.as_bytes());
             }
         }
     }
 
     /// Earlier stashes; the newest is a ref.
     fn read_stashes(&mut self, log: &[u8]) {
-        for (number, object) in entries(log).enumerate().skip(1) {
-            self.add(&format!("stash-{number}"), object.as_bytes());
+        for (number, object) in list_reflog_objects(log).enumerate().skip(1) {
+            self.add_ref(&format!("stash-{number}"), object.as_bytes());
         }
     }
 
     /// Where HEAD was: commits that were amended or reset away.
     fn read_reflog(&mut self, log: &[u8]) {
-        for (number, object) in entries(log).take(MAX_REFLOG_ENTRIES).enumerate() {
-            if !self.found.iter().any(|one| one.object.as_str() == object) {
-                self.add(&format!("reflog/{number}"), object.as_bytes());
+        for (number, object) in list_reflog_objects(log)
+            .take(MAX_REFLOG_ENTRIES)
+            .enumerate()
+        {
+            if !self.refs.iter().any(|one| one.object_id.as_str() == object) {
+                self.add_ref(&format!("reflog/{number}"), object.as_bytes());
             }
         }
     }
 
-    fn add(&mut self, name: &str, text: &[u8]) {
-        if self.found.len() >= MAX_REFS {
+    fn add_ref(&mut self, name: &str, text: &[u8]) {
+        if self.refs.len() >= MAX_REFS {
             self.is_incomplete = true;
             return;
         }
         let text = String::from_utf8_lossy(text);
         match text.trim().parse::<ObjectId>() {
-            Ok(object) if !object.is_nothing() => {
-                let name = match is_valid_name(name) {
+            Ok(object) if !object.is_null() => {
+                let name = match is_valid_ref_name(name) {
                     true => name.to_owned(),
-                    false => format!("unnamed/{}", self.found.len()),
+                    false => format!("unnamed/{}", self.refs.len()),
                 };
-                self.found.push(AgentRef { name, object });
+                self.refs.push(AgentRef {
+                    name,
+                    object_id: object,
+                });
             }
             // An empty file is what a killed git leaves.
             Ok(_) => {}
@@ -309,19 +332,25 @@ impl AgentRefs {
 
 /// Are refs kept in a format that only git reads?
 fn has_reftable(git_dir: &OwnedFd) -> bool {
-    files::open_below_at(git_dir, &["reftable"]).is_ok_and(|found| found.is_some())
+    files::open_directory_below_at(git_dir, &["reftable"]).is_ok_and(|found| found.is_some())
 }
 
 /// A file of an agent's repository, as data.
-fn read_file(git_dir: &OwnedFd, above: &[&str], name: &str) -> std::io::Result<Option<Vec<u8>>> {
-    match files::open_below_at(git_dir, above)? {
-        Some(directory) => files::read_plain_at(&directory, OsStr::new(name), MAX_REF_FILE_BYTES),
+fn read_git_file(
+    git_dir: &OwnedFd,
+    above: &[&str],
+    name: &str,
+) -> std::io::Result<Option<Vec<u8>>> {
+    match files::open_directory_below_at(git_dir, above)? {
+        Some(directory) => {
+            files::read_regular_file_at(&directory, OsStr::new(name), MAX_REF_FILE_BYTES)
+        }
         None => Ok(None),
     }
 }
 
 /// The objects that a reflog names, newest first, each once.
-fn entries(log: &[u8]) -> impl Iterator<Item = String> {
+fn list_reflog_objects(log: &[u8]) -> impl Iterator<Item = String> {
     let mut seen = BTreeSet::new();
     let text = String::from_utf8_lossy(log).into_owned();
     let new = text.lines().rev().filter_map(|line| {
@@ -332,7 +361,7 @@ fn entries(log: &[u8]) -> impl Iterator<Item = String> {
 }
 
 /// May a ref have this name? As `git check-ref-format` has it, and a little stricter.
-fn is_valid_name(name: &str) -> bool {
+fn is_valid_ref_name(name: &str) -> bool {
     let is_bad = |c: char| c.is_control() || " ~^:?*[\\\u{fffd}".contains(c);
     let component = |part: &str| {
         let ends_badly = part.ends_with('.') || part.ends_with(".lock");
@@ -360,58 +389,58 @@ enum RefCopyOutcome {
 
 /// A repository of ours with the objects of an agent's; gone with this value.
 struct ObjectSource {
-    git: Git,
+    source_git: GitCommand,
     /// Removed when nobody reads from it any more.
-    _scratch: crate::compare::Scratch,
+    _scratch: crate::compare::ScratchDir,
 }
 
 impl ObjectSource {
     fn open(
-        workshop: &Workshop,
-        room: &Room<'_>,
+        sandboxes: &Sandboxes,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
         repository: &Repository,
         git_dirs: &[OwnedFd],
     ) -> Result<Self, SandboxError> {
-        let vault = workshop.ready_vault(room)?;
+        let vault = sandboxes.open_vault(key)?;
         // Beside the sandbox, so that files can be linked.
-        let path = sandbox.index.with_extension("agent-objects");
+        let path = sandbox.index_path.with_extension("agent-objects");
         files::remove_tree(&path)?;
-        let scratch = crate::compare::Scratch(path.clone());
-        vault::bare_repository(&path, repository.object_format())?;
+        let scratch = crate::compare::ScratchDir(path.clone());
+        vault::create_bare_repository(&path, repository.object_format())?;
         // Only what we say: an agent may have named any directory as one to borrow from.
-        let lenders = [repository.common_dir().join("objects"), vault.objects()];
-        vault::borrow(&path, &lenders)?;
-        vault::copy_if_there(vault.path(), &path, "shallow")?;
-        let mut left = MAX_LINKED_FILES;
+        let lenders = [repository.common_dir().join("objects"), vault.objects_dir()];
+        vault::write_alternates(&path, &lenders)?;
+        vault::mirror_file(vault.path(), &path, "shallow")?;
+        let mut remaining_files = MAX_LINKED_FILES;
         for git_dir in git_dirs {
-            let Ok(Some(objects)) = files::open_below_at(git_dir, &["objects"]) else {
+            let Ok(Some(objects)) = files::open_directory_below_at(git_dir, &["objects"]) else {
                 continue;
             };
-            let names = files::names_at(&objects, MAX_LINKED_FILES);
-            let mut names = names.doing("read", &sandbox.path)?;
+            let names = files::list_names_at(&objects, MAX_LINKED_FILES);
+            let mut names = names.while_being("read", &sandbox.path)?;
             names.retain(|name| name.to_str().is_some_and(is_object_directory));
             for name in names {
                 let copy = path.join("objects").join(&name);
                 // What is no directory holds no object.
                 if let Ok(Some(_)) = files::open_directory_at(&objects, &name) {
-                    let linked = files::link_tree(&objects, &name, &copy, &mut left);
-                    linked.doing("copied", &copy)?;
+                    let linked = files::link_tree(&objects, &name, &copy, &mut remaining_files);
+                    linked.while_being("copied", &copy)?;
                 }
             }
         }
         Ok(Self {
-            git: Git::at(repository.surroundings(), &path),
+            source_git: GitCommand::at_git_dir(repository.git_env(), &path),
             _scratch: scratch,
         })
     }
 
     /// Leaves only commits that are there: nothing can be reached from others.
-    fn forget_missing(&self, known: &mut BTreeSet<ObjectId>) -> Result<(), SandboxError> {
+    fn retain_present(&self, known: &mut BTreeSet<ObjectId>) -> Result<(), SandboxError> {
         let mut there = BTreeSet::new();
         for object in known.iter() {
             let commit = format!("{object}^{{commit}}");
-            if refs::read(&self.git, &commit)?.is_some() {
+            if refs::resolve_name(&self.source_git, &commit)?.is_some() {
                 there.insert(object.clone());
             }
         }
@@ -420,7 +449,7 @@ impl ObjectSource {
     }
 
     /// Copies what an object leads to into the user's repository and puts a ref on it.
-    fn copy(
+    fn copy_ref(
         &self,
         repository: &Repository,
         object: &ObjectId,
@@ -428,53 +457,64 @@ impl ObjectSource {
         known: &BTreeSet<ObjectId>,
         name: &str,
     ) -> Result<RefCopyOutcome, SandboxError> {
-        let kind = self.git.ask(&["cat-file", "-t", object.as_str()])?;
+        let kind = self
+            .source_git
+            .try_run(&["cat-file", "-t", object.as_str()])?;
         let is_history = matches!(kind.stdout.as_slice(), b"commit\n" | b"tag\n");
-        if kind.code != 0 {
+        if kind.exit_code != 0 {
             return Ok(RefCopyOutcome::Refused);
         }
         // Of a tag, what it says is nowhere else, whatever it is on.
         if kind.stdout == b"commit\n" {
             let mut arguments = vec!["rev-list", "--max-count=1", object.as_str(), "--not"];
             arguments.extend(known.iter().map(ObjectId::as_str));
-            let listed = self.git.ask(&arguments)?;
-            match (listed.code, listed.stdout.is_empty()) {
+            let listed = self.source_git.try_run(&arguments)?;
+            match (listed.exit_code, listed.stdout.is_empty()) {
                 (0, true) => return Ok(RefCopyOutcome::Known),
                 (0, false) => {}
                 (_, _) => return Ok(RefCopyOutcome::Refused),
             }
         }
-        let users = repository.git();
+        let user_git = repository.git();
         // A snapshot of what was not committed is only in the vault; what it was taken on is the user's.
-        let has_base = users.ask(&["cat-file", "-e", base.as_str()])?.code == 0;
+        let has_base = user_git
+            .try_run(&["cat-file", "-e", base.as_str()])?
+            .exit_code
+            == 0;
         let below = if has_base { "" } else { "^1" };
         let mut wanted = format!("{object}\n^{base}{below}\n");
-        for there in commits_in(&users, known)? {
+        for there in list_present_commits(&user_git, known)? {
             wanted.push_str(&format!("^{there}\n"));
         }
         let pack = ["pack-objects", "--revs", "--stdout", "--quiet"];
         // It computes the name of every object itself, and refuses what could do harm when it is checked out.
         let index = ["index-pack", "--stdin", "--strict"];
-        match self.git.pipe_into(&pack, wanted.as_bytes(), &users, &index) {
+        match self
+            .source_git
+            .pipe_into(&pack, wanted.as_bytes(), &user_git, &index)
+        {
             Ok(_) => {}
-            Err(SandboxError::Git { .. }) => return Ok(RefCopyOutcome::Refused),
+            Err(SandboxError::GitFailed { .. }) => return Ok(RefCopyOutcome::Refused),
             Err(error) => return Err(error),
         }
         let packs = repository.common_dir().join("objects/pack");
         files::sync_directory(&packs)?;
-        match users.run(&["update-ref", name, object.as_str()]) {
+        match user_git.run(&["update-ref", name, object.as_str()]) {
             Ok(_) => Ok(RefCopyOutcome::New { is_history }),
             // Another ref of the agent's is where this one needs a directory, or the reverse.
-            Err(SandboxError::Git { .. }) => Ok(RefCopyOutcome::Refused),
+            Err(SandboxError::GitFailed { .. }) => Ok(RefCopyOutcome::Refused),
             Err(error) => Err(error),
         }
     }
 }
 
 /// Which of these commits a repository has: what they lead to need not be copied again.
-fn commits_in(git: &Git, known: &BTreeSet<ObjectId>) -> Result<Vec<ObjectId>, SandboxError> {
+fn list_present_commits(
+    git: &GitCommand,
+    known: &BTreeSet<ObjectId>,
+) -> Result<Vec<ObjectId>, SandboxError> {
     let asked: String = known.iter().map(|object| format!("{object}\n")).collect();
-    let output = git.run_with(&["cat-file", "--batch-check"], asked.as_bytes())?;
+    let output = git.run_with_input(&["cat-file", "--batch-check"], asked.as_bytes())?;
     let lines = output.split(|byte| *byte == b'\n');
     let is_there = |(line, _): &(&[u8], &ObjectId)| line.windows(8).any(|part| part == b" commit ");
     let found = lines.zip(known).filter(is_there);
@@ -494,14 +534,14 @@ mod tests {
     #[test]
     fn names_that_git_would_refuse_are_not_taken() {
         for good in ["heads/main", "tags/v1.0", "stash", "HEAD", "heads/a-b/c_d"] {
-            assert!(is_valid_name(good), "{good}");
+            assert!(is_valid_ref_name(good), "{good}");
         }
         for bad in [
             "", "/", "a//b", "a/", ".a", "a/.b", "a.lock", "a..b", "a b", "a~1", "a:b", "a\nb",
             "@", "a/@{0}", "-a", "a.",
         ] {
-            assert!(!is_valid_name(bad), "{bad}");
+            assert!(!is_valid_ref_name(bad), "{bad}");
         }
-        assert!(!is_valid_name(&"a".repeat(MAX_NAME_BYTES + 1)));
+        assert!(!is_valid_ref_name(&"a".repeat(MAX_NAME_BYTES + 1)));
     }
 }

@@ -13,18 +13,18 @@ use plan::changeset::TreePath;
 use plan::{Epoch, PlanId};
 
 use crate::SandboxError;
-use crate::error::Doing;
-use crate::files::{self, Copied, IfThere, Spot};
+use crate::error::FileErrorContext;
+use crate::files::{self, CopyOutcome, ExistingFilePolicy, PathHandle};
 use crate::ignored::{IgnoredFiles, IgnoredPath, files_below};
-use crate::room::{Room, Sandbox, Workshop};
+use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 
 /// How much is kept of one resource of a plan, and of all plans together.
-const MAX_FILES: u64 = 2_000;
-const MAX_BYTES: u64 = 32 << 20;
-const MAX_BYTES_OF_ALL: u64 = 1 << 30;
+const MAX_ARCHIVED_FILES: u64 = 2_000;
+const MAX_ARCHIVED_BYTES: u64 = 32 << 20;
+const MAX_ARCHIVED_BYTES_TOTAL: u64 = 1 << 30;
 
 /// How many files are looked at to tell how much is kept by now; more count as too much.
-const MAX_COUNTED: usize = 200_000;
+const MAX_COUNTED_FILES: usize = 200_000;
 
 /// Ignored files that were kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,136 +36,152 @@ pub struct ArchivedFiles {
     /// How much is in them.
     pub bytes: u64,
     /// What was too much to be kept.
-    pub not_kept: Vec<IgnoredPath>,
+    pub omitted: Vec<IgnoredPath>,
 }
 
 /// Something that is left out, and the files in it.
-struct Candidate {
+struct ArchiveCandidate {
     path: IgnoredPath,
     files: Vec<TreePath>,
     bytes: u64,
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Keeps the ignored files that agents made in the sandboxes of a resource, as far as they fit. Repeating it
     /// keeps what is missing.
-    pub fn archive_left_out(&self, room: &Room<'_>) -> Result<Option<ArchivedFiles>, SandboxError> {
+    pub fn archive_left_out_files(
+        &self,
+        key: &SandboxKey<'_>,
+    ) -> Result<Option<ArchivedFiles>, SandboxError> {
         let mut archived = ArchivedFiles {
-            path: self.archive_of(room.plan),
+            path: self.archive_dir(key.plan_id),
             files: 0,
             bytes: 0,
-            not_kept: Vec::new(),
+            omitted: Vec::new(),
         };
-        let mut most = None;
-        for sandbox in self.all(room)?.iter().filter(|one| one.is_there()) {
-            let left_out = self.left_out(room, sandbox)?;
+        let mut max_bytes = None;
+        for sandbox in self.list_sandboxes(key)?.iter().filter(|one| one.exists()) {
+            let left_out = self.list_left_out_files(key, sandbox)?;
             if left_out.is_empty() {
                 continue;
             }
-            let most = *most.get_or_insert_with(|| self.remaining_archive_bytes().min(MAX_BYTES));
-            self.archive(room, sandbox, left_out, most, &mut archived)?;
+            let max_bytes = *max_bytes
+                .get_or_insert_with(|| self.remaining_archive_bytes().min(MAX_ARCHIVED_BYTES));
+            self.archive_sandbox_files(key, sandbox, left_out, max_bytes, &mut archived)?;
         }
-        let is_something = archived.files > 0 || !archived.not_kept.is_empty();
+        let is_something = archived.files > 0 || !archived.omitted.is_empty();
         Ok(is_something.then_some(archived))
     }
 
-    fn archive(
+    fn archive_sandbox_files(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
         left_out: Vec<IgnoredPath>,
-        most: u64,
+        max_bytes: u64,
         archived: &mut ArchivedFiles,
     ) -> Result<(), SandboxError> {
         let mut candidates = Vec::new();
         for path in left_out {
-            match candidate(sandbox, &path) {
+            match find_candidate(sandbox, &path) {
                 Some(candidate) => candidates.push(candidate),
-                None => archived.not_kept.push(path),
+                None => archived.omitted.push(path),
             }
         }
         candidates.sort_by_key(|candidate| candidate.bytes);
-        let place = self.archive_of_sandbox(room, sandbox.made_by);
+        let archive_dir = self.sandbox_archive_dir(key, sandbox.creator_epoch);
         for candidate in candidates {
             let files = archived.files + candidate.files.len() as u64;
-            if files > MAX_FILES || archived.bytes + candidate.bytes > most {
-                archived.not_kept.push(candidate.path);
+            if files > MAX_ARCHIVED_FILES || archived.bytes + candidate.bytes > max_bytes {
+                archived.omitted.push(candidate.path);
                 continue;
             }
-            self.make_directory(&place)?;
+            self.make_home_directory(&archive_dir)?;
             let mut is_whole = true;
             for path in &candidate.files {
                 // What was kept before may be older than what is there now.
-                match copy(
+                match copy_file(
                     &sandbox.path,
-                    &place,
+                    &archive_dir,
                     path,
                     candidate.bytes,
-                    IfThere::Replace,
+                    ExistingFilePolicy::Replace,
                 ) {
-                    Ok(Copied::Bytes(bytes)) => {
+                    Ok(CopyOutcome::Bytes(bytes)) => {
                         archived.files += 1;
                         archived.bytes += bytes;
                     }
-                    Ok(Copied::Not) => {}
+                    Ok(CopyOutcome::Skipped) => {}
                     // Nobody can keep what nobody may read; the rest of the sandbox does not wait for it.
-                    Err(error) if error.is_about_permission() => is_whole = false,
+                    Err(error) if error.is_permission_denied() => is_whole = false,
                     Err(error) => return Err(error),
                 }
             }
             if !is_whole {
-                archived.not_kept.push(candidate.path);
+                archived.omitted.push(candidate.path);
             }
         }
         Ok(())
     }
 
     /// Brings the ignored files that were kept of a sandbox back into it, as an agent's; what is there stays.
-    pub(crate) fn unarchive(&self, room: &Room<'_>, sandbox: &Sandbox) -> Result<(), SandboxError> {
-        let kept = self.archive_of(room.plan).join(room.name());
-        let Some(newest) = files::names_in::<u64>(&kept)?.pop() else {
+    pub(crate) fn restore_archived_files(
+        &self,
+        key: &SandboxKey<'_>,
+        sandbox: &Sandbox,
+    ) -> Result<(), SandboxError> {
+        let kept = self.archive_dir(key.plan_id).join(key.dir_name());
+        let Some(newest) = files::list_names::<u64>(&kept)?.pop() else {
             return Ok(());
         };
-        let root = self.archive_of_sandbox(room, Epoch(newest));
-        for entry in top_of(&root) {
-            for path in candidate_files(&root, &entry).unwrap_or_default() {
-                copy(&root, &sandbox.path, &path, MAX_BYTES, IfThere::Keep)?;
+        let root = self.sandbox_archive_dir(key, Epoch(newest));
+        for entry in list_top_entries(&root) {
+            for path in list_candidate_files(&root, &entry).unwrap_or_default() {
+                copy_file(
+                    &root,
+                    &sandbox.path,
+                    &path,
+                    MAX_ARCHIVED_BYTES,
+                    ExistingFilePolicy::Keep,
+                )?;
             }
         }
         let restored = IgnoredFiles {
-            left_out: self.left_out(room, sandbox)?,
+            left_out: self.list_left_out_files(key, sandbox)?,
             ..IgnoredFiles::default()
         };
-        self.remember_left_out(sandbox, &restored)
+        self.record_left_out_files(sandbox, &restored)
     }
 
     /// Where the ignored files of a plan are kept, if there are any.
-    pub fn archived(&self, plan: PlanId) -> Option<PathBuf> {
-        Some(self.archive_of(plan)).filter(|path| path.is_dir())
+    pub fn find_archive(&self, plan_id: PlanId) -> Option<PathBuf> {
+        Some(self.archive_dir(plan_id)).filter(|path| path.is_dir())
     }
 
     /// The plans of which ignored files are kept.
-    pub fn archives(&self) -> Result<Vec<PlanId>, SandboxError> {
-        let plans: Vec<PlanId> = files::names_in(&self.home().join("rescued"))?;
+    pub fn list_archived_plans(&self) -> Result<Vec<PlanId>, SandboxError> {
+        let plans: Vec<PlanId> = files::list_names(&self.home().join("rescued"))?;
         let kept = plans.into_iter();
-        Ok(kept.filter(|plan| self.archived(*plan).is_some()).collect())
+        Ok(kept
+            .filter(|plan| self.find_archive(*plan).is_some())
+            .collect())
     }
 
-    fn archive_of(&self, plan: PlanId) -> PathBuf {
+    fn archive_dir(&self, plan_id: PlanId) -> PathBuf {
         let rescued = self.home().join("rescued");
-        rescued.join(plan.to_string()).join("ignored")
+        rescued.join(plan_id.to_string()).join("ignored")
     }
 
-    fn archive_of_sandbox(&self, room: &Room<'_>, made_by: Epoch) -> PathBuf {
-        let of_plan = self.archive_of(room.plan).join(room.name());
+    fn sandbox_archive_dir(&self, key: &SandboxKey<'_>, made_by: Epoch) -> PathBuf {
+        let of_plan = self.archive_dir(key.plan_id).join(key.dir_name());
         of_plan.join(made_by.to_string())
     }
 
     /// How many bytes may still be kept of all plans together.
     fn remaining_archive_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
-        let plans = self.archives().unwrap_or_default().into_iter();
-        let mut directories: Vec<PathBuf> = plans.map(|plan| self.archive_of(plan)).collect();
+        let plans = self.list_archived_plans().unwrap_or_default().into_iter();
+        let mut directories: Vec<PathBuf> = plans.map(|plan| self.archive_dir(plan)).collect();
         let (mut bytes, mut counted) = (0_u64, 0);
         while let Some(directory) = directories.pop() {
             let entries = std::fs::read_dir(&directory);
@@ -176,30 +192,30 @@ impl Workshop {
                     Ok(metadata) => bytes = bytes.saturating_add(metadata.blocks() * 512),
                     Err(_) => {}
                 }
-                if counted > MAX_COUNTED {
+                if counted > MAX_COUNTED_FILES {
                     return 0;
                 }
             }
         }
-        MAX_BYTES_OF_ALL.saturating_sub(bytes)
+        MAX_ARCHIVED_BYTES_TOTAL.saturating_sub(bytes)
     }
 }
 
 /// What there is to keep; nothing if it is too much by its number of files.
-fn candidate(sandbox: &Sandbox, path: &IgnoredPath) -> Option<Candidate> {
-    let files = candidate_files(&sandbox.path, path)?;
+fn find_candidate(sandbox: &Sandbox, path: &IgnoredPath) -> Option<ArchiveCandidate> {
+    let files = list_candidate_files(&sandbox.path, path)?;
     let size = |path: &TreePath| {
-        let metadata = std::fs::symlink_metadata(files::below(&sandbox.path, path));
+        let metadata = std::fs::symlink_metadata(files::join_tree_path(&sandbox.path, path));
         metadata.map_or(0, |metadata| metadata.len())
     };
-    Some(Candidate {
+    Some(ArchiveCandidate {
         bytes: files.iter().map(size).sum(),
         path: path.clone(),
         files,
     })
 }
 
-fn candidate_files(root: &Path, path: &IgnoredPath) -> Option<Vec<TreePath>> {
+fn list_candidate_files(root: &Path, path: &IgnoredPath) -> Option<Vec<TreePath>> {
     match path.is_directory {
         true => files_below(root, &path.path),
         false => Some(vec![path.path.clone()]),
@@ -207,7 +223,7 @@ fn candidate_files(root: &Path, path: &IgnoredPath) -> Option<Vec<TreePath>> {
 }
 
 /// What is in a directory of ours.
-fn top_of(root: &Path) -> Vec<IgnoredPath> {
+fn list_top_entries(root: &Path) -> Vec<IgnoredPath> {
     use std::os::unix::ffi::OsStrExt;
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {
@@ -220,20 +236,23 @@ fn top_of(root: &Path) -> Vec<IgnoredPath> {
 }
 
 /// Copies a file or a link. What went meanwhile, or lies behind a link, is not copied.
-fn copy(
+fn copy_file(
     from: &Path,
     to: &Path,
     path: &TreePath,
-    most: u64,
-    if_there: IfThere,
-) -> Result<Copied, SandboxError> {
-    let (Ok(source), Ok(target)) = (Spot::find(from, path), Spot::make(to, path)) else {
-        return Ok(Copied::Not);
+    max_bytes: u64,
+    existing: ExistingFilePolicy,
+) -> Result<CopyOutcome, SandboxError> {
+    let (Ok(source), Ok(target)) = (
+        PathHandle::open(from, path),
+        PathHandle::open_or_create(to, path),
+    ) else {
+        return Ok(CopyOutcome::Skipped);
     };
-    let mut aside = to.as_os_str().to_owned();
-    aside.push(".copying");
-    let aside = PathBuf::from(aside);
-    let copied = source.copy_to(&target, &aside, most, if_there);
+    let mut staged_copy = to.as_os_str().to_owned();
+    staged_copy.push(".copying");
+    let aside = PathBuf::from(staged_copy);
+    let copied = source.copy_to(&target, &aside, max_bytes, existing);
     let _ = std::fs::remove_file(&aside);
-    copied.doing("copied", &files::below(from, path))
+    copied.while_being("copied", &files::join_tree_path(from, path))
 }

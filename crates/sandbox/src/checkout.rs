@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 
 use plan::changeset::TreePath;
 
-use crate::error::Doing;
+use crate::error::FileErrorContext;
 use crate::files;
-use crate::room::Sandbox;
+use crate::sandboxes::Sandbox;
 use crate::vault::{self, Vault};
 use crate::{ObjectId, Repository, SandboxError};
 
 /// Makes the tracked files of a sandbox those of a tree.
-pub(crate) fn lay_out(
+pub(crate) fn check_out_tree(
     vault: &Vault,
     sandbox: &Sandbox,
     tree: &ObjectId,
 ) -> Result<(), SandboxError> {
-    let git = on(vault, sandbox);
-    let _ = std::fs::remove_file(sandbox.index.with_extension("index.lock"));
+    let git = git_on_sandbox(vault, sandbox);
+    let _ = std::fs::remove_file(sandbox.index_path.with_extension("index.lock"));
     let arguments = [
         "-c",
         "core.fsync=none",
@@ -30,41 +30,46 @@ pub(crate) fn lay_out(
 }
 
 /// Builds the engine's index of a sandbox again from its base; no file is touched.
-pub(crate) fn index_again(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
-    let git = on(vault, sandbox);
+pub(crate) fn rebuild_index(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
+    let git = git_on_sandbox(vault, sandbox);
     git.run(&["read-tree", sandbox.base.as_str()]).map(drop)
 }
 
 /// Removes what nobody tracks, ignored files excepted: what a set-up made stays useful.
-pub(crate) fn sweep(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
-    let git = on(vault, sandbox);
+pub(crate) fn remove_untracked_files(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
+    let git = git_on_sandbox(vault, sandbox);
     git.run(&["clean", "-ffdq", "--exclude=/.git"]).map(drop)
 }
 
 /// Puts paths back to what they are in the base of the sandbox.
-pub(crate) fn put_back(
+pub(crate) fn restore_paths(
     vault: &Vault,
     sandbox: &Sandbox,
     paths: &[TreePath],
 ) -> Result<(), SandboxError> {
-    let git = on(vault, sandbox).with("GIT_LITERAL_PATHSPECS", "1");
+    let git = git_on_sandbox(vault, sandbox).with_variable("GIT_LITERAL_PATHSPECS", "1");
     for path in paths {
-        let place = files::below(&sandbox.path, path);
+        let file_path = files::join_tree_path(&sandbox.path, path);
         let name = [sandbox.base.as_str().as_bytes(), b":", path.as_bytes()].concat();
-        let object = std::ffi::OsString::from(os(&name));
+        let object = std::ffi::OsString::from(as_os_str(&name));
         let is_there = git
-            .ask(&[os(b"cat-file"), os(b"-e"), object.as_os_str()])?
-            .code
+            .try_run(&[as_os_str(b"cat-file"), as_os_str(b"-e"), object.as_os_str()])?
+            .exit_code
             == 0;
         if is_there {
             let base = std::ffi::OsStr::new(sandbox.base.as_str());
-            let arguments = [os(b"checkout"), base, os(b"--"), os(path.as_bytes())];
+            let arguments = [
+                as_os_str(b"checkout"),
+                base,
+                as_os_str(b"--"),
+                as_os_str(path.as_bytes()),
+            ];
             git.run(&arguments)?;
-        } else if let Ok(spot) = files::Spot::find(&sandbox.path, path) {
+        } else if let Ok(spot) = files::PathHandle::open(&sandbox.path, path) {
             drop(spot);
-            match std::fs::symlink_metadata(&place) {
-                Ok(metadata) if metadata.is_dir() => files::remove_tree(&place)?,
-                Ok(_) => std::fs::remove_file(&place).doing("removed", &place)?,
+            match std::fs::symlink_metadata(&file_path) {
+                Ok(metadata) if metadata.is_dir() => files::remove_tree(&file_path)?,
+                Ok(_) => std::fs::remove_file(&file_path).while_being("removed", &file_path)?,
                 Err(_) => {}
             }
             files::remove_empty_parents(&sandbox.path, path);
@@ -75,18 +80,18 @@ pub(crate) fn put_back(
 
 /// A repository for the agent: it may commit, stash, rebase and tidy up as it likes. It borrows all
 /// objects, has no remote and no hook, and nobody but the agent uses it.
-pub(crate) fn give_repository(
+pub(crate) fn create_agent_repository(
     vault: &Vault,
     repository: &Repository,
     sandbox: &Sandbox,
     branch: &str,
 ) -> Result<(), SandboxError> {
     let git_dir = sandbox.path.join(".git");
-    give_repository_at(vault, repository, sandbox, branch, &git_dir, &[])
+    create_agent_repository_at(vault, repository, sandbox, branch, &git_dir, &[])
 }
 
 /// The same at another place, which also borrows the objects of these.
-pub(crate) fn give_repository_at(
+pub(crate) fn create_agent_repository_at(
     vault: &Vault,
     repository: &Repository,
     sandbox: &Sandbox,
@@ -99,28 +104,28 @@ pub(crate) fn give_repository_at(
                   [commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\
                   [user]\n\tname = Planwright agent\n\temail = agent@planwright.invalid\n\
                   [gc]\n\tauto = 0\n";
-    vault::repository_files(git_dir, repository.object_format(), config, branch)?;
+    vault::write_repository_files(git_dir, repository.object_format(), config, branch)?;
     // Should the user's repository move, its objects are still found by way of the vault.
-    let mut objects = vec![repository.common_dir().join("objects"), vault.objects()];
+    let mut objects = vec![repository.common_dir().join("objects"), vault.objects_dir()];
     objects.extend_from_slice(lenders);
-    vault::borrow(git_dir, &objects)?;
-    vault::copy_if_there(vault.path(), git_dir, "shallow")?;
-    vault::copy_if_there(vault.path(), git_dir, "info/exclude")?;
+    vault::write_alternates(git_dir, &objects)?;
+    vault::mirror_file(vault.path(), git_dir, "shallow")?;
+    vault::mirror_file(vault.path(), git_dir, "info/exclude")?;
     let name = git_dir.join(branch);
     let parent = name.parent().unwrap_or(git_dir);
-    std::fs::create_dir_all(parent).doing("made", parent)?;
-    std::fs::write(&name, format!("{}\n", sandbox.base)).doing("written", &name)?;
+    std::fs::create_dir_all(parent).while_being("made", parent)?;
+    std::fs::write(&name, format!("{}\n", sandbox.base)).while_being("written", &name)?;
     let index = git_dir.join("index");
-    crate::repository::copy_index(&sandbox.index, &index)
+    crate::repository::copy_index(&sandbox.index_path, &index)
 }
 
-fn on(vault: &Vault, sandbox: &Sandbox) -> crate::git::Git {
+fn git_on_sandbox(vault: &Vault, sandbox: &Sandbox) -> crate::git::GitCommand {
     vault
         .git()
-        .on_tree(&sandbox.path)
-        .with_index(&sandbox.index)
+        .with_work_tree(&sandbox.path)
+        .with_index(&sandbox.index_path)
 }
 
-fn os(bytes: &[u8]) -> &std::ffi::OsStr {
+fn as_os_str(bytes: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(bytes)
 }

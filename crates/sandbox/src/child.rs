@@ -13,64 +13,68 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 /// How often it is looked whether a child ended whose outputs say nothing.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How long a child that was told to end may take over it.
-const GRACE: Duration = Duration::from_secs(2);
+const TERMINATION_GRACE: Duration = Duration::from_secs(2);
 
 /// Feeds a child and reads what it answers, to its end; nothing if it took longer than until then,
 /// and was ended. The child must lead a process group of its own.
-pub(crate) fn finish(mut child: Child, input: &[u8], until: Instant) -> io::Result<Option<Output>> {
-    let answer = match exchange(&mut child, input, until) {
+pub(crate) fn wait_for_output(
+    mut child: Child,
+    input: &[u8],
+    deadline: Instant,
+) -> io::Result<Option<Output>> {
+    let result = match feed_and_read(&mut child, input, deadline) {
         Ok(Some(output)) => return Ok(Some(output)),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
-    end(&mut child);
-    answer
+    terminate_group(&mut child);
+    result
 }
 
 /// Ends a child and its group. One that hangs in the system itself cannot be ended: it is not waited
 /// for.
-fn end(child: &mut Child) {
+fn terminate_group(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let Some(group) = group else {
         return;
     };
     // That nobody is left in the group is what is wanted.
     let _ = rustix::process::kill_process_group(group, Signal::TERM);
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let until = Instant::now() + GRACE;
-    while Instant::now() < until {
-        match rustix::process::waitid(WaitId::Pid(group), look) {
+    let wait_options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let deadline = Instant::now() + TERMINATION_GRACE;
+    while Instant::now() < deadline {
+        match rustix::process::waitid(WaitId::Pid(group), wait_options) {
             Ok(None) => std::thread::sleep(Duration::from_millis(10)),
             Ok(Some(_)) | Err(_) => break,
         }
     }
     // Before the child is waited for: only until then is the group's number certain to be its own.
     let _ = rustix::process::kill_process_group(group, Signal::KILL);
-    let _ = wait(child, Instant::now() + GRACE);
+    let _ = wait_until_deadline(child, Instant::now() + TERMINATION_GRACE);
 }
 
-fn exchange(child: &mut Child, input: &[u8], until: Instant) -> io::Result<Option<Output>> {
+fn feed_and_read(child: &mut Child, input: &[u8], deadline: Instant) -> io::Result<Option<Output>> {
     let mut stdin = child.stdin.take();
     if let Some(stdin) = &stdin {
         rustix::io::ioctl_fionbio(stdin, true)?;
     }
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
-    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
     let mut rest = input;
     while stdin.is_some() || stdout.is_some() || stderr.is_some() {
-        let Some(left) = until.checked_duration_since(Instant::now()) else {
+        let Some(remaining) = deadline.checked_duration_since(Instant::now()) else {
             return Ok(None);
         };
-        let ready = poll(
+        let ready = poll_pipes(
             [
                 stdin.as_ref().map(AsFd::as_fd),
                 stdout.as_ref().map(AsFd::as_fd),
                 stderr.as_ref().map(AsFd::as_fd),
             ],
-            left.min(LOOK),
+            remaining.min(POLL_INTERVAL),
         )?;
         if ready == [false; 3] {
             // Somebody it started may hold its outputs open for ever; they are not waited for.
@@ -79,28 +83,28 @@ fn exchange(child: &mut Child, input: &[u8], until: Instant) -> io::Result<Optio
             }
             continue;
         }
-        if ready[0] && feed(stdin.as_mut(), &mut rest)? {
+        if ready[0] && write_input(stdin.as_mut(), &mut rest)? {
             stdin = None;
         }
-        if ready[1] && read(stdout.as_mut(), &mut said)? {
+        if ready[1] && read_available(stdout.as_mut(), &mut stdout_bytes)? {
             stdout = None;
         }
-        if ready[2] && read(stderr.as_mut(), &mut complained)? {
+        if ready[2] && read_available(stderr.as_mut(), &mut stderr_bytes)? {
             stderr = None;
         }
     }
-    Ok(wait(child, until)?.map(|status| Output {
+    Ok(wait_until_deadline(child, deadline)?.map(|status| Output {
         status,
-        stdout: said,
-        stderr: complained,
+        stdout: stdout_bytes,
+        stderr: stderr_bytes,
     }))
 }
 
 /// Which of these can be written or read, or has ended; none of them if the time is over.
-fn poll(pipes: [Option<BorrowedFd<'_>>; 3], limit: Duration) -> io::Result<[bool; 3]> {
+fn poll_pipes(pipes: [Option<BorrowedFd<'_>>; 3], limit: Duration) -> io::Result<[bool; 3]> {
     let wanted = [PollFlags::OUT, PollFlags::IN, PollFlags::IN];
     let open = pipes.iter().zip(wanted).enumerate();
-    let (places, mut asked): (Vec<usize>, Vec<PollFd<'_>>) = open
+    let (positions, mut polled): (Vec<usize>, Vec<PollFd<'_>>) = open
         .filter_map(|(place, (pipe, flags))| {
             Some((place, PollFd::from_borrowed_fd((*pipe)?, flags)))
         })
@@ -110,19 +114,19 @@ fn poll(pipes: [Option<BorrowedFd<'_>>; 3], limit: Duration) -> io::Result<[bool
         tv_nsec: 0,
     });
     let mut ready = [false; 3];
-    match rustix::event::poll(&mut asked, Some(&limit)) {
+    match rustix::event::poll(&mut polled, Some(&limit)) {
         Ok(_) => {}
         Err(rustix::io::Errno::INTR) => return Ok(ready),
         Err(error) => return Err(error.into()),
     }
-    for (place, one) in places.into_iter().zip(&asked) {
+    for (place, one) in positions.into_iter().zip(&polled) {
         ready[place] = !one.revents().is_empty();
     }
     Ok(ready)
 }
 
 /// `true` if all is said, or nobody reads it any more: how the child ends tells.
-fn feed(stdin: Option<&mut ChildStdin>, rest: &mut &[u8]) -> io::Result<bool> {
+fn write_input(stdin: Option<&mut ChildStdin>, rest: &mut &[u8]) -> io::Result<bool> {
     let Some(stdin) = stdin else {
         return Ok(true);
     };
@@ -131,14 +135,14 @@ fn feed(stdin: Option<&mut ChildStdin>, rest: &mut &[u8]) -> io::Result<bool> {
             *rest = &rest[count..];
             Ok(rest.is_empty())
         }
-        Err(error) if is_for_later(&error) => Ok(false),
+        Err(error) if is_retryable(&error) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
         Err(error) => Err(error),
     }
 }
 
 /// `true` if there is no more to come.
-fn read(pipe: Option<&mut impl Read>, into: &mut Vec<u8>) -> io::Result<bool> {
+fn read_available(pipe: Option<&mut impl Read>, into: &mut Vec<u8>) -> io::Result<bool> {
     let Some(pipe) = pipe else {
         return Ok(true);
     };
@@ -148,12 +152,12 @@ fn read(pipe: Option<&mut impl Read>, into: &mut Vec<u8>) -> io::Result<bool> {
             into.extend(&buffer[..count]);
             Ok(count == 0)
         }
-        Err(error) if is_for_later(&error) => Ok(false),
+        Err(error) if is_retryable(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn is_for_later(error: &io::Error) -> bool {
+fn is_retryable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
@@ -162,13 +166,13 @@ fn is_for_later(error: &io::Error) -> bool {
 
 /// Waits for a child to end; nothing if it did not until then. It closed its outputs, and mostly ends
 /// at once.
-fn wait(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+fn wait_until_deadline(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(20);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() >= until {
+        if Instant::now() >= deadline {
             return Ok(None);
         }
         std::thread::sleep(pause);

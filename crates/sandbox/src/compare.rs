@@ -4,26 +4,26 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use plan::changeset::{Operation, TreePath};
+use plan::changeset::{PathOperation, TreePath};
 
-use crate::git::{self, Git};
+use crate::git::{self, GitCommand};
 use crate::ignored::IgnoredFiles;
 use crate::{ObjectId, SandboxError, files};
 
 /// One path that differs; renames are a path that went and one that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub(crate) struct PathDifference {
     /// Which.
     pub path: TreePath,
     /// What was there.
-    pub before: Option<Blob>,
+    pub before: Option<TreeEntry>,
     /// What is there.
-    pub after: Option<Blob>,
+    pub after: Option<TreeEntry>,
 }
 
 /// What stands at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Blob {
+pub(crate) struct TreeEntry {
     /// File mode in octal.
     pub mode: String,
     /// The content.
@@ -31,14 +31,14 @@ pub(crate) struct Blob {
 }
 
 /// A nested repository, as git writes it into a tree.
-pub(crate) const GITLINK: &str = "160000";
+pub(crate) const GITLINK_MODE: &str = "160000";
 
 /// One line of git's raw format.
-pub(crate) struct RawLine {
+pub(crate) struct RawDiffLine {
     /// What was there.
-    pub before: Option<Blob>,
+    pub before: Option<TreeEntry>,
     /// What is there.
-    pub after: Option<Blob>,
+    pub after: Option<TreeEntry>,
     /// The letter for what happened.
     pub status: u8,
     /// Where it came from, for a rename.
@@ -48,25 +48,25 @@ pub(crate) struct RawLine {
 }
 
 /// What differs, path by path, sorted.
-pub(crate) fn differences(
-    git: &Git,
+pub(crate) fn list_differences(
+    git: &GitCommand,
     old: &str,
     new: &str,
-) -> Result<Vec<Difference>, SandboxError> {
-    differences_in(git, old, new, &[])
+) -> Result<Vec<PathDifference>, SandboxError> {
+    list_differences_in(git, old, new, &[])
 }
 
 /// The same, only in paths that one of these pathspecs chooses; all of them if there is none.
-pub(crate) fn differences_in(
-    git: &Git,
+pub(crate) fn list_differences_in(
+    git: &GitCommand,
     old: &str,
     new: &str,
     paths: &[String],
-) -> Result<Vec<Difference>, SandboxError> {
-    let lines = raw(git, &["--no-renames"], old, new, paths)?;
-    let mut differences: Vec<Difference> = lines
+) -> Result<Vec<PathDifference>, SandboxError> {
+    let lines = read_raw_diff(git, &["--no-renames"], old, new, paths)?;
+    let mut differences: Vec<PathDifference> = lines
         .into_iter()
-        .map(|line| Difference {
+        .map(|line| PathDifference {
             path: line.path,
             before: line.before,
             after: line.after,
@@ -77,29 +77,32 @@ pub(crate) fn differences_in(
 }
 
 /// git's raw comparison of two trees, in all paths or in those these pathspecs choose.
-pub(crate) fn raw(
-    git: &Git,
+pub(crate) fn read_raw_diff(
+    git: &GitCommand,
     options: &[&str],
     old: &str,
     new: &str,
     paths: &[String],
-) -> Result<Vec<RawLine>, SandboxError> {
+) -> Result<Vec<RawDiffLine>, SandboxError> {
     let mut arguments = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev"];
     arguments.extend(["--ignore-submodules=none"]);
     arguments.extend(options);
     arguments.extend([old, new, "--"]);
     arguments.extend(paths.iter().map(String::as_str));
     let output = git.run(&arguments)?;
-    let mut fields = git::fields(&output);
+    let mut fields = git::split_nul_fields(&output);
     let mut lines = Vec::new();
     while let Some(head) = fields.next() {
         let head = String::from_utf8_lossy(head);
         let parts: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
         let &[mode_before, mode_after, before, after, status] = parts.as_slice() else {
-            return Err(not_understood(&head));
+            return Err(unexpected_output(&head));
         };
-        let status = status.bytes().next().ok_or_else(|| not_understood(&head))?;
-        let first = fields.next().ok_or_else(|| not_understood(&head))?;
+        let status = status
+            .bytes()
+            .next()
+            .ok_or_else(|| unexpected_output(&head))?;
+        let first = fields.next().ok_or_else(|| unexpected_output(&head))?;
         let second = if matches!(status, b'R' | b'C') {
             fields.next()
         } else {
@@ -109,9 +112,9 @@ pub(crate) fn raw(
             Some(second) => (Some(TreePath::new(first)?), second),
             None => (None, first),
         };
-        lines.push(RawLine {
-            before: blob(mode_before, before)?,
-            after: blob(mode_after, after)?,
+        lines.push(RawDiffLine {
+            before: parse_tree_entry(mode_before, before)?,
+            after: parse_tree_entry(mode_after, after)?,
             status,
             from,
             path: TreePath::new(path)?,
@@ -121,45 +124,45 @@ pub(crate) fn raw(
 }
 
 /// What git's letter for a change means.
-pub(crate) fn operation(status: u8) -> Operation {
+pub(crate) fn parse_operation(status: u8) -> PathOperation {
     match status {
-        b'A' => Operation::Create,
-        b'D' => Operation::Delete,
-        b'R' => Operation::Rename,
-        _ => Operation::Modify,
+        b'A' => PathOperation::Create,
+        b'D' => PathOperation::Delete,
+        b'R' => PathOperation::Rename,
+        _ => PathOperation::Modify,
     }
 }
 
-fn blob(mode: &str, id: &str) -> Result<Option<Blob>, SandboxError> {
-    let id: ObjectId = id.parse().map_err(|_| not_understood(id))?;
-    Ok((mode != "000000").then(|| Blob {
+fn parse_tree_entry(mode: &str, id: &str) -> Result<Option<TreeEntry>, SandboxError> {
+    let id: ObjectId = id.parse().map_err(|_| unexpected_output(id))?;
+    Ok((mode != "000000").then(|| TreeEntry {
         mode: mode.to_owned(),
         id,
     }))
 }
 
-fn not_understood(text: &str) -> SandboxError {
-    SandboxError::Git {
+fn unexpected_output(text: &str) -> SandboxError {
+    SandboxError::GitFailed {
         command: "diff-tree".to_owned(),
         said: format!("its answer is not understood: {text}"),
     }
 }
 
 /// Two trees to look at, in the repository that has both.
-pub struct Look {
-    pub(crate) git: Git,
+pub struct TreeDiff {
+    pub(crate) git: GitCommand,
     pub(crate) old: String,
     pub(crate) new: String,
     /// What became of ignored files, if the files of a sandbox were looked at.
     pub ignored: Option<IgnoredFiles>,
     /// Objects that exist for this look only; gone with it.
-    pub(crate) _scratch: Option<Scratch>,
+    pub(crate) _scratch: Option<ScratchDir>,
 }
 
 /// A directory that is removed when nobody looks any more.
-pub(crate) struct Scratch(pub PathBuf);
+pub(crate) struct ScratchDir(pub PathBuf);
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         // Left behind, it is found and removed with the plan's other things.
         let _ = files::remove_tree(&self.0);
@@ -168,7 +171,7 @@ impl Drop for Scratch {
 
 /// How a difference is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum DiffFormat {
     /// Line by line.
     Patch,
     /// A histogram of changed lines.
@@ -179,7 +182,7 @@ pub enum Shape {
 
 /// How much changed at a path.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Counted {
+pub struct PathLineCount {
     /// Which.
     pub path: TreePath,
     /// Lines that came; nothing for a binary file.
@@ -188,21 +191,26 @@ pub struct Counted {
     pub deletions: Option<u64>,
 }
 
-impl Look {
+impl TreeDiff {
     /// The tree or commit it ends in.
-    pub fn ends_in(&self) -> &str {
+    pub fn new_tree(&self) -> &str {
         &self.new
     }
 
     /// Shows it on the given output.
-    pub fn show(&self, shape: Shape, paths: &[String], to: Stdio) -> Result<(), SandboxError> {
-        let arguments = self.arguments(shape, paths);
-        self.git.show(&arguments, to)
+    pub fn show_diff(
+        &self,
+        format: DiffFormat,
+        paths: &[String],
+        to: Stdio,
+    ) -> Result<(), SandboxError> {
+        let arguments = self.diff_arguments(format, paths);
+        self.git.stream_to(&arguments, to)
     }
 
     /// Shows a text in the person's pager; says whether there is one.
-    pub fn page(&self, text: &[u8]) -> bool {
-        let Some(mut pager) = self.git.pager() else {
+    pub fn show_in_pager(&self, text: &[u8]) -> bool {
+        let Some(mut pager) = self.git.spawn_pager() else {
             return false;
         };
         if let Some(mut input) = pager.stdin.take() {
@@ -214,23 +222,23 @@ impl Look {
     }
 
     /// The same as text.
-    pub fn text(&self, shape: Shape, paths: &[String]) -> Result<Vec<u8>, SandboxError> {
-        self.git.run(&self.arguments(shape, paths))
+    pub fn diff_text(&self, format: DiffFormat, paths: &[String]) -> Result<Vec<u8>, SandboxError> {
+        self.git.run(&self.diff_arguments(format, paths))
     }
 
     /// Every path that came, changed or went and matches; a rename is one of each.
-    pub fn changed(&self, paths: &[String]) -> Result<Vec<TreePath>, SandboxError> {
+    pub fn list_changed_paths(&self, paths: &[String]) -> Result<Vec<TreePath>, SandboxError> {
         let mut arguments = vec!["diff-tree", "-r", "-z", "--no-renames", "--name-only"];
         arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
         arguments.extend(paths.iter().map(String::as_str));
         let output = self.git.run(&arguments)?;
-        git::fields(&output)
+        git::split_nul_fields(&output)
             .map(|path| Ok(TreePath::new(path)?))
             .collect()
     }
 
     /// How much changed, path by path; a rename counts for its new path.
-    pub fn counted(&self, paths: &[String]) -> Result<Vec<Counted>, SandboxError> {
+    pub fn count_lines(&self, paths: &[String]) -> Result<Vec<PathLineCount>, SandboxError> {
         let mut arguments = vec!["diff-tree", "-r", "-M", "-z", "--numstat"];
         arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
         arguments.extend(paths.iter().map(String::as_str));
@@ -239,8 +247,8 @@ impl Look {
         let mut counted = Vec::new();
         while let Some(head) = fields.next().filter(|head| !head.is_empty()) {
             let mut parts = head.splitn(3, |byte| *byte == b'\t');
-            let insertions = number(parts.next());
-            let deletions = number(parts.next());
+            let insertions = parse_count(parts.next());
+            let deletions = parse_count(parts.next());
             let path = match parts.next() {
                 // A rename has its two paths in fields of their own.
                 Some(b"") => {
@@ -248,9 +256,9 @@ impl Look {
                     fields.next().unwrap_or_default()
                 }
                 Some(path) => path,
-                None => return Err(not_understood(&String::from_utf8_lossy(head))),
+                None => return Err(unexpected_output(&String::from_utf8_lossy(head))),
             };
-            counted.push(Counted {
+            counted.push(PathLineCount {
                 path: TreePath::new(path)?,
                 insertions,
                 deletions,
@@ -259,12 +267,12 @@ impl Look {
         Ok(counted)
     }
 
-    fn arguments<'a>(&'a self, shape: Shape, paths: &'a [String]) -> Vec<&'a str> {
+    fn diff_arguments<'a>(&'a self, format: DiffFormat, paths: &'a [String]) -> Vec<&'a str> {
         let mut arguments = vec!["diff-tree", "-r", "-M"];
-        arguments.extend(match shape {
-            Shape::Patch => ["-p", "--no-ext-diff", "--no-textconv"].as_slice(),
-            Shape::Stat => ["--stat=100", "--summary"].as_slice(),
-            Shape::NameOnly => ["--name-only"].as_slice(),
+        arguments.extend(match format {
+            DiffFormat::Patch => ["-p", "--no-ext-diff", "--no-textconv"].as_slice(),
+            DiffFormat::Stat => ["--stat=100", "--summary"].as_slice(),
+            DiffFormat::NameOnly => ["--name-only"].as_slice(),
         });
         arguments.push("--color=never");
         arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
@@ -273,6 +281,6 @@ impl Look {
     }
 }
 
-fn number(field: Option<&[u8]>) -> Option<u64> {
+fn parse_count(field: Option<&[u8]>) -> Option<u64> {
     std::str::from_utf8(field?).ok()?.parse().ok()
 }

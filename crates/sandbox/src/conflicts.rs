@@ -6,14 +6,14 @@
 use plan::changeset::TreePath;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Doing;
-use crate::files::{self, Spot};
-use crate::room::{Room, Sandbox, Workshop};
+use crate::error::FileErrorContext;
+use crate::files::{self, PathHandle};
+use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::vault::Vault;
-use crate::{Change, ObjectId, SandboxError};
+use crate::{CapturedChange, ObjectId, SandboxError};
 
 /// The largest file that is looked at; git writes no marks into larger ones by default.
-const MAX_BYTES: u64 = 512 << 20;
+const MAX_CONFLICT_FILE_BYTES: u64 = 512 << 20;
 
 /// A path that was in conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,10 +29,10 @@ struct ConflictedPath {
 
 impl ConflictedPath {
     /// A conflict between these contents.
-    fn between(path: &TreePath, names: [&str; 2], sides: &[Option<Vec<u8>>; 2]) -> Self {
+    fn from_sides(path: &TreePath, names: [&str; 2], sides: &[Option<Vec<u8>>; 2]) -> Self {
         let unused = |mark: &char| {
             let mut sides = sides.iter().flatten();
-            !sides.any(|side| lines(side).any(|line| is_mark(line, *mark)))
+            !sides.any(|side| split_lines(side).any(|line| is_conflict_marker(line, *mark)))
         };
         Self {
             path: path.clone(),
@@ -42,25 +42,28 @@ impl ConflictedPath {
         }
     }
 
-    fn is_in(&self, text: &[u8]) -> bool {
+    fn is_marked_in(&self, text: &[u8]) -> bool {
         let named = [
             format!("<<<<<<< {}", self.target),
             format!(">>>>>>> {}", self.work),
         ];
-        lines(text).any(|line| {
+        split_lines(text).any(|line| {
             named.iter().any(|name| name.as_bytes() == line)
-                || self.marks.chars().any(|mark| is_mark(line, mark))
+                || self
+                    .marks
+                    .chars()
+                    .any(|mark| is_conflict_marker(line, mark))
         })
     }
 }
 
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = text.split(|byte| *byte == b'\n');
     lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 /// Is a line seven of these characters, with a name behind them where git writes one?
-fn is_mark(line: &[u8], mark: char) -> bool {
+fn is_conflict_marker(line: &[u8], mark: char) -> bool {
     let bytes = mark.to_string().repeat(7).into_bytes();
     match line.strip_prefix(bytes.as_slice()) {
         Some([]) => true,
@@ -70,102 +73,105 @@ fn is_mark(line: &[u8], mark: char) -> bool {
 }
 
 impl Vault {
-    fn conflicts(&self) -> Result<Vec<ConflictedPath>, SandboxError> {
-        files::read_json_or_default(&self.conflicts_file())
+    fn read_conflicts(&self) -> Result<Vec<ConflictedPath>, SandboxError> {
+        files::read_json_or_default(&self.conflicts_path())
     }
 
     /// Forgets conflicts: the work starts from a commit again.
     pub(crate) fn forget_conflicts(&self) -> Result<(), SandboxError> {
-        let path = self.conflicts_file();
+        let path = self.conflicts_path();
         match std::fs::remove_file(&path) {
-            Err(error) if !files::is_absent(&error) => Err(error).doing("removed", &path),
+            Err(error) if !files::is_not_found(&error) => Err(error).while_being("removed", &path),
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    fn conflicts_file(&self) -> std::path::PathBuf {
+    fn conflicts_path(&self) -> std::path::PathBuf {
         self.path().join("conflicts.json")
     }
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Records what a merge of the work with its target left in conflict, beside what is still unsolved of earlier
     /// ones.
     pub(crate) fn record_conflicts(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
         sides: [&ObjectId; 2],
         names: [&str; 2],
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
-        let vault = self.vault(room);
-        let mut conflicts = vault.conflicts()?;
-        conflicts.retain(|one| is_unsolved(sandbox, one));
+        let vault = self.vault_for(key);
+        let mut conflicts = vault.read_conflicts()?;
+        conflicts.retain(|one| is_unresolved(sandbox, one));
         for path in paths {
             if conflicts.iter().any(|one| one.path == *path) {
                 continue;
             }
             let sides = [
-                content(&vault, sides[0], path)?,
-                content(&vault, sides[1], path)?,
+                read_blob_at(&vault, sides[0], path)?,
+                read_blob_at(&vault, sides[1], path)?,
             ];
-            conflicts.push(ConflictedPath::between(path, names, &sides));
+            conflicts.push(ConflictedPath::from_sides(path, names, &sides));
         }
         let text = serde_json::to_vec(&conflicts).expect("BUG: conflicts always encode");
-        files::write_whole(&vault.conflicts_file(), &text)
+        files::write_atomically(&vault.conflicts_path(), &text)
     }
 
     /// The paths whose conflicts are still marked in a sandbox.
-    pub fn unsolved(&self, room: &Room<'_>) -> Result<Vec<TreePath>, SandboxError> {
-        let Some(sandbox) = self.current(room)? else {
+    pub fn list_unresolved_conflicts(
+        &self,
+        key: &SandboxKey<'_>,
+    ) -> Result<Vec<TreePath>, SandboxError> {
+        let Some(sandbox) = self.current_sandbox(key)? else {
             return Ok(Vec::new());
         };
-        let mut conflicts = self.vault(room).conflicts()?;
+        let mut conflicts = self.vault_for(key).read_conflicts()?;
         conflicts.extend(sandbox.conflicts.iter().map(|path| ConflictedPath {
             path: path.clone(),
-            target: room.target_name().to_owned(),
-            work: room.work_name(),
+            target: key.target_label().to_owned(),
+            work: key.work_label(),
             marks: "<>".to_owned(),
         }));
-        let unsolved = conflicts.iter().filter(|one| is_unsolved(&sandbox, one));
+        let unsolved = conflicts.iter().filter(|one| is_unresolved(&sandbox, one));
         Ok(unsolved.map(|one| one.path.clone()).collect())
     }
 
     /// The changed paths that have the marks of a conflict with the plan's own name in them: a file that was moved
     /// or copied with its marks.
-    pub fn moved_marks(
+    pub fn find_moved_markers(
         &self,
-        room: &Room<'_>,
-        changes: &[Change],
+        key: &SandboxKey<'_>,
+        changes: &[CapturedChange],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let conflicts = self.vault(room).conflicts()?;
-        let (Some(sandbox), Some(one)) = (self.current(room)?, conflicts.first()) else {
+        let conflicts = self.vault_for(key).read_conflicts()?;
+        let (Some(sandbox), Some(one)) = (self.current_sandbox(key)?, conflicts.first()) else {
             return Ok(Vec::new());
         };
         let name = format!(">>>>>>> {}", one.work);
         let changed = changes.iter().filter(|change| change.after.is_some());
         let marked = changed.filter(|change| {
-            let text = read(&sandbox, &change.path);
-            text.is_some_and(|text| lines(&text).any(|line| line == name.as_bytes()))
+            let text = read_sandbox_file(&sandbox, &change.path);
+            text.is_some_and(|text| split_lines(&text).any(|line| line == name.as_bytes()))
         });
         Ok(marked.map(|change| change.path.clone()).collect())
     }
 }
 
-fn is_unsolved(sandbox: &Sandbox, conflict: &ConflictedPath) -> bool {
-    let text = read(sandbox, &conflict.path);
-    text.is_some_and(|text| conflict.is_in(&text))
+fn is_unresolved(sandbox: &Sandbox, conflict: &ConflictedPath) -> bool {
+    let text = read_sandbox_file(sandbox, &conflict.path);
+    text.is_some_and(|text| conflict.is_marked_in(&text))
 }
 
 /// The content of a file of a sandbox, if it is a file.
-fn read(sandbox: &Sandbox, path: &TreePath) -> Option<Vec<u8>> {
-    let spot = Spot::find(&sandbox.path, path).ok()?;
-    spot.read(MAX_BYTES).ok().flatten()
+fn read_sandbox_file(sandbox: &Sandbox, path: &TreePath) -> Option<Vec<u8>> {
+    let spot = PathHandle::open(&sandbox.path, path).ok()?;
+    spot.read(MAX_CONFLICT_FILE_BYTES).ok().flatten()
 }
 
 /// The content of a path in a commit, if there is any.
-fn content(
+fn read_blob_at(
     vault: &Vault,
     commit: &ObjectId,
     path: &TreePath,
@@ -175,6 +181,6 @@ fn content(
     let name = std::ffi::OsString::from_vec(name);
     let words = ["cat-file", "blob"].map(std::ffi::OsString::from);
     let arguments = [&words[..], &[name]].concat();
-    let answered = vault.git().ask(&arguments)?;
-    Ok((answered.code == 0).then_some(answered.stdout))
+    let answered = vault.git().try_run(&arguments)?;
+    Ok((answered.exit_code == 0).then_some(answered.stdout))
 }

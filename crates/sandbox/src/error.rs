@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plan::changeset::{NotATreePath, TreePath};
+use plan::changeset::{InvalidTreePath, TreePath};
 
-use crate::set_up::{Ended, Said};
+use crate::set_up::{OutputTail, SetUpFailure};
 
 /// Why something could not be done with a repository or a directory. Each says what happened and,
 /// where a person can do something about it, what.
@@ -13,7 +13,7 @@ use crate::set_up::{Ended, Said};
 pub enum SandboxError {
     /// git is not there.
     #[error("git cannot be started ({program}): {source}")]
-    NoGit {
+    GitNotFound {
         /// What was tried.
         program: String,
         /// Why not.
@@ -21,7 +21,7 @@ pub enum SandboxError {
     },
     /// git is too old.
     #[error("git {found} is too old: {needed} or later is needed")]
-    OldGit {
+    GitTooOld {
         /// What is installed.
         found: String,
         /// What is needed.
@@ -29,7 +29,7 @@ pub enum SandboxError {
     },
     /// git said no.
     #[error("git {command} failed: {said}")]
-    Git {
+    GitFailed {
         /// The subcommand.
         command: String,
         /// What it said, shortened.
@@ -37,7 +37,7 @@ pub enum SandboxError {
     },
     /// git did not come to an end, and was ended.
     #[error("git {command} was ended in {path}: it took longer than {} s", limit.as_secs_f64())]
-    TooSlow {
+    GitTimedOut {
         /// The subcommand.
         command: String,
         /// Where it worked.
@@ -47,7 +47,7 @@ pub enum SandboxError {
     },
     /// A file or directory could not be handled.
     #[error("{path} cannot be {doing}: {source}")]
-    File {
+    FileFailed {
         /// Which.
         path: PathBuf,
         /// What was to be done to it.
@@ -57,7 +57,7 @@ pub enum SandboxError {
     },
     /// The file system is full.
     #[error("there is no space left at {path} ({} KiB are free): {what}", free / 1024)]
-    NoSpace {
+    DiskFull {
         /// Where.
         path: PathBuf,
         /// How many bytes are left.
@@ -67,7 +67,7 @@ pub enum SandboxError {
     },
     /// A path that no project can use.
     #[error("{path} {why}")]
-    BadPlace {
+    UnusableLocation {
         /// Which.
         path: PathBuf,
         /// What is wrong with it.
@@ -77,13 +77,13 @@ pub enum SandboxError {
     },
     /// There is no branch that changes could land on.
     #[error("{path} has no branch checked out (HEAD is detached)")]
-    Detached {
+    DetachedHead {
         /// Which repository.
         path: PathBuf,
     },
     /// Git does not trust the repository's owner.
     #[error("git refuses to work in {path}, which belongs to another user")]
-    NotTrusted {
+    UntrustedOwner {
         /// Which.
         path: PathBuf,
     },
@@ -99,7 +99,7 @@ pub enum SandboxError {
     #[error(
         "object {object} is not in {path}: it was pruned, the clone is partial, or this is another repository"
     )]
-    ObjectGone {
+    ObjectMissing {
         /// The repository.
         path: PathBuf,
         /// The object.
@@ -107,13 +107,13 @@ pub enum SandboxError {
     },
     /// The objects of a plan's result are nowhere.
     #[error("the result of this plan is gone: {path} was deleted, or lost objects")]
-    ResultGone {
+    ResultMissing {
         /// The vault that kept it.
         path: PathBuf,
     },
     /// There is no sandbox.
     #[error("the sandbox {path} is gone")]
-    SandboxGone {
+    SandboxMissing {
         /// Where it was.
         path: PathBuf,
     },
@@ -143,16 +143,16 @@ pub enum SandboxError {
     },
     /// A pathspec that chooses no change.
     #[error("no change matches `{pathspec}`")]
-    NothingMatches {
+    NoPathMatches {
         /// Which.
         pathspec: String,
     },
     /// A path that would leave the tree.
     #[error(transparent)]
-    Path(#[from] NotATreePath),
+    InvalidTreePath(#[from] InvalidTreePath),
     /// A newer holder was here.
     #[error("another holder (epoch {current}) has taken over; epoch {given} may no longer land")]
-    Fenced {
+    FencedByNewerHolder {
         /// The authority that came too late.
         given: u64,
         /// The authority that counts.
@@ -166,13 +166,13 @@ pub enum SandboxError {
     },
     /// Somebody else's git holds a lock.
     #[error("{lock} is there: another git works in this repository, or one was killed in it")]
-    Locked {
+    LockedByGit {
         /// The lock.
         lock: PathBuf,
     },
     /// Another landing into the same repository goes on.
     #[error("another change is being landed in {path}")]
-    Busy {
+    LandingInProgress {
         /// The repository.
         path: PathBuf,
     },
@@ -182,9 +182,9 @@ pub enum SandboxError {
         /// The command.
         command: String,
         /// How it ended.
-        ended: Ended,
+        ended: SetUpFailure,
         /// The end of what it said.
-        said: Said,
+        said: OutputTail,
         /// What can be done if it was kept from something; empty otherwise.
         hint: String,
     },
@@ -202,13 +202,13 @@ pub enum SandboxError {
     },
     /// The process that supervised a program ended before it could say how the program did.
     #[error("the supervising process failed: {why}")]
-    Unsupervised {
+    SupervisorFailed {
         /// What is known of it.
         why: String,
     },
     /// A process works where something is to be removed.
     #[error("process {process} works in {path}")]
-    Occupied {
+    OccupiedByProcess {
         /// Where.
         path: PathBuf,
         /// Which.
@@ -216,13 +216,13 @@ pub enum SandboxError {
     },
     /// Somebody works where something is to be removed, though no process is in it at this moment.
     #[error("somebody works in {path}")]
-    WorkedIn {
+    SandboxInUse {
         /// Where.
         path: PathBuf,
     },
     /// A name that no branch can have.
     #[error("`{name}` is not a name for a branch")]
-    BadBranchName {
+    InvalidBranchName {
         /// Which.
         name: String,
     },
@@ -234,7 +234,7 @@ pub enum SandboxError {
     },
     /// Something of ours cannot be read.
     #[error("{path} is damaged: {why}")]
-    Damaged {
+    DamagedFile {
         /// Which.
         path: PathBuf,
         /// What is wrong.
@@ -244,10 +244,10 @@ pub enum SandboxError {
 
 impl SandboxError {
     /// Is it about how somebody wants a result to arrive, rather than about the world?
-    pub fn is_about_the_wish(&self) -> bool {
+    pub fn is_invalid_landing_option(&self) -> bool {
         matches!(
             self,
-            Self::BadBranchName { .. } | Self::BranchExists { .. } | Self::NothingMatches { .. }
+            Self::InvalidBranchName { .. } | Self::BranchExists { .. } | Self::NoPathMatches { .. }
         )
     }
 
@@ -260,11 +260,13 @@ impl SandboxError {
     }
 
     /// Is it that somebody may not read or write there?
-    pub fn is_about_permission(&self) -> bool {
+    pub fn is_permission_denied(&self) -> bool {
         match self {
-            Self::File { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+            Self::FileFailed { source, .. } => {
+                source.kind() == std::io::ErrorKind::PermissionDenied
+            }
             // It speaks the language of the C locale.
-            Self::Git { said, .. } => {
+            Self::GitFailed { said, .. } => {
                 said.contains("Permission denied") || said.contains("insufficient permission")
             }
             _ => false,
@@ -272,27 +274,27 @@ impl SandboxError {
     }
 
     /// Worth trying again without a person?
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Locked { .. }
-                | Self::Busy { .. }
+            Self::LockedByGit { .. }
+                | Self::LandingInProgress { .. }
                 | Self::TargetMoved { .. }
-                | Self::TooSlow { .. }
-                | Self::NoSpace { .. }
+                | Self::GitTimedOut { .. }
+                | Self::DiskFull { .. }
         )
     }
 
     /// Is it that no room is left, on the disk or for this user?
     pub fn is_out_of_space(&self) -> bool {
         match self {
-            Self::NoSpace { .. } => true,
-            Self::File { source, .. } => matches!(
+            Self::DiskFull { .. } => true,
+            Self::FileFailed { source, .. } => matches!(
                 source.kind(),
                 std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
             ),
             // It speaks the language of the C locale.
-            Self::Git { said, .. } => {
+            Self::GitFailed { said, .. } => {
                 said.contains("No space left on device") || said.contains("Disk quota exceeded")
             }
             _ => false,
@@ -301,13 +303,13 @@ impl SandboxError {
 
     /// Says that the file system at this path is full where that is why something failed there. git does not
     /// always say why it could not write a file.
-    pub(crate) fn explained_by_space(self, path: &Path) -> Self {
+    pub(crate) fn explain_full_disk(self, path: &Path) -> Self {
         let says_so = match &self {
-            Self::File { .. } | Self::Git { .. } => self.is_out_of_space(),
+            Self::FileFailed { .. } | Self::GitFailed { .. } => self.is_out_of_space(),
             _ => return self,
         };
         match crate::files::free_bytes(path) {
-            Ok(free) if says_so || free < LITTLE_SPACE => Self::NoSpace {
+            Ok(free) if says_so || free < DISK_FULL_THRESHOLD_BYTES => Self::DiskFull {
                 path: path.to_owned(),
                 free,
                 what: self.to_string(),
@@ -318,28 +320,32 @@ impl SandboxError {
 }
 
 /// With less than this left, what could not be written could not for that reason.
-const LITTLE_SPACE: u64 = 64 * 1024;
+const DISK_FULL_THRESHOLD_BYTES: u64 = 64 * 1024;
 
 /// The first of these paths, and how many more there are.
 fn listed(paths: &[TreePath]) -> String {
-    const MOST: usize = 20;
-    let named: Vec<String> = paths.iter().take(MOST).map(ToString::to_string).collect();
+    const MAX_LISTED_PATHS: usize = 20;
+    let named: Vec<String> = paths
+        .iter()
+        .take(MAX_LISTED_PATHS)
+        .map(ToString::to_string)
+        .collect();
     let named = named.join(", ");
-    match paths.len().saturating_sub(MOST) {
+    match paths.len().saturating_sub(MAX_LISTED_PATHS) {
         0 => named,
         more => format!("{named} and {more} more"),
     }
 }
 
 /// Says what was to be done to which file when an operation on it fails.
-pub(crate) trait Doing<T> {
+pub(crate) trait FileErrorContext<T> {
     /// With that said.
-    fn doing(self, doing: &'static str, path: &Path) -> Result<T, SandboxError>;
+    fn while_being(self, doing: &'static str, path: &Path) -> Result<T, SandboxError>;
 }
 
-impl<T> Doing<T> for std::io::Result<T> {
-    fn doing(self, doing: &'static str, path: &Path) -> Result<T, SandboxError> {
-        self.map_err(|source| SandboxError::File {
+impl<T> FileErrorContext<T> for std::io::Result<T> {
+    fn while_being(self, doing: &'static str, path: &Path) -> Result<T, SandboxError> {
+        self.map_err(|source| SandboxError::FileFailed {
             path: path.to_owned(),
             doing,
             source,
@@ -347,8 +353,8 @@ impl<T> Doing<T> for std::io::Result<T> {
     }
 }
 
-impl<T> Doing<T> for rustix::io::Result<T> {
-    fn doing(self, doing: &'static str, path: &Path) -> Result<T, SandboxError> {
-        self.map_err(std::io::Error::from).doing(doing, path)
+impl<T> FileErrorContext<T> for rustix::io::Result<T> {
+    fn while_being(self, doing: &'static str, path: &Path) -> Result<T, SandboxError> {
+        self.map_err(std::io::Error::from).while_being(doing, path)
     }
 }

@@ -15,20 +15,20 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::SandboxError;
-use crate::error::Doing;
+use crate::error::FileErrorContext;
 
 /// How a file is recognised without reading it: a save changes at least one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     inode: u64,
     size: u64,
     modified: i64,
     nanoseconds: i64,
 }
 
-impl Stamp {
+impl FileStamp {
     /// The stamp of what is at a path; links are not followed.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+    pub fn read(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::symlink_metadata(path) {
             Ok(metadata) => Ok(Some(Self {
                 inode: metadata.ino(),
@@ -36,14 +36,14 @@ impl Stamp {
                 modified: metadata.mtime(),
                 nanoseconds: metadata.mtime_nsec(),
             })),
-            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
 /// Nothing is there: neither the name, nor a directory to look for it in.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -56,15 +56,15 @@ pub(crate) fn is_directory(path: &Path) -> bool {
 }
 
 /// The names in a directory that read as this, smallest first; none where there is no directory.
-pub(crate) fn names_in<T: FromStr + Ord>(directory: &Path) -> Result<Vec<T>, SandboxError> {
+pub(crate) fn list_names<T: FromStr + Ord>(directory: &Path) -> Result<Vec<T>, SandboxError> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if is_absent(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(error).doing("read", directory),
+        Err(error) if is_not_found(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error).while_being("read", directory),
     };
     let mut found = Vec::new();
     for entry in entries {
-        let name = entry.doing("read", directory)?.file_name();
+        let name = entry.while_being("read", directory)?.file_name();
         found.extend(name.to_str().and_then(|name| name.parse::<T>().ok()));
     }
     found.sort();
@@ -72,66 +72,67 @@ pub(crate) fn names_in<T: FromStr + Ord>(directory: &Path) -> Result<Vec<T>, San
 }
 
 /// Where a path of a tree lies below a directory.
-pub(crate) fn below(root: &Path, path: &TreePath) -> PathBuf {
+pub(crate) fn join_tree_path(root: &Path, path: &TreePath) -> PathBuf {
     root.join(OsStr::from_bytes(path.as_bytes()))
 }
 
 /// What would be lost or hidden by writing a file here, if anything: a file nobody tracks, a link
 /// or file where a directory is needed, a directory with other things in it. What is in `gone` will
 /// have been removed by then.
-pub(crate) fn in_the_way(
+pub(crate) fn find_obstruction(
     root: &Path,
     path: &TreePath,
     is_tracked: bool,
-    gone: &BTreeSet<&TreePath>,
+    removed_paths: &BTreeSet<&TreePath>,
 ) -> Result<Option<TreePath>, SandboxError> {
     let bytes = path.as_bytes();
     for (end, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
         let parent = TreePath::new(&bytes[..end])?;
-        let place = below(root, &parent);
-        match std::fs::symlink_metadata(&place) {
+        let parent_path = join_tree_path(root, &parent);
+        match std::fs::symlink_metadata(&parent_path) {
             Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Ok((!gone.contains(&parent)).then_some(parent)),
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(error).doing("looked at", &place),
+            Ok(_) => return Ok((!removed_paths.contains(&parent)).then_some(parent)),
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(error) => return Err(error).while_being("looked at", &parent_path),
         }
     }
-    let place = below(root, path);
-    match std::fs::symlink_metadata(&place) {
+    let file_path = join_tree_path(root, path);
+    match std::fs::symlink_metadata(&file_path) {
         Ok(metadata) if metadata.is_dir() => {
-            let left = something_left(&place, path, gone).doing("looked at", &place)?;
+            let left = has_remaining_entry(&file_path, path, removed_paths)
+                .while_being("looked at", &file_path)?;
             // A directory goes with the last file in it; one that is empty already stays.
-            let goes = gone.iter().any(|one| {
+            let goes = removed_paths.iter().any(|one| {
                 let inside = one.as_bytes().strip_prefix(path.as_bytes());
                 inside.is_some_and(|inside| inside.starts_with(b"/"))
             });
             Ok((left || !goes).then(|| path.clone()))
         }
         Ok(_) => Ok((!is_tracked).then(|| path.clone())),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error).doing("looked at", &place),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(error).while_being("looked at", &file_path),
     }
 }
 
 /// May files be exchanged in the directory of this path, as far as it is there?
-pub(crate) fn check_writable(root: &Path, path: &TreePath) -> Result<(), SandboxError> {
-    let place = below(root, path);
-    let above = place.ancestors().skip(1);
+pub(crate) fn check_directory_writable(root: &Path, path: &TreePath) -> Result<(), SandboxError> {
+    let file_path = join_tree_path(root, path);
+    let above = file_path.ancestors().skip(1);
     let mut above = above.take_while(|one| one.starts_with(root));
     match above.find(|one| is_directory(one)) {
         Some(directory) => {
-            let both = Access::WRITE_OK | Access::EXEC_OK;
-            rustix::fs::access(directory, both).doing("written to", directory)
+            let write_and_enter = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::access(directory, write_and_enter).while_being("written to", directory)
         }
         None => Ok(()),
     }
 }
 
 /// Is there anything in a directory that will not have been removed?
-fn something_left(
+fn has_remaining_entry(
     directory: &Path,
     path: &TreePath,
-    gone: &BTreeSet<&TreePath>,
+    removed_paths: &BTreeSet<&TreePath>,
 ) -> io::Result<bool> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -142,9 +143,9 @@ fn something_left(
             return Ok(true);
         };
         let left = if entry.file_type()?.is_dir() {
-            something_left(&entry.path(), &inner, gone)?
+            has_remaining_entry(&entry.path(), &inner, removed_paths)?
         } else {
-            !gone.contains(&inner)
+            !removed_paths.contains(&inner)
         };
         if left {
             return Ok(true);
@@ -154,30 +155,30 @@ fn something_left(
 }
 
 /// A file's directory, opened without following a link on the way, and its name in there.
-pub(crate) struct Spot {
+pub(crate) struct PathHandle {
     directory: OwnedFd,
     name: Vec<u8>,
 }
 
-impl Spot {
+impl PathHandle {
     /// Opens the way to a path below a directory, making what is missing.
-    pub fn make(root: &Path, path: &TreePath) -> io::Result<Self> {
-        Self::walk(root, path, true)
+    pub fn open_or_create(root: &Path, path: &TreePath) -> io::Result<Self> {
+        Self::open_components(root, path, true)
     }
 
     /// Opens the way to a path below a directory.
-    pub fn find(root: &Path, path: &TreePath) -> io::Result<Self> {
-        Self::walk(root, path, false)
+    pub fn open(root: &Path, path: &TreePath) -> io::Result<Self> {
+        Self::open_components(root, path, false)
     }
 
-    fn walk(root: &Path, path: &TreePath, make: bool) -> io::Result<Self> {
+    fn open_components(root: &Path, path: &TreePath, create_missing: bool) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let mut directory = rustix::fs::openat(CWD, root, flags, Mode::empty())?;
         let mut components: Vec<&[u8]> = path.as_bytes().split(|byte| *byte == b'/').collect();
         let name = components.pop().unwrap_or_default().to_vec();
         for component in components {
             let component = OsStr::from_bytes(component);
-            if make {
+            if create_missing {
                 match rustix::fs::mkdirat(&directory, component, Mode::from_raw_mode(0o777)) {
                     Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                     Err(error) => return Err(error.into()),
@@ -189,25 +190,25 @@ impl Spot {
         Ok(Self { directory, name })
     }
 
-    fn name(&self) -> &OsStr {
+    fn file_name(&self) -> &OsStr {
         OsStr::from_bytes(&self.name)
     }
 
     /// Exchanges this file with that one; both are whole at every moment.
-    pub fn exchange(&self, other: &Path) -> io::Result<()> {
-        self.rename(other, RenameFlags::EXCHANGE)
+    pub fn exchange_with(&self, other: &Path) -> io::Result<()> {
+        self.rename_here(other, RenameFlags::EXCHANGE)
     }
 
     /// Moves a file here, unless something is here.
-    pub fn put(&self, other: &Path) -> io::Result<()> {
-        self.rename(other, RenameFlags::NOREPLACE)
+    pub fn move_here(&self, other: &Path) -> io::Result<()> {
+        self.rename_here(other, RenameFlags::NOREPLACE)
     }
 
     /// Moves this file away, unless something is there.
-    pub fn take(&self, other: &Path) -> io::Result<()> {
+    pub fn move_away(&self, other: &Path) -> io::Result<()> {
         rustix::fs::renameat_with(
             &self.directory,
-            self.name(),
+            self.file_name(),
             CWD,
             other,
             RenameFlags::NOREPLACE,
@@ -216,31 +217,37 @@ impl Spot {
     }
 
     /// Makes the directory's entries durable.
-    pub fn sync(&self) -> io::Result<()> {
+    pub fn sync_directory_entries(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.directory)?)
     }
 
-    fn rename(&self, other: &Path, flags: RenameFlags) -> io::Result<()> {
-        rustix::fs::renameat_with(CWD, other, &self.directory, self.name(), flags)?;
+    fn rename_here(&self, other: &Path, flags: RenameFlags) -> io::Result<()> {
+        rustix::fs::renameat_with(CWD, other, &self.directory, self.file_name(), flags)?;
         Ok(())
     }
 }
 
 /// How a directory is opened that may hold anything.
-const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY
+const DIRECTORY_OPEN_FLAGS: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
 
 /// Opens a directory below another, component by component; nothing if one of them is missing. A link on the way is
 /// an error.
-pub(crate) fn open_below(root: &Path, components: &[&str]) -> io::Result<Option<OwnedFd>> {
-    let root = rustix::fs::openat(CWD, root, OPEN_DIRECTORY, Mode::empty())?;
-    open_below_at(&root, components)
+pub(crate) fn open_directory_below(
+    root: &Path,
+    components: &[&str],
+) -> io::Result<Option<OwnedFd>> {
+    let root = rustix::fs::openat(CWD, root, DIRECTORY_OPEN_FLAGS, Mode::empty())?;
+    open_directory_below_at(&root, components)
 }
 
 /// The same below an open one.
-pub(crate) fn open_below_at(root: &OwnedFd, components: &[&str]) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn open_directory_below_at(
+    root: &OwnedFd,
+    components: &[&str],
+) -> io::Result<Option<OwnedFd>> {
     let mut directory = root.try_clone()?;
     for component in components {
         directory = match open_directory_at(&directory, OsStr::new(component))? {
@@ -253,7 +260,7 @@ pub(crate) fn open_below_at(root: &OwnedFd, components: &[&str]) -> io::Result<O
 
 /// Opens a directory in another; nothing if it is missing. A link, or anything else, is an error.
 pub(crate) fn open_directory_at(above: &OwnedFd, name: &OsStr) -> io::Result<Option<OwnedFd>> {
-    match rustix::fs::openat(above, name, OPEN_DIRECTORY, Mode::empty()) {
+    match rustix::fs::openat(above, name, DIRECTORY_OPEN_FLAGS, Mode::empty()) {
         Ok(opened) => Ok(Some(opened)),
         Err(rustix::io::Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
@@ -261,7 +268,10 @@ pub(crate) fn open_directory_at(above: &OwnedFd, name: &OsStr) -> io::Result<Opt
 }
 
 /// The names in an open directory, in order; more than these are an error.
-pub(crate) fn names_at(directory: &OwnedFd, most: usize) -> io::Result<Vec<std::ffi::OsString>> {
+pub(crate) fn list_names_at(
+    directory: &OwnedFd,
+    max_names: usize,
+) -> io::Result<Vec<std::ffi::OsString>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
@@ -269,7 +279,7 @@ pub(crate) fn names_at(directory: &OwnedFd, most: usize) -> io::Result<Vec<std::
         if name == b"." || name == b".." {
             continue;
         }
-        if names.len() >= most {
+        if names.len() >= max_names {
             return Err(io::Error::other("there are too many files in it"));
         }
         names.push(OsStr::from_bytes(name).to_owned());
@@ -280,10 +290,10 @@ pub(crate) fn names_at(directory: &OwnedFd, most: usize) -> io::Result<Vec<std::
 
 /// The content of a plain file in a directory, nothing if there is none. A link, a pipe or a file of more bytes
 /// than these is an error.
-pub(crate) fn read_plain_at(
+pub(crate) fn read_regular_file_at(
     directory: &OwnedFd,
     name: &OsStr,
-    most: u64,
+    max_bytes: u64,
 ) -> io::Result<Option<Vec<u8>>> {
     // Not blocking: it may be a pipe that nobody writes to.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -293,16 +303,16 @@ pub(crate) fn read_plain_at(
         Err(error) => return Err(error.into()),
     };
     let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > most {
+    if !metadata.is_file() || metadata.len() > max_bytes {
         return Err(io::Error::other("not a plain file of the expected size"));
     }
     let mut content = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, most), &mut content)?;
+    io::Read::read_to_end(&mut io::Read::take(file, max_bytes), &mut content)?;
     Ok(Some(content))
 }
 
 /// How deep a tree that is linked may be.
-const MAX_LINKED_DEPTH: usize = 32;
+const MAX_LINK_TREE_DEPTH: usize = 32;
 
 /// Links the plain files of a directory into a new one, copying where the file system cannot; links and the like are
 /// left out. More files than are `left` are an error.
@@ -310,16 +320,16 @@ pub(crate) fn link_tree(
     above: &OwnedFd,
     name: &OsStr,
     copy: &Path,
-    left: &mut usize,
+    remaining_files: &mut usize,
 ) -> io::Result<()> {
-    link_tree_at(above, name, copy, left, MAX_LINKED_DEPTH)
+    link_tree_at(above, name, copy, remaining_files, MAX_LINK_TREE_DEPTH)
 }
 
 fn link_tree_at(
     above: &OwnedFd,
     name: &OsStr,
     copy: &Path,
-    left: &mut usize,
+    remaining_files: &mut usize,
     depth: usize,
 ) -> io::Result<()> {
     // git keeps no objects that deep.
@@ -331,15 +341,15 @@ fn link_tree_at(
     };
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(copy)?;
-    for inner in names_at(&directory, *left)? {
+    for inner in list_names_at(&directory, *remaining_files)? {
         let metadata = rustix::fs::statat(&directory, &inner, AtFlags::SYMLINK_NOFOLLOW)?;
         let there = copy.join(&inner);
         match rustix::fs::FileType::from_raw_mode(metadata.st_mode) {
             rustix::fs::FileType::Directory => {
-                link_tree_at(&directory, &inner, &there, left, depth - 1)?;
+                link_tree_at(&directory, &inner, &there, remaining_files, depth - 1)?;
             }
             rustix::fs::FileType::RegularFile => {
-                *left = left
+                *remaining_files = remaining_files
                     .checked_sub(1)
                     .ok_or_else(|| io::Error::other("there are too many files in it"))?;
                 link_or_copy(&directory, &inner, &there)?;
@@ -369,81 +379,95 @@ fn link_or_copy(directory: &OwnedFd, name: &OsStr, copy: &Path) -> io::Result<()
 }
 
 /// What came of copying one file.
-pub(crate) enum Copied {
+pub(crate) enum CopyOutcome {
     /// It is there now, with so many bytes; also if it was there before.
     Bytes(u64),
     /// It is too large, or nothing that can be copied.
-    Not,
+    Skipped,
 }
 
 /// What becomes of a file where a copy is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfThere {
+pub(crate) enum ExistingFilePolicy {
     /// It stays, and the copy is not made.
     Keep,
     /// The copy takes its place.
     Replace,
 }
 
-impl Spot {
+impl PathHandle {
     /// Copies this file or link there. It is prepared `aside`, on the file system of the copy, so that no half of it is
     /// ever seen.
     pub fn copy_to(
         &self,
         copy: &Self,
-        aside: &Path,
-        most: u64,
-        if_there: IfThere,
-    ) -> io::Result<Copied> {
-        let _ = std::fs::remove_file(aside);
+        staged_copy: &Path,
+        max_bytes: u64,
+        existing: ExistingFilePolicy,
+    ) -> io::Result<CopyOutcome> {
+        let _ = std::fs::remove_file(staged_copy);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let source = match rustix::fs::openat(&self.directory, self.name(), flags, Mode::empty()) {
-            Ok(source) => std::fs::File::from(source),
-            Err(rustix::io::Errno::LOOP) => return self.copy_link_to(copy, aside, if_there),
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NXIO) => return Ok(Copied::Not),
-            Err(error) => return Err(error.into()),
-        };
+        let source =
+            match rustix::fs::openat(&self.directory, self.file_name(), flags, Mode::empty()) {
+                Ok(source) => std::fs::File::from(source),
+                Err(rustix::io::Errno::LOOP) => {
+                    return self.copy_link_to(copy, staged_copy, existing);
+                }
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NXIO) => {
+                    return Ok(CopyOutcome::Skipped);
+                }
+                Err(error) => return Err(error.into()),
+            };
         let metadata = source.metadata()?;
-        if !metadata.is_file() || metadata.len() > most {
-            return Ok(Copied::Not);
+        if !metadata.is_file() || metadata.len() > max_bytes {
+            return Ok(CopyOutcome::Skipped);
         }
         // Between two open files the system copies by reference where it can.
-        let mut target = std::fs::File::create_new(aside)?;
-        let copied = io::copy(&mut io::Read::take(&source, most), &mut target)?;
+        let mut target = std::fs::File::create_new(staged_copy)?;
+        let copied = io::copy(&mut io::Read::take(&source, max_bytes), &mut target)?;
         target.set_permissions(metadata.permissions())?;
-        copy.put_copy(aside, if_there)?;
-        Ok(Copied::Bytes(copied))
+        copy.place_copy(staged_copy, existing)?;
+        Ok(CopyOutcome::Bytes(copied))
     }
 
-    fn copy_link_to(&self, copy: &Self, aside: &Path, if_there: IfThere) -> io::Result<Copied> {
-        let link = rustix::fs::readlinkat(&self.directory, self.name(), Vec::new())?;
-        rustix::fs::symlinkat(&link, CWD, aside)?;
-        copy.put_copy(aside, if_there)?;
-        Ok(Copied::Bytes(0))
+    fn copy_link_to(
+        &self,
+        copy: &Self,
+        staged_copy: &Path,
+        existing: ExistingFilePolicy,
+    ) -> io::Result<CopyOutcome> {
+        let link = rustix::fs::readlinkat(&self.directory, self.file_name(), Vec::new())?;
+        rustix::fs::symlinkat(&link, CWD, staged_copy)?;
+        copy.place_copy(staged_copy, existing)?;
+        Ok(CopyOutcome::Bytes(0))
     }
 
     /// What is in this file; nothing if it is none, or larger than that.
-    pub fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
+    pub fn read(&self, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         // Not blocking: it may be a pipe that nobody writes to.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.directory, self.name(), flags, Mode::empty())?;
+        let file = rustix::fs::openat(&self.directory, self.file_name(), flags, Mode::empty())?;
         let file = std::fs::File::from(file);
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() > most {
+        if !metadata.is_file() || metadata.len() > max_bytes {
             return Ok(None);
         }
         let mut content = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, most), &mut content)?;
+        io::Read::read_to_end(&mut io::Read::take(file, max_bytes), &mut content)?;
         Ok(Some(content))
     }
 
-    fn put_copy(&self, other: &Path, if_there: IfThere) -> io::Result<()> {
-        match (self.put(other), if_there) {
-            (Err(error), IfThere::Keep) if error.kind() == io::ErrorKind::AlreadyExists => {
+    fn place_copy(&self, other: &Path, existing: ExistingFilePolicy) -> io::Result<()> {
+        match (self.move_here(other), existing) {
+            (Err(error), ExistingFilePolicy::Keep)
+                if error.kind() == io::ErrorKind::AlreadyExists =>
+            {
                 std::fs::remove_file(other)
             }
-            (Err(error), IfThere::Replace) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let replaced = rustix::fs::renameat(CWD, other, &self.directory, self.name());
+            (Err(error), ExistingFilePolicy::Replace)
+                if error.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                let replaced = rustix::fs::renameat(CWD, other, &self.directory, self.file_name());
                 Ok(replaced?)
             }
             (result, _) => result,
@@ -464,11 +488,11 @@ pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
         let Ok(parent) = TreePath::new(&bytes[..end]) else {
             return;
         };
-        let Ok(spot) = Spot::find(root, &parent) else {
+        let Ok(spot) = PathHandle::open(root, &parent) else {
             return;
         };
         // That something is left in it is as good a reason to stop as any other.
-        if rustix::fs::unlinkat(&spot.directory, spot.name(), AtFlags::REMOVEDIR).is_err() {
+        if rustix::fs::unlinkat(&spot.directory, spot.file_name(), AtFlags::REMOVEDIR).is_err() {
             return;
         }
     }
@@ -478,7 +502,7 @@ pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
 pub(crate) fn make_private_directory(path: &Path) -> Result<(), SandboxError> {
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(path);
-    made.doing("made", path)
+    made.while_being("made", path)
 }
 
 /// Opens a file of ours to be written from its beginning, for nobody but its owner.
@@ -492,11 +516,11 @@ pub(crate) fn create_private_file(path: &Path) -> io::Result<std::fs::File> {
 pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     let written = create_private_file(path);
     let written = written.and_then(|mut file| io::Write::write_all(&mut file, content));
-    written.doing("written", path)
+    written.while_being("written", path)
 }
 
 /// Takes every right to a file or directory of ours from everybody but its owner.
-pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = std::fs::symlink_metadata(path)?;
     let mode = metadata.mode() & 0o7777;
@@ -507,14 +531,14 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a file whole: what was there before, or all of this, whatever happens.
-pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     let new = path.with_extension("new");
     let written = create_private_file(&new).and_then(|mut file| {
         io::Write::write_all(&mut file, content)?;
         file.sync_all()
     });
-    written.doing("written", &new)?;
-    std::fs::rename(&new, path).doing("written", path)?;
+    written.while_being("written", &new)?;
+    std::fs::rename(&new, path).while_being("written", path)?;
     sync_directory(path.parent().unwrap_or(path))
 }
 
@@ -522,22 +546,22 @@ pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), SandboxErro
 pub(crate) fn sync_directory(path: &Path) -> Result<(), SandboxError> {
     std::fs::File::open(path)
         .and_then(|directory| directory.sync_all())
-        .doing("synced", path)
+        .while_being("synced", path)
 }
 
 /// Makes files durable: one by one, or the file system as a whole where there are many.
 pub(crate) fn sync_files(root: &Path, paths: &[PathBuf]) -> Result<(), SandboxError> {
-    const ONE_BY_ONE: usize = 32;
-    if paths.len() > ONE_BY_ONE {
+    const MAX_SINGLE_SYNCS: usize = 32;
+    if paths.len() > MAX_SINGLE_SYNCS {
         return sync_file_system(root);
     }
     for path in paths {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(file) => rustix::fs::fsync(file).doing("synced", path)?,
+            Ok(file) => rustix::fs::fsync(file).while_being("synced", path)?,
             // A link is durable with its directory.
             Err(rustix::io::Errno::LOOP) => {}
-            Err(error) => return Err(error).doing("opened", path),
+            Err(error) => return Err(error).while_being("opened", path),
         }
     }
     Ok(())
@@ -545,8 +569,8 @@ pub(crate) fn sync_files(root: &Path, paths: &[PathBuf]) -> Result<(), SandboxEr
 
 #[cfg(target_os = "linux")]
 fn sync_file_system(root: &Path) -> Result<(), SandboxError> {
-    let directory = std::fs::File::open(root).doing("opened", root)?;
-    rustix::fs::syncfs(directory).doing("synced", root)
+    let directory = std::fs::File::open(root).while_being("opened", root)?;
+    rustix::fs::syncfs(directory).while_being("synced", root)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -559,19 +583,19 @@ fn sync_file_system(_root: &Path) -> Result<(), SandboxError> {
 pub(crate) fn remove_tree(path: &Path) -> Result<(), SandboxError> {
     match std::fs::remove_dir_all(path) {
         Ok(()) => Ok(()),
-        Err(error) if is_absent(&error) => Ok(()),
+        Err(error) if is_not_found(&error) => Ok(()),
         Err(_) => {
             // Directories that an agent made unreadable or unwritable are still its own.
-            open_up(path);
+            make_tree_accessible(path);
             match std::fs::remove_dir_all(path) {
-                Err(error) if !is_absent(&error) => Err(error).doing("removed", path),
+                Err(error) if !is_not_found(&error) => Err(error).while_being("removed", path),
                 Ok(()) | Err(_) => Ok(()),
             }
         }
     }
 }
 
-fn open_up(path: &Path) {
+fn make_tree_accessible(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let is_directory =
         std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_dir());
@@ -580,7 +604,7 @@ fn open_up(path: &Path) {
     }
     let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path());
+        make_tree_accessible(&entry.path());
     }
 }
 
@@ -591,10 +615,10 @@ where
 {
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(error) if is_absent(&error) => return Ok(T::default()),
-        Err(error) => return Err(error).doing("read", path),
+        Err(error) if is_not_found(&error) => return Ok(T::default()),
+        Err(error) => return Err(error).while_being("read", path),
     };
-    serde_json::from_slice(&text).map_err(|error| SandboxError::Damaged {
+    serde_json::from_slice(&text).map_err(|error| SandboxError::DamagedFile {
         path: path.to_owned(),
         why: error.to_string(),
     })

@@ -14,9 +14,9 @@ use crate::{ObjectId, SandboxError, child};
 
 /// What child processes get of the environment. Given by whoever may read it.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct GitEnv {
     /// The program to start for git.
-    pub git: OsString,
+    pub program: OsString,
     /// `PATH`.
     pub path: Option<OsString>,
     /// `HOME`, where the user's own git configuration is found. Asked only for what a person would
@@ -25,20 +25,20 @@ pub struct Surroundings {
     /// `XDG_CONFIG_HOME`, for the same.
     pub config_home: Option<OsString>,
     /// How long one git may take; [`PATIENCE`] unless somebody knows better.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// How long one git may take before it is ended. The longest lays out or reads every file of a large
 /// repository on a slow disk; one that takes longer hangs.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const GIT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The oldest git that merges in the object database.
-pub fn minimum_version() -> &'static str {
+pub fn minimum_git_version() -> &'static str {
     "2.38"
 }
 
 /// Settings of every call: nothing runs, asks, fetches or tidies up behind our back.
-const SETTINGS: &[&str] = &[
+const FIXED_GIT_SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.attributesFile=/dev/null",
@@ -64,65 +64,65 @@ const SETTINGS: &[&str] = &[
 
 /// Whose configuration counts besides the repository's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Configuration {
+enum GitConfigScope {
     /// Nobody's.
-    Ours,
+    RepositoryOnly,
     /// The user's, as if they had typed the command.
-    Users,
+    User,
 }
 
 /// git, pointed at one repository.
 #[derive(Debug, Clone)]
-pub(crate) struct Git {
-    surroundings: Surroundings,
+pub(crate) struct GitCommand {
+    git_env: GitEnv,
     directory: PathBuf,
     environment: Vec<(&'static str, OsString)>,
     settings: Vec<String>,
-    configuration: Configuration,
+    config_scope: GitConfigScope,
 }
 
 /// What git answered, where failing is one of the answers.
-pub(crate) struct Answered {
+pub(crate) struct GitOutput {
     /// The exit code.
-    pub code: i32,
+    pub exit_code: i32,
     /// Standard output.
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: String,
 }
 
-impl Git {
+impl GitCommand {
     /// Wherever git finds the repository from this directory.
-    pub fn found_from(surroundings: &Surroundings, directory: &Path) -> Self {
+    pub fn discover_from(git_env: &GitEnv, directory: &Path) -> Self {
         Self {
-            surroundings: surroundings.clone(),
+            git_env: git_env.clone(),
             directory: directory.to_owned(),
             environment: Vec::new(),
             settings: Vec::new(),
-            configuration: Configuration::Ours,
+            config_scope: GitConfigScope::RepositoryOnly,
         }
     }
 
     /// Exactly this repository, wherever the process is.
-    pub fn at(surroundings: &Surroundings, git_dir: &Path) -> Self {
-        Self::found_from(surroundings, git_dir).with("GIT_DIR", git_dir)
+    pub fn at_git_dir(git_env: &GitEnv, git_dir: &Path) -> Self {
+        Self::discover_from(git_env, git_dir).with_variable("GIT_DIR", git_dir)
     }
 
     /// With a variable.
-    pub fn with(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+    pub fn with_variable(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name, value.as_ref().to_owned()));
         self
     }
 
     /// With this working tree.
-    pub fn on_tree(mut self, tree: &Path) -> Self {
+    pub fn with_work_tree(mut self, tree: &Path) -> Self {
         self.directory = tree.to_owned();
-        self.with("GIT_WORK_TREE", tree)
+        self.with_variable("GIT_WORK_TREE", tree)
     }
 
     /// With this index.
     pub fn with_index(self, index: &Path) -> Self {
-        self.with("GIT_INDEX_FILE", index)
+        self.with_variable("GIT_INDEX_FILE", index)
     }
 
     /// With these settings on top.
@@ -132,55 +132,58 @@ impl Git {
     }
 
     /// As the user would have typed it: with their configuration.
-    pub fn like_the_user(mut self) -> Self {
-        self.configuration = Configuration::Users;
+    pub fn with_user_config(mut self) -> Self {
+        self.config_scope = GitConfigScope::User;
         self
     }
 
     /// Runs it; anything but exit code 0 is an error.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, SandboxError> {
-        self.run_with(arguments, b"")
+        self.run_with_input(arguments, b"")
     }
 
     /// Runs it with this on standard input.
-    pub fn run_with<A: AsRef<OsStr>>(
+    pub fn run_with_input<A: AsRef<OsStr>>(
         &self,
         arguments: &[A],
         input: &[u8],
     ) -> Result<Vec<u8>, SandboxError> {
-        let answered = self.ask_with(arguments, input)?;
-        if answered.code == 0 {
+        let answered = self.try_run_with_input(arguments, input)?;
+        if answered.exit_code == 0 {
             return Ok(answered.stdout);
         }
-        Err(failed(arguments, &answered.stderr))
+        Err(git_error(arguments, &answered.stderr))
     }
 
     /// Runs it where failing is an answer.
-    pub fn ask<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Answered, SandboxError> {
-        self.ask_with(arguments, b"")
+    pub fn try_run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<GitOutput, SandboxError> {
+        self.try_run_with_input(arguments, b"")
     }
 
     /// Runs it with this on standard input, where failing is an answer.
-    pub fn ask_with<A: AsRef<OsStr>>(
+    pub fn try_run_with_input<A: AsRef<OsStr>>(
         &self,
         arguments: &[A],
         input: &[u8],
-    ) -> Result<Answered, SandboxError> {
-        let child = self.start(arguments, !input.is_empty())?;
-        self.finish(child, arguments, input)
+    ) -> Result<GitOutput, SandboxError> {
+        let child = self.spawn_command(arguments, !input.is_empty())?;
+        self.wait_for_output(child, arguments, input)
     }
 
     /// One line of text.
-    pub fn line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, SandboxError> {
+    pub fn read_line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, SandboxError> {
         let output = self.run(arguments)?;
         let text = String::from_utf8_lossy(&output);
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
     /// The hash of one object.
-    pub fn object<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<ObjectId, SandboxError> {
-        let line = self.line(arguments)?;
-        line.parse().map_err(|_| failed(arguments, &line))
+    pub fn read_object_id<A: AsRef<OsStr>>(
+        &self,
+        arguments: &[A],
+    ) -> Result<ObjectId, SandboxError> {
+        let line = self.read_line(arguments)?;
+        line.parse().map_err(|_| git_error(arguments, &line))
     }
 
     /// Feeds what this one writes to what the other reads; both must succeed.
@@ -188,44 +191,48 @@ impl Git {
         &self,
         arguments: &[A],
         input: &[u8],
-        other: &Git,
-        others: &[B],
+        other: &GitCommand,
+        other_arguments: &[B],
     ) -> Result<Vec<u8>, SandboxError> {
-        let mut source = self.start(arguments, true)?;
+        let mut source = self.spawn_command(arguments, true)?;
         let flow = source.stdout.take().map_or_else(Stdio::null, Stdio::from);
-        let sink = other.spawn(other.command(others).stdin(flow))?;
-        let (sent, sunk) = at_once(
-            || self.finish(source, arguments, input),
-            || other.finish(sink, others, b""),
+        let sink = other.spawn_piped(other.build_command(other_arguments).stdin(flow))?;
+        let (sent, received) = run_both(
+            || self.wait_for_output(source, arguments, input),
+            || other.wait_for_output(sink, other_arguments, b""),
         );
-        let (sent, sunk) = (sent?, sunk?);
-        if sent.code != 0 {
-            return Err(failed(arguments, &sent.stderr));
+        let (sent, sunk) = (sent?, received?);
+        if sent.exit_code != 0 {
+            return Err(git_error(arguments, &sent.stderr));
         }
-        if sunk.code != 0 {
-            return Err(failed(others, &sunk.stderr));
+        if sunk.exit_code != 0 {
+            return Err(git_error(other_arguments, &sunk.stderr));
         }
         Ok(sunk.stdout)
     }
 
     /// Runs it with its output going straight to ours, for as long as a person reads it.
-    pub fn show<A: AsRef<OsStr>>(&self, arguments: &[A], to: Stdio) -> Result<(), SandboxError> {
+    pub fn stream_to<A: AsRef<OsStr>>(
+        &self,
+        arguments: &[A],
+        to: Stdio,
+    ) -> Result<(), SandboxError> {
         let child = self
-            .command(arguments)
+            .build_command(arguments)
             .stdin(Stdio::null())
             .stdout(to)
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|source| self.cannot_start(source))?;
+            .map_err(|source| self.start_error(source))?;
         let output = child
             .wait_with_output()
-            .map_err(|source| self.cannot_start(source))?;
-        let answered = answered(output);
+            .map_err(|source| self.start_error(source))?;
+        let answered = into_git_output(output);
         // A pager that was closed early ends it by a signal; that is not a failure.
-        if answered.code <= 0 {
+        if answered.exit_code <= 0 {
             return Ok(());
         }
-        Err(failed(arguments, &answered.stderr))
+        Err(git_error(arguments, &answered.stderr))
     }
 
     /// `less`, if it is there: the one pager whose way with colours and short texts is known.
@@ -233,68 +240,78 @@ impl Git {
         clippy::disallowed_methods,
         reason = "this is the door everybody else is sent to"
     )]
-    pub fn pager(&self) -> Option<Child> {
+    pub fn spawn_pager(&self) -> Option<Child> {
         let mut command = Command::new("less");
         command.env_clear().args(["-R", "-F", "-X"]);
         command
             .env("TERM", "xterm-256color")
             .env("LESSCHARSET", "utf-8");
-        if let Some(path) = &self.surroundings.path {
+        if let Some(path) = &self.git_env.path {
             command.env("PATH", path);
         }
         command.stdin(Stdio::piped()).spawn().ok()
     }
 
-    fn start<A: AsRef<OsStr>>(&self, arguments: &[A], fed: bool) -> Result<Child, SandboxError> {
-        let stdin = if fed { Stdio::piped() } else { Stdio::null() };
-        self.spawn(self.command(arguments).stdin(stdin))
+    fn spawn_command<A: AsRef<OsStr>>(
+        &self,
+        arguments: &[A],
+        has_input: bool,
+    ) -> Result<Child, SandboxError> {
+        let stdin = if has_input {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        self.spawn_piped(self.build_command(arguments).stdin(stdin))
     }
 
     /// Starts a command that answers to us, in a group of its own so that it can be ended with
     /// whatever it started.
-    fn spawn(&self, command: &mut Command) -> Result<Child, SandboxError> {
+    fn spawn_piped(&self, command: &mut Command) -> Result<Child, SandboxError> {
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map_err(|source| self.cannot_start(source))
+            .map_err(|source| self.start_error(source))
     }
 
-    fn finish<A: AsRef<OsStr>>(
+    fn wait_for_output<A: AsRef<OsStr>>(
         &self,
         child: Child,
         arguments: &[A],
         input: &[u8],
-    ) -> Result<Answered, SandboxError> {
-        let limit = self.surroundings.patience;
+    ) -> Result<GitOutput, SandboxError> {
+        let limit = self.git_env.timeout;
         let now = Instant::now();
         // A limit beyond all time is none that matters.
-        let until = now.checked_add(limit).unwrap_or(now + PATIENCE);
-        let output =
-            child::finish(child, input, until).map_err(|source| self.cannot_start(source))?;
-        output.map(answered).ok_or_else(|| SandboxError::TooSlow {
-            command: name_of(arguments),
-            path: self.directory.clone(),
-            limit,
-        })
+        let deadline = now.checked_add(limit).unwrap_or(now + GIT_TIMEOUT);
+        let output = child::wait_for_output(child, input, deadline)
+            .map_err(|source| self.start_error(source))?;
+        output
+            .map(into_git_output)
+            .ok_or_else(|| SandboxError::GitTimedOut {
+                command: subcommand_name(arguments),
+                path: self.directory.clone(),
+                limit,
+            })
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door everybody else is sent to"
     )]
-    fn command<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
-        let mut command = Command::new(&self.surroundings.git);
+    fn build_command<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
+        let mut command = Command::new(&self.git_env.program);
         command.env_clear();
-        let surroundings = [
-            ("PATH", &self.surroundings.path),
-            ("HOME", &self.surroundings.home),
-            ("XDG_CONFIG_HOME", &self.surroundings.config_home),
+        let variables = [
+            ("PATH", &self.git_env.path),
+            ("HOME", &self.git_env.home),
+            ("XDG_CONFIG_HOME", &self.git_env.config_home),
         ];
-        for (name, value) in surroundings {
-            let theirs = name == "PATH" || self.configuration == Configuration::Users;
-            if let Some(value) = value.as_ref().filter(|_| theirs) {
+        for (name, value) in variables {
+            let is_passed = name == "PATH" || self.config_scope == GitConfigScope::User;
+            if let Some(value) = value.as_ref().filter(|_| is_passed) {
                 command.env(name, value);
             }
         }
@@ -305,11 +322,11 @@ impl Git {
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_ATTR_NOSYSTEM", "1");
-        if self.configuration == Configuration::Ours {
+        if self.config_scope == GitConfigScope::RepositoryOnly {
             command
                 .env("GIT_CONFIG_NOSYSTEM", "1")
                 .env("GIT_CONFIG_GLOBAL", "/dev/null");
-            for setting in SETTINGS {
+            for setting in FIXED_GIT_SETTINGS {
                 command.arg("-c").arg(setting);
             }
         }
@@ -323,51 +340,51 @@ impl Git {
         command
     }
 
-    fn cannot_start(&self, source: std::io::Error) -> SandboxError {
+    fn start_error(&self, source: std::io::Error) -> SandboxError {
         // A working directory that is missing or closed is reported by the system as if it were the
         // program.
         let is_open = rustix::fs::access(&self.directory, rustix::fs::Access::EXEC_OK).is_ok();
         if !self.directory.is_dir() || !is_open {
-            return SandboxError::File {
+            return SandboxError::FileFailed {
                 path: self.directory.clone(),
                 doing: "entered",
                 source,
             };
         }
-        SandboxError::NoGit {
-            program: self.surroundings.git.to_string_lossy().into_owned(),
+        SandboxError::GitNotFound {
+            program: self.git_env.program.to_string_lossy().into_owned(),
             source,
         }
     }
 }
 
 /// Is git there, and new enough? Its version.
-pub fn version(surroundings: &Surroundings) -> Result<String, SandboxError> {
-    let line = Git::found_from(surroundings, Path::new("/")).line(&["version"])?;
+pub fn git_version(git_env: &GitEnv) -> Result<String, SandboxError> {
+    let line = GitCommand::discover_from(git_env, Path::new("/")).read_line(&["version"])?;
     let found = line.trim_start_matches("git version ").to_owned();
     let mut parts = found
         .split('.')
         .map(|part| part.parse::<u32>().unwrap_or(0));
     let known = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     if known < (2, 38) {
-        return Err(SandboxError::OldGit {
+        return Err(SandboxError::GitTooOld {
             found,
-            needed: minimum_version(),
+            needed: minimum_git_version(),
         });
     }
     Ok(found)
 }
 
-fn answered(output: Output) -> Answered {
-    Answered {
-        code: output.status.code().unwrap_or(-1),
+fn into_git_output(output: Output) -> GitOutput {
+    GitOutput {
+        exit_code: output.status.code().unwrap_or(-1),
         stdout: output.stdout,
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
 /// The subcommand.
-fn name_of<A: AsRef<OsStr>>(arguments: &[A]) -> String {
+fn subcommand_name<A: AsRef<OsStr>>(arguments: &[A]) -> String {
     let mut words = arguments.iter().map(AsRef::as_ref);
     let mut word = words.next();
     while word == Some(OsStr::new("-c")) {
@@ -377,7 +394,7 @@ fn name_of<A: AsRef<OsStr>>(arguments: &[A]) -> String {
 }
 
 /// Does two things at the same time: most of what git takes to answer is starting it.
-pub(crate) fn at_once<A: Send, B>(
+pub(crate) fn run_both<A: Send, B>(
     one: impl FnOnce() -> A + Send,
     other: impl FnOnce() -> B,
 ) -> (A, B) {
@@ -393,36 +410,36 @@ pub(crate) fn at_once<A: Send, B>(
 
 /// What git means by what it said. A lock in its way is named by its file: another git works there, or
 /// one was killed.
-pub(crate) fn failed<A: AsRef<OsStr>>(arguments: &[A], said: &str) -> SandboxError {
-    if let Some(lock) = locked(said) {
-        return SandboxError::Locked { lock };
+pub(crate) fn git_error<A: AsRef<OsStr>>(arguments: &[A], stderr: &str) -> SandboxError {
+    if let Some(lock) = find_lock_path(stderr) {
+        return SandboxError::LockedByGit { lock };
     }
-    let command = name_of(arguments);
-    let said: String = said.trim().chars().take(2000).collect();
+    let command = subcommand_name(arguments);
+    let said: String = stderr.trim().chars().take(2000).collect();
     let said = if said.is_empty() {
         "it ended without a word".to_owned()
     } else {
         said
     };
-    SandboxError::Git { command, said }
+    SandboxError::GitFailed { command, said }
 }
 
 /// The lock that git says is in its way.
-pub(crate) fn locked(said: &str) -> Option<PathBuf> {
-    let (_, rest) = said.split_once("Unable to create '")?;
+pub(crate) fn find_lock_path(stderr: &str) -> Option<PathBuf> {
+    let (_, rest) = stderr.split_once("Unable to create '")?;
     let (lock, _) = rest.split_once(".lock': File exists")?;
     Some(PathBuf::from(format!("{lock}.lock")))
 }
 
 /// Paths to limit a question to, unless there are too many to say on a command line; then it is about
 /// everything. For use with `GIT_LITERAL_PATHSPECS`.
-pub(crate) fn literal<'a>(paths: impl Iterator<Item = &'a TreePath>) -> Vec<&'a OsStr> {
-    const MOST: usize = 500;
+pub(crate) fn literal_pathspecs<'a>(paths: impl Iterator<Item = &'a TreePath>) -> Vec<&'a OsStr> {
+    const MAX_LITERAL_PATHS: usize = 500;
     let paths: Vec<&OsStr> = paths
-        .take(MOST + 1)
+        .take(MAX_LITERAL_PATHS + 1)
         .map(|path| OsStr::from_bytes(path.as_bytes()))
         .collect();
-    if paths.len() > MOST {
+    if paths.len() > MAX_LITERAL_PATHS {
         Vec::new()
     } else {
         paths
@@ -430,14 +447,14 @@ pub(crate) fn literal<'a>(paths: impl Iterator<Item = &'a TreePath>) -> Vec<&'a 
 }
 
 /// A command with paths at its end.
-pub(crate) fn with_paths<'a>(command: &[&'a str], paths: &[&'a OsStr]) -> Vec<&'a OsStr> {
+pub(crate) fn append_paths<'a>(command: &[&'a str], paths: &[&'a OsStr]) -> Vec<&'a OsStr> {
     let mut arguments: Vec<&OsStr> = command.iter().map(|word| OsStr::new(*word)).collect();
     arguments.extend(paths);
     arguments
 }
 
 /// The fields of an answer that separates them by NUL.
-pub(crate) fn fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn split_nul_fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
         .split(|byte| *byte == 0)
         .filter(|field| !field.is_empty())

@@ -18,11 +18,11 @@ use plan::changeset::TreePath;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::GITLINK;
-use crate::error::Doing;
-use crate::files::{self, Spot};
-use crate::git::{self, Git};
-use crate::room::{Room, Sandbox, Workshop};
+use crate::compare::GITLINK_MODE;
+use crate::error::FileErrorContext;
+use crate::files::{self, PathHandle};
+use crate::git::{self, GitCommand};
+use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError};
 
@@ -33,13 +33,13 @@ const MAX_INDEX_BYTES: u64 = 128 << 20;
 const MAX_LISTED_PER_DIRECTORY: usize = 10_000;
 
 /// What agents keep for themselves among the files they work on: nobody's work.
-const AGENT_FILES: &[u8] = b".aider";
+const AGENT_FILE_PREFIX: &[u8] = b".aider";
 
 /// The ignored files of a sandbox, by what becomes of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IgnoredFiles {
     /// In the result although an ignore rule matches them: the agent committed or staged them.
-    pub forced: Vec<TreePath>,
+    pub force_added: Vec<TreePath>,
     /// The agent wanted them in the result, and they are not: they were there before it began.
     pub withheld: Vec<TreePath>,
     /// Made by the agent and not in the result.
@@ -95,57 +95,57 @@ struct IgnoredRecord {
 }
 
 impl IgnoredRecord {
-    fn of(sandbox: &Sandbox) -> Result<Self, SandboxError> {
-        files::read_json_or_default(&sandbox.ignored_record())
+    fn read(sandbox: &Sandbox) -> Result<Self, SandboxError> {
+        files::read_json_or_default(&sandbox.ignored_record_path())
     }
 
     fn write(&self, sandbox: &Sandbox) -> Result<(), SandboxError> {
         let text = serde_json::to_vec(self).expect("BUG: a record always encodes");
-        files::write_whole(&sandbox.ignored_record(), &text)
+        files::write_atomically(&sandbox.ignored_record_path(), &text)
     }
 
-    fn protects(&self, path: &TreePath) -> bool {
+    fn is_protected(&self, path: &TreePath) -> bool {
         self.protected.contains(path)
-            || parents(path).any(|parent| self.protected_directories.contains(&parent))
+            || parent_paths(path).any(|parent| self.protected_directories.contains(&parent))
     }
 
-    fn protects_anything(&self) -> bool {
+    fn has_protected_paths(&self) -> bool {
         !self.protected.is_empty() || !self.protected_directories.is_empty()
     }
 
     /// Is all of this protected, as far as it can be listed?
-    fn covers(&self, path: &IgnoredPath, root: &Path) -> bool {
-        if self.protects(&path.path) || self.protected_directories.contains(&path.path) {
+    fn covers_path(&self, path: &IgnoredPath, root: &Path) -> bool {
+        if self.is_protected(&path.path) || self.protected_directories.contains(&path.path) {
             return true;
         }
         if !path.is_directory {
             return false;
         }
         let inside = files_below(root, &path.path);
-        inside.is_some_and(|inside| inside.iter().all(|file| self.protects(file)))
+        inside.is_some_and(|inside| inside.iter().all(|file| self.is_protected(file)))
     }
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Lists the ignored files that are in a sandbox before its holder works in it: they are never captured.
     /// What agents made in it before stays theirs, unless the sandbox starts from its base again.
-    pub fn protect_ignored(
+    pub fn protect_ignored_files(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
-        found: SandboxCondition,
+        condition: SandboxCondition,
     ) -> Result<(), SandboxError> {
-        let from_base = found == SandboxCondition::AtBase;
-        let mut record = IgnoredRecord::of(sandbox)?;
+        let from_base = condition == SandboxCondition::AtBase;
+        let mut record = IgnoredRecord::read(sandbox)?;
         // Repeated for the same holder, the agent may have worked meanwhile.
-        if record.before == Some(sandbox.held_by) {
+        if record.before == Some(sandbox.holder_epoch) {
             return Ok(());
         }
-        let git = self.git_inside(room, sandbox);
+        let git = self.git_in_sandbox(key, sandbox);
         let (_, others) = list_ignored(&git)?;
         let staged = match others.is_empty() || from_base {
             true => None,
-            false => agent_index(&self.vault(room), sandbox)?,
+            false => read_agent_index(&self.vault_for(key), sandbox)?,
         };
         let staged = staged.unwrap_or_default();
         for one in others {
@@ -164,25 +164,25 @@ impl Workshop {
             let there: Vec<TreePath> = inside.into_iter().filter(|one| !is_agents(one)).collect();
             record.protected.extend(there);
         }
-        if found == SandboxCondition::BeforeAnyAgent {
-            let below = self.writes_below_submodules(room, sandbox)?;
+        if condition == SandboxCondition::BeforeAnyAgent {
+            let below = self.list_submodule_writes(key, sandbox)?;
             record.below_submodules.extend(below);
         }
-        record.before = Some(sandbox.held_by);
+        record.before = Some(sandbox.holder_epoch);
         record.write(sandbox)
     }
 
     /// Refuses what was written below a submodule since the work began.
     pub(crate) fn refuse_writes_below_submodules(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
     ) -> Result<(), SandboxError> {
-        let found = self.writes_below_submodules(room, sandbox)?;
+        let found = self.list_submodule_writes(key, sandbox)?;
         if found.is_empty() {
             return Ok(());
         }
-        let before = IgnoredRecord::of(sandbox)?.below_submodules;
+        let before = IgnoredRecord::read(sandbox)?.below_submodules;
         let paths: Vec<TreePath> = found.difference(&before).cloned().collect();
         if paths.is_empty() {
             return Ok(());
@@ -196,19 +196,19 @@ impl Workshop {
 
     /// Brings the engine's index, to which every file that is not ignored was added, to what the agent
     /// committed or staged of the ignored ones. Says what became of them.
-    pub(crate) fn add_ignored(
+    pub(crate) fn stage_ignored_files(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
-        git: &Git,
+        git: &GitCommand,
         base: &ObjectId,
     ) -> Result<IgnoredFiles, SandboxError> {
-        let record = IgnoredRecord::of(sandbox)?;
+        let record = IgnoredRecord::read(sandbox)?;
         let mut found = IgnoredFiles::default();
-        if record.protects_anything() {
+        if record.has_protected_paths() {
             // The agent may have changed the rules by which they were ignored.
-            let added = added_since(git, base)?;
-            let withheld = added.into_iter().filter(|path| record.protects(path));
+            let added = list_added_paths(git, base)?;
+            let withheld = added.into_iter().filter(|path| record.is_protected(path));
             found.withheld.extend(withheld);
             remove_from_index(git, &found.withheld)?;
         }
@@ -216,8 +216,8 @@ impl Workshop {
         if tracked.is_empty() && others.is_empty() {
             return Ok(found);
         }
-        let staged = agent_index(&self.vault(room), sandbox)?;
-        let added = added_since(git, base)?;
+        let staged = read_agent_index(&self.vault_for(key), sandbox)?;
+        let added = list_added_paths(git, base)?;
         let mut forced: BTreeSet<TreePath> = added.intersection(&tracked).cloned().collect();
         if let Some(staged) = &staged {
             // What it takes out of its index goes, if it had it there.
@@ -233,19 +233,20 @@ impl Workshop {
             let mut wanted = Vec::new();
             let by_name: BTreeSet<&TreePath> = others.iter().map(|one| &one.path).collect();
             for (path, mode) in staged {
-                let is_ignored =
-                    by_name.contains(path) || parents(path).any(|parent| by_name.contains(&parent));
+                let is_ignored = by_name.contains(path)
+                    || parent_paths(path).any(|parent| by_name.contains(&parent));
                 let file_type = Some(path).filter(|_| is_ignored);
-                let Some(file_type) = file_type.and_then(|path| type_of(&sandbox.path, path))
+                let Some(file_type) =
+                    file_type.and_then(|path| read_file_type(&sandbox.path, path))
                 else {
                     continue;
                 };
-                if record.protects(path) {
+                if record.is_protected(path) {
                     found.withheld.push(path.clone());
                 } else if file_type.is_file() || file_type.is_symlink() {
                     wanted.push(path.clone());
-                } else if file_type.is_dir() && mode == GITLINK {
-                    return Err(SandboxError::nested(path.clone()));
+                } else if file_type.is_dir() && mode == GITLINK_MODE {
+                    return Err(SandboxError::nested_repository(path.clone()));
                 }
             }
             add_to_index(git, &wanted)?;
@@ -255,48 +256,52 @@ impl Workshop {
             true => list_ignored(git)?.1,
             false => others,
         };
-        found.left_out = not_protected(others, &record, &sandbox.path);
-        found.forced = forced.into_iter().collect();
+        found.left_out = filter_unprotected(others, &record, &sandbox.path);
+        found.force_added = forced.into_iter().collect();
         found.withheld.sort();
         found.withheld.dedup();
         Ok(found)
     }
 
     /// The ignored files of a sandbox that was captured which are not in what was captured.
-    pub(crate) fn left_out(
+    pub(crate) fn list_left_out_files(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
     ) -> Result<Vec<IgnoredPath>, SandboxError> {
-        let record = IgnoredRecord::of(sandbox)?;
-        let (_, others) = list_ignored(&self.git_inside(room, sandbox))?;
-        Ok(not_protected(others, &record, &sandbox.path))
+        let record = IgnoredRecord::read(sandbox)?;
+        let (_, others) = list_ignored(&self.git_in_sandbox(key, sandbox))?;
+        Ok(filter_unprotected(others, &record, &sandbox.path))
     }
 
     /// Remembers the ignored files of work that is not captured, such as that of a failed run, as an agent's.
-    pub fn remember_ignored(&self, room: &Room<'_>, epoch: Epoch) -> Result<(), SandboxError> {
-        let entered = self.occupy(room, epoch)?;
+    pub fn record_ignored_files(
+        &self,
+        key: &SandboxKey<'_>,
+        epoch: Epoch,
+    ) -> Result<(), SandboxError> {
+        let entered = self.occupy_sandbox(key, epoch)?;
         let found = IgnoredFiles {
-            left_out: self.left_out(room, &entered.sandbox)?,
+            left_out: self.list_left_out_files(key, &entered.sandbox)?,
             ..IgnoredFiles::default()
         };
-        self.remember_left_out(&entered.sandbox, &found)
+        self.record_left_out_files(&entered.sandbox, &found)
     }
 
     /// Remembers what an agent left out as its own, for the next holder.
-    pub(crate) fn remember_left_out(
+    pub(crate) fn record_left_out_files(
         &self,
         sandbox: &Sandbox,
         found: &IgnoredFiles,
     ) -> Result<(), SandboxError> {
-        let mut record = IgnoredRecord::of(sandbox)?;
+        let mut record = IgnoredRecord::read(sandbox)?;
         let mut made = BTreeSet::new();
         for one in &found.left_out {
             let inside = match one.is_directory {
                 true => files_below(&sandbox.path, &one.path).unwrap_or_default(),
                 false => vec![one.path.clone()],
             };
-            made.extend(inside.into_iter().filter(|path| !record.protects(path)));
+            made.extend(inside.into_iter().filter(|path| !record.is_protected(path)));
         }
         if record.made == made {
             return Ok(());
@@ -307,23 +312,27 @@ impl Workshop {
 }
 
 /// Those of the paths that were not there before the agent began.
-fn not_protected(paths: Vec<IgnoredPath>, record: &IgnoredRecord, root: &Path) -> Vec<IgnoredPath> {
+fn filter_unprotected(
+    paths: Vec<IgnoredPath>,
+    record: &IgnoredRecord,
+    root: &Path,
+) -> Vec<IgnoredPath> {
     paths
         .into_iter()
-        .filter(|one| !one.path.as_bytes().starts_with(AGENT_FILES))
-        .filter(|one| !record.covers(one, root))
+        .filter(|one| !one.path.as_bytes().starts_with(AGENT_FILE_PREFIX))
+        .filter(|one| !record.covers_path(one, root))
         .collect()
 }
 
 impl Sandbox {
     /// What is known of its ignored files.
-    pub(crate) fn ignored_record(&self) -> PathBuf {
-        self.index.with_extension("ignored")
+    pub(crate) fn ignored_record_path(&self) -> PathBuf {
+        self.index_path.with_extension("ignored")
     }
 }
 
 /// The directories above a path.
-fn parents(path: &TreePath) -> impl Iterator<Item = TreePath> + '_ {
+fn parent_paths(path: &TreePath) -> impl Iterator<Item = TreePath> + '_ {
     let bytes = path.as_bytes();
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     ends.filter_map(|(end, _)| TreePath::new(&bytes[..end]).ok())
@@ -331,7 +340,7 @@ fn parents(path: &TreePath) -> impl Iterator<Item = TreePath> + '_ {
 
 /// What is in the index and ignored, and what is ignored and not in the index: directories as a whole where
 /// everything in them is.
-fn list_ignored(git: &Git) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), SandboxError> {
+fn list_ignored(git: &GitCommand) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), SandboxError> {
     let output = git.run(&[
         "ls-files",
         "-z",
@@ -343,7 +352,7 @@ fn list_ignored(git: &Git) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), San
         "--directory",
     ])?;
     let (mut tracked, mut others) = (BTreeSet::new(), BTreeMap::new());
-    for line in git::fields(&output) {
+    for line in git::split_nul_fields(&output) {
         let Some((kind, name)) = line.split_first_chunk::<2>() else {
             continue;
         };
@@ -365,7 +374,7 @@ fn list_ignored(git: &Git) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), San
     // git lists some of what is in a directory beside the directory.
     let listed: Vec<IgnoredPath> = others
         .iter()
-        .filter(|(path, _)| !parents(path).any(|parent| others.contains_key(&parent)))
+        .filter(|(path, _)| !parent_paths(path).any(|parent| others.contains_key(&parent)))
         .map(|(path, is_directory)| IgnoredPath {
             path: path.clone(),
             is_directory: *is_directory,
@@ -375,7 +384,7 @@ fn list_ignored(git: &Git) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), San
 }
 
 /// The paths in the index that a commit does not have.
-fn added_since(git: &Git, base: &ObjectId) -> Result<BTreeSet<TreePath>, SandboxError> {
+fn list_added_paths(git: &GitCommand, base: &ObjectId) -> Result<BTreeSet<TreePath>, SandboxError> {
     let output = git.run(&[
         "diff-index",
         "--cached",
@@ -385,19 +394,23 @@ fn added_since(git: &Git, base: &ObjectId) -> Result<BTreeSet<TreePath>, Sandbox
         "-z",
         base.as_str(),
     ])?;
-    let paths = git::fields(&output).map(|path| Ok(TreePath::new(path)?));
+    let paths = git::split_nul_fields(&output).map(|path| Ok(TreePath::new(path)?));
     paths.collect()
 }
 
-fn add_to_index(git: &Git, paths: &[TreePath]) -> Result<(), SandboxError> {
+fn add_to_index(git: &GitCommand, paths: &[TreePath]) -> Result<(), SandboxError> {
     update_index(git, &["--add", "--replace"], paths)
 }
 
-fn remove_from_index(git: &Git, paths: &[TreePath]) -> Result<(), SandboxError> {
+fn remove_from_index(git: &GitCommand, paths: &[TreePath]) -> Result<(), SandboxError> {
     update_index(git, &["--force-remove"], paths)
 }
 
-fn update_index(git: &Git, options: &[&str], paths: &[TreePath]) -> Result<(), SandboxError> {
+fn update_index(
+    git: &GitCommand,
+    options: &[&str],
+    paths: &[TreePath],
+) -> Result<(), SandboxError> {
     if paths.is_empty() {
         return Ok(());
     }
@@ -407,7 +420,7 @@ fn update_index(git: &Git, options: &[&str], paths: &[TreePath]) -> Result<(), S
         input.push(0);
     }
     let arguments = [&["update-index"], options, &["-z", "--stdin"]].concat();
-    git.run_with(&arguments, &input).map(drop)
+    git.run_with_input(&arguments, &input).map(drop)
 }
 
 /// The files and links below a directory, links not followed; none if there are too many to list.
@@ -416,7 +429,7 @@ pub(crate) fn files_below(root: &Path, directory: &TreePath) -> Option<Vec<TreeP
     let mut found = Vec::new();
     let mut directories = vec![directory.clone()];
     while let Some(directory) = directories.pop() {
-        let entries = std::fs::read_dir(files::below(root, &directory));
+        let entries = std::fs::read_dir(files::join_tree_path(root, &directory));
         for entry in entries.into_iter().flatten().flatten() {
             let mut name = directory.as_bytes().to_vec();
             name.push(b'/');
@@ -439,22 +452,22 @@ pub(crate) fn files_below(root: &Path, directory: &TreePath) -> Option<Vec<TreeP
 }
 
 /// What is at a path, if no link is on the way to it.
-fn type_of(root: &Path, path: &TreePath) -> Option<std::fs::FileType> {
-    Spot::find(root, path).ok()?;
-    let metadata = std::fs::symlink_metadata(files::below(root, path)).ok()?;
+fn read_file_type(root: &Path, path: &TreePath) -> Option<std::fs::FileType> {
+    PathHandle::open(root, path).ok()?;
+    let metadata = std::fs::symlink_metadata(files::join_tree_path(root, path)).ok()?;
     Some(metadata.file_type())
 }
 
 /// The names and modes in the agent's own index; nothing if it has none that can be read.
-fn agent_index(
+fn read_agent_index(
     vault: &Vault,
     sandbox: &Sandbox,
 ) -> Result<Option<BTreeMap<TreePath, String>>, SandboxError> {
-    let theirs = sandbox.path.join(".git");
-    if !files::is_directory(&theirs) {
+    let agent_git_dir = sandbox.path.join(".git");
+    if !files::is_directory(&agent_git_dir) {
         return Ok(None);
     }
-    let listed = list_index(vault, sandbox.base.format(), &theirs)?;
+    let listed = list_index(vault, sandbox.base.object_format(), &agent_git_dir)?;
     // A name that leads out of the tree is nobody's work.
     let named = |entry: IndexEntry| Some((TreePath::new(entry.name).ok()?, entry.mode));
     Ok(listed.map(|listed| listed.into_iter().filter_map(named).collect()))
@@ -470,28 +483,28 @@ pub(crate) struct IndexEntry {
 pub(crate) fn list_index(
     vault: &Vault,
     format: &str,
-    theirs: &Path,
+    agent_git_dir: &Path,
 ) -> Result<Option<Vec<IndexEntry>>, SandboxError> {
     // In a repository of ours, where nothing but the index is the agent's.
-    let scratch = vault.scratch();
-    vault::bare_repository(&scratch.0, format)?;
+    let scratch = vault.new_scratch_dir();
+    vault::create_bare_repository(&scratch.0, format)?;
     let index = scratch.0.join("index");
-    if !copy_bounded(&theirs.join("index"), &index)? {
+    if !copy_index_file(&agent_git_dir.join("index"), &index)? {
         return Ok(None);
     }
     // git may keep most of an index in a file beside it.
-    for name in files::names_in::<String>(theirs)? {
+    for name in files::list_names::<String>(agent_git_dir)? {
         if name.starts_with("sharedindex.") {
-            copy_bounded(&theirs.join(&name), &scratch.0.join(&name))?;
+            copy_index_file(&agent_git_dir.join(&name), &scratch.0.join(&name))?;
         }
     }
-    let git = Git::at(vault.surroundings(), &scratch.0).with_index(&index);
-    let answered = git.ask(&["ls-files", "--stage", "--sparse", "-z"])?;
-    if answered.code != 0 {
+    let git = GitCommand::at_git_dir(vault.git_env(), &scratch.0).with_index(&index);
+    let answered = git.try_run(&["ls-files", "--stage", "--sparse", "-z"])?;
+    if answered.exit_code != 0 {
         return Ok(None);
     }
     let mut found = Vec::new();
-    for line in git::fields(&answered.stdout) {
+    for line in git::split_nul_fields(&answered.stdout) {
         let Some(tab) = line.iter().position(|byte| *byte == b'\t') else {
             continue;
         };
@@ -505,7 +518,7 @@ pub(crate) fn list_index(
 }
 
 /// Copies a file of the agent's, unless it is no plain file or too large.
-fn copy_bounded(from: &Path, to: &Path) -> Result<bool, SandboxError> {
+fn copy_index_file(from: &Path, to: &Path) -> Result<bool, SandboxError> {
     // Not blocking: it may be a pipe that nobody writes to.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(source) = rustix::fs::open(from, flags, Mode::empty()) else {
@@ -518,8 +531,8 @@ fn copy_bounded(from: &Path, to: &Path) -> Result<bool, SandboxError> {
     if !is_plain {
         return Ok(false);
     }
-    let mut copy = crate::files::create_private_file(to).doing("written", to)?;
+    let mut copy = crate::files::create_private_file(to).while_being("written", to)?;
     let copied = std::io::copy(&mut source.take(MAX_INDEX_BYTES), &mut copy);
-    copied.doing("copied", from)?;
+    copied.while_being("copied", from)?;
     Ok(true)
 }

@@ -15,57 +15,64 @@
 mod agent_refs;
 mod archive;
 mod capture;
+mod check_dir;
 mod checkout;
 mod child;
-mod clean;
+mod cleanup;
 mod compare;
 mod conflicts;
+mod copy_ignored;
 mod error;
-mod fault;
+mod file_modes;
 mod files;
-mod furnish;
 mod git;
 mod ignored;
-mod inside;
-mod modes;
+mod inspect;
+mod location;
 mod object;
-mod open;
-mod place;
+mod open_for_person;
 mod presence;
 mod refs;
 mod repository;
-mod room;
 mod runs;
+mod sandboxes;
 mod set_up;
 mod snapshot;
+mod step_faults;
 mod submodule;
 mod supervise;
-mod trial;
 mod vault;
 
 pub mod land;
 
 pub use agent_refs::KeptAgentRefs;
 pub use archive::ArchivedFiles;
-pub use capture::{Captured, Change};
-pub use clean::{Leftover, SandboxState};
-pub use compare::{Counted, Look, Shape};
+pub use capture::{CapturedChange, SandboxCapture};
+pub use check_dir::{CheckDir, PathDiffStat};
+pub use cleanup::{PlanSandboxDir, RescueRef};
+pub use compare::{DiffFormat, PathLineCount, TreeDiff};
+pub use copy_ignored::{IgnoredCopyLimits, IgnoredCopySummary};
 pub use error::SandboxError;
-pub use fault::{Faults, Step};
 pub use files::free_bytes;
-pub use furnish::{FurnishLimits, Furnished};
-pub use git::{PATIENCE, Surroundings, minimum_version, version as git_version};
+pub use git::{GIT_TIMEOUT, GitEnv, git_version, minimum_git_version};
 pub use ignored::{IgnoredFiles, IgnoredPath, SandboxCondition};
-pub use object::ObjectId;
-pub use open::{Opened, Remarks};
-pub use place::{DirPlace, GitPlace, look_at_dir, look_at_git, start_repository};
-pub use presence::Presence;
-pub use repository::{Obstacle, Repository};
-pub use room::{Entered, Room, Sandbox, Site, SitePlace, Start, Workshop};
-pub use runs::{CheckRecord, CheckRun, Run, RunRecord};
-pub use set_up::{CommandReach, Ended, Said, SetUp, sounds_denied};
-pub use supervise::{
-    Confinement, Ending, Errand, Hold, Isolated, Output, Reach, RunEnded, Running, Stopper,
-    Supervisor, offered, supervise,
+pub use location::{
+    DirectoryLocation, GitLocation, create_demo_repository, locate_directory, locate_git_repository,
 };
-pub use trial::{Seen, Trial};
+pub use object::ObjectId;
+pub use open_for_person::{NestedRepositories, SandboxOpening};
+pub use presence::ProcessPresence;
+pub use repository::{LandingObstacle, Repository};
+pub use runs::{CheckRecord, CheckRun, RecordedRun, RunRecord};
+pub use sandboxes::{
+    LocalResource, OccupiedSandbox, ResourceLocation, Sandbox, SandboxEntryMode, SandboxKey,
+    Sandboxes,
+};
+pub use set_up::{
+    CommandReach, OutputTail, SetUpFailure, SetUpOutcome, looks_like_permission_error,
+};
+pub use step_faults::{Step, StepFaults};
+pub use supervise::{
+    Confinement, IsolationLevel, ProcessSpec, ProgramExit, ProgramOutput, ReachablePaths,
+    RunEnding, RunStopper, SharedLock, SupervisedRun, Supervisor, detect_isolation, run_supervisor,
+};

@@ -13,7 +13,7 @@ pub struct ObjectId(String);
 /// Why a text is not the hash of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the hash of an object")]
-pub struct NotAnObject(String);
+pub struct InvalidObjectId(String);
 
 impl ObjectId {
     /// As git writes it.
@@ -22,17 +22,17 @@ impl ObjectId {
     }
 
     /// How git writes "nothing" where an object could stand: as many zeros.
-    pub fn nothing_like(&self) -> Self {
+    pub fn null_id(&self) -> Self {
         Self("0".repeat(self.0.len()))
     }
 
     /// Nothing at all?
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         self.0.bytes().all(|digit| digit == b'0')
     }
 
     /// What git calls the way it was hashed.
-    pub(crate) fn format(&self) -> &'static str {
+    pub(crate) fn object_format(&self) -> &'static str {
         if self.0.len() == 64 { "sha256" } else { "sha1" }
     }
 
@@ -43,24 +43,24 @@ impl ObjectId {
 }
 
 impl FromStr for ObjectId {
-    type Err = NotAnObject;
+    type Err = InvalidObjectId;
 
-    fn from_str(given: &str) -> Result<Self, NotAnObject> {
+    fn from_str(given: &str) -> Result<Self, InvalidObjectId> {
         let digits = given
             .bytes()
             .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if digits && matches!(given.len(), 40 | 64) {
             Ok(Self(given.to_owned()))
         } else {
-            Err(NotAnObject(given.chars().take(80).collect()))
+            Err(InvalidObjectId(given.chars().take(80).collect()))
         }
     }
 }
 
 impl TryFrom<String> for ObjectId {
-    type Error = NotAnObject;
+    type Error = InvalidObjectId;
 
-    fn try_from(given: String) -> Result<Self, NotAnObject> {
+    fn try_from(given: String) -> Result<Self, InvalidObjectId> {
         given.parse()
     }
 }

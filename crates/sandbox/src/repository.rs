@@ -8,34 +8,34 @@ use std::path::{Path, PathBuf};
 
 use plan::changeset::TreePath;
 
-use crate::compare::{self, Difference};
-use crate::error::Doing;
-use crate::git::{self, Git, Surroundings, at_once};
+use crate::compare::{self, PathDifference};
+use crate::error::FileErrorContext;
+use crate::git::{self, GitCommand, GitEnv, run_both};
 use crate::{ObjectId, SandboxError, files, refs};
 
 /// A repository of the user's, or the one we keep for a directory of theirs.
 #[derive(Debug, Clone)]
 pub struct Repository {
-    surroundings: Surroundings,
+    git_env: GitEnv,
     path: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     object_format: String,
-    theirs: Theirs,
+    user_config: UserGitConfig,
 }
 
 /// What files look like in their working tree, and who they are, is for the person to say; nothing
 /// else of their global configuration is taken.
 #[derive(Debug, Clone, Default)]
-struct Theirs {
+struct UserGitConfig {
     conversions: Vec<String>,
     identity: Option<(String, String)>,
 }
 
 /// A working tree with a branch checked out.
 #[derive(Debug, Clone)]
-pub(crate) struct Checkout {
+pub(crate) struct UserCheckout {
     /// The files.
     pub work_tree: PathBuf,
     /// What is private to this checkout: index, HEAD, operations in progress.
@@ -46,7 +46,7 @@ pub(crate) struct Checkout {
 
 /// What stands in the way of landing, without anything having been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum LandingObstacle {
     /// The person has edits in paths the change touches.
     LocalEdits(Vec<TreePath>),
     /// A merge, rebase, bisect or the like is in progress.
@@ -55,10 +55,10 @@ pub enum Obstacle {
 
 impl Repository {
     /// Looks at the repository that this path belongs to.
-    pub fn open(surroundings: &Surroundings, path: &Path) -> Result<Self, SandboxError> {
+    pub fn open(git_env: &GitEnv, path: &Path) -> Result<Self, SandboxError> {
         refuse_line_breaks(path)?;
-        let as_user = Git::found_from(surroundings, path).like_the_user();
-        let asked = [
+        let as_user = GitCommand::discover_from(git_env, path).with_user_config();
+        let arguments = [
             "rev-parse",
             "--path-format=absolute",
             "--git-dir",
@@ -67,30 +67,36 @@ impl Repository {
             "--show-object-format",
             "--show-toplevel",
         ];
-        let (answered, theirs) = at_once(|| as_user.ask(&asked), || Theirs::of(&as_user));
+        let (answered, theirs) = run_both(
+            || as_user.try_run(&arguments),
+            || UserGitConfig::read(&as_user),
+        );
         let (mut answered, theirs) = (answered?, theirs?);
-        if answered.code != 0 {
+        if answered.exit_code != 0 {
             // Where there are no files, git refuses to say where they are.
-            answered = as_user.ask(&asked[..asked.len() - 1])?;
+            answered = as_user.try_run(&arguments[..arguments.len() - 1])?;
         }
-        if answered.code != 0 {
-            return Err(not_a_repository(path, &answered.stderr));
+        if answered.exit_code != 0 {
+            return Err(not_a_repository_error(path, &answered.stderr));
         }
         let lines: Vec<&[u8]> = answered.stdout.split(|byte| *byte == b'\n').collect();
         let &[git_dir, common_dir, inside, format, ref top @ ..] = lines.as_slice() else {
-            return Err(not_a_repository(path, "git's answer is not understood"));
+            return Err(not_a_repository_error(
+                path,
+                "git's answer is not understood",
+            ));
         };
         let top = top.join(&b'\n');
         let top = top.strip_suffix(b"\n").unwrap_or(&top);
-        let work_tree = (inside == b"true").then(|| as_path(top));
+        let work_tree = (inside == b"true").then(|| path_from_bytes(top));
         Ok(Self {
-            surroundings: surroundings.clone(),
+            git_env: git_env.clone(),
             path: path.to_owned(),
-            git_dir: as_path(git_dir),
-            common_dir: as_path(common_dir),
+            git_dir: path_from_bytes(git_dir),
+            common_dir: path_from_bytes(common_dir),
             work_tree,
             object_format: String::from_utf8_lossy(format).into_owned(),
-            theirs,
+            user_config: theirs,
         })
     }
 
@@ -121,58 +127,59 @@ impl Repository {
 
     /// Who lands: the name and address the person commits with, if they gave any.
     pub(crate) fn identity(&self) -> Option<&(String, String)> {
-        self.theirs.identity.as_ref()
+        self.user_config.identity.as_ref()
     }
 
-    pub(crate) fn surroundings(&self) -> &Surroundings {
-        &self.surroundings
+    pub(crate) fn git_env(&self) -> &GitEnv {
+        &self.git_env
     }
 
     /// git on what all checkouts share.
-    pub(crate) fn git(&self) -> Git {
-        Git::at(&self.surroundings, &self.common_dir)
+    pub(crate) fn git(&self) -> GitCommand {
+        GitCommand::at_git_dir(&self.git_env, &self.common_dir)
     }
 
     /// git on one checkout, with this index; files are converted as the person has it.
-    pub(crate) fn git_on(&self, checkout: &Checkout, index: &Path) -> Git {
-        Git::at(&self.surroundings, &checkout.git_dir)
-            .on_tree(&checkout.work_tree)
-            .with_settings(&self.theirs.conversions)
+    pub(crate) fn git_on_checkout(&self, checkout: &UserCheckout, index: &Path) -> GitCommand {
+        GitCommand::at_git_dir(&self.git_env, &checkout.git_dir)
+            .with_work_tree(&checkout.work_tree)
+            .with_settings(&self.user_config.conversions)
             .with_index(index)
     }
 
     /// The branch checked out at its path.
     pub fn current_branch(&self) -> Result<Option<String>, SandboxError> {
-        let git = Git::at(&self.surroundings, &self.git_dir);
-        let answered = git.ask(&["symbolic-ref", "--quiet", "HEAD"])?;
+        let git = GitCommand::at_git_dir(&self.git_env, &self.git_dir);
+        let answered = git.try_run(&["symbolic-ref", "--quiet", "HEAD"])?;
         let name = String::from_utf8_lossy(&answered.stdout).trim().to_owned();
-        Ok(Some(name).filter(|name| answered.code == 0 && !name.is_empty()))
+        Ok(Some(name).filter(|name| answered.exit_code == 0 && !name.is_empty()))
     }
 
     /// Which of these paths git ignores.
-    pub fn ignored(&self, paths: &[&str]) -> Result<Vec<String>, SandboxError> {
+    pub fn filter_ignored_paths(&self, paths: &[&str]) -> Result<Vec<String>, SandboxError> {
         let Some(checkout) = self.own_checkout().filter(|_| !paths.is_empty()) else {
             return Ok(Vec::new());
         };
-        let git = Git::at(&self.surroundings, &self.git_dir).on_tree(&checkout.work_tree);
+        let git = GitCommand::at_git_dir(&self.git_env, &self.git_dir)
+            .with_work_tree(&checkout.work_tree);
         let mut arguments = vec!["check-ignore", "-z", "--"];
         arguments.extend(paths);
         // That none is ignored is an answer, too.
-        let answered = git.ask(&arguments)?;
+        let answered = git.try_run(&arguments)?;
         let text = String::from_utf8_lossy(&answered.stdout).into_owned();
         Ok(text.split_terminator('\0').map(str::to_owned).collect())
     }
 
     /// The commit a ref points to.
     pub fn tip(&self, target: &str) -> Result<Option<ObjectId>, SandboxError> {
-        refs::read(&self.git(), &format!("{target}^{{commit}}"))
+        refs::resolve_name(&self.git(), &format!("{target}^{{commit}}"))
     }
 
     /// The same, where it must be there.
-    pub fn existing_tip(&self, target: &str) -> Result<ObjectId, SandboxError> {
+    pub fn require_tip(&self, target: &str) -> Result<ObjectId, SandboxError> {
         self.tip(target)?.ok_or_else(|| SandboxError::NoBranch {
             path: self.path.clone(),
-            branch: short(target).to_owned(),
+            branch: short_branch_name(target).to_owned(),
         })
     }
 
@@ -180,24 +187,24 @@ impl Repository {
     pub(crate) fn check_new_branch(&self, branch: &str) -> Result<(), SandboxError> {
         let git = self.git();
         let exists = |taken: &str| SandboxError::BranchExists {
-            name: short(taken).to_owned(),
+            name: short_branch_name(taken).to_owned(),
         };
         let name = format!("refs/heads/{branch}");
-        let allowed = git.ask(&["check-ref-format", "--branch", branch])?;
-        if allowed.code != 0 || allowed.stdout != format!("{branch}\n").as_bytes() {
-            return Err(SandboxError::BadBranchName {
+        let allowed = git.try_run(&["check-ref-format", "--branch", branch])?;
+        if allowed.exit_code != 0 || allowed.stdout != format!("{branch}\n").as_bytes() {
+            return Err(SandboxError::InvalidBranchName {
                 name: branch.to_owned(),
             });
         }
         // What lies above or below it as well: git may keep refs as files in directories.
         let above = name.match_indices('/').map(|(end, _)| &name[..end]);
         for taken in above.skip(2).chain([name.as_str()]) {
-            if refs::read(&git, taken)?.is_some() {
+            if refs::resolve_name(&git, taken)?.is_some() {
                 return Err(exists(taken));
             }
         }
         let below = ["for-each-ref", "--count=1", "--format=%(refname)"];
-        let below = git.line(&[&below[..], &[&format!("{name}/")]].concat())?;
+        let below = git.read_line(&[&below[..], &[&format!("{name}/")]].concat())?;
         if below.is_empty() {
             Ok(())
         } else {
@@ -206,13 +213,13 @@ impl Repository {
     }
 
     /// Files with changes that are not committed, as a person would count them.
-    pub fn uncommitted(&self) -> Result<Vec<TreePath>, SandboxError> {
+    pub fn list_uncommitted_paths(&self) -> Result<Vec<TreePath>, SandboxError> {
         let Some(work_tree) = &self.work_tree else {
             return Ok(Vec::new());
         };
-        let output = Git::at(&self.surroundings, &self.git_dir)
-            .on_tree(work_tree)
-            .with_settings(&self.theirs.conversions)
+        let output = GitCommand::at_git_dir(&self.git_env, &self.git_dir)
+            .with_work_tree(work_tree)
+            .with_settings(&self.user_config.conversions)
             .run(&[
                 "status",
                 "--porcelain=v1",
@@ -220,25 +227,25 @@ impl Repository {
                 "--no-renames",
                 "--untracked-files=all",
             ])?;
-        git::fields(&output)
+        git::split_nul_fields(&output)
             .map(|line| Ok(TreePath::new(line.get(3..).unwrap_or_default())?))
             .collect()
     }
 
     /// Everywhere it is checked out.
-    pub(crate) fn checkouts(&self) -> Result<Vec<Checkout>, SandboxError> {
-        if let Some(only) = self.only_checkout() {
+    pub(crate) fn list_checkouts(&self) -> Result<Vec<UserCheckout>, SandboxError> {
+        if let Some(only) = self.find_sole_checkout() {
             return Ok(vec![only]);
         }
         let output = self.git().run(&["worktree", "list", "--porcelain", "-z"])?;
-        let mut checkouts: Vec<Checkout> = Vec::new();
+        let mut checkouts: Vec<UserCheckout> = Vec::new();
         for (number, line) in output.split(|byte| *byte == 0).enumerate() {
             if let Some(path) = line.strip_prefix(b"worktree ") {
-                let listed = as_path(path);
+                let listed = path_from_bytes(path);
                 checkouts.push(if number == 0 {
                     self.main_checkout(listed)
                 } else {
-                    Checkout {
+                    UserCheckout {
                         // Without it, what is there is not this checkout any more.
                         git_dir: self.linked_git_dir(&listed).unwrap_or_default(),
                         work_tree: listed,
@@ -260,7 +267,7 @@ impl Repository {
 
     /// Its own checkout, where there can be no other and a branch is plainly checked out in it: that
     /// can be seen without starting git.
-    fn only_checkout(&self) -> Option<Checkout> {
+    fn find_sole_checkout(&self) -> Option<UserCheckout> {
         let alone = self.git_dir == self.common_dir && !self.common_dir.join("worktrees").exists();
         let own = self.own_checkout().filter(|_| alone)?;
         // Of a directory we keep a repository for, nothing is checked out.
@@ -269,7 +276,7 @@ impl Repository {
         let branch = head.strip_prefix("ref: ")?.trim_end();
         // Where git keeps refs in another way than as files, this one stands for that.
         let plain = branch.starts_with("refs/heads/") && branch != "refs/heads/.invalid";
-        plain.then(|| Checkout {
+        plain.then(|| UserCheckout {
             branch: Some(branch.to_owned()),
             ..own
         })
@@ -277,10 +284,10 @@ impl Repository {
 
     /// The checkout that is not a linked one. Where its git directory does not lie in it, git lists
     /// the git directory instead of the files.
-    fn main_checkout(&self, listed: PathBuf) -> Checkout {
+    fn main_checkout(&self, listed: PathBuf) -> UserCheckout {
         let own = self.work_tree.clone();
         let own = own.filter(|_| self.git_dir == self.common_dir);
-        Checkout {
+        UserCheckout {
             work_tree: own.unwrap_or(listed),
             git_dir: self.common_dir.clone(),
             branch: None,
@@ -291,15 +298,15 @@ impl Repository {
     fn linked_git_dir(&self, work_tree: &Path) -> Option<PathBuf> {
         let file = std::fs::read(work_tree.join(".git")).ok()?;
         let path = file.strip_prefix(b"gitdir: ")?;
-        let path = work_tree.join(as_path(path.strip_suffix(b"\n").unwrap_or(path)));
+        let path = work_tree.join(path_from_bytes(path.strip_suffix(b"\n").unwrap_or(path)));
         let above = path.canonicalize().ok()?;
         let ours = self.common_dir.join("worktrees").canonicalize().ok()?;
         (above.parent() == Some(ours.as_path())).then_some(path)
     }
 
     /// The checkout at the registered path, whatever branch it is on.
-    pub(crate) fn own_checkout(&self) -> Option<Checkout> {
-        Some(Checkout {
+    pub(crate) fn own_checkout(&self) -> Option<UserCheckout> {
+        Some(UserCheckout {
             work_tree: self.work_tree.clone()?,
             git_dir: self.git_dir.clone(),
             branch: None,
@@ -309,16 +316,16 @@ impl Repository {
     /// Edits of the person in paths that the differences touch, and files in the way of new ones.
     /// Only those paths are looked at, and their index is not written to. Of a checkout that has the
     /// branch, `head` is what HEAD stands for.
-    pub(crate) fn local_edits(
+    pub(crate) fn find_local_edits(
         &self,
-        checkout: &Checkout,
+        checkout: &UserCheckout,
         head: &ObjectId,
-        touched: &[Difference],
+        touched: &[PathDifference],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let paths = git::literal(touched.iter().map(|difference| &difference.path));
+        let paths = git::literal_pathspecs(touched.iter().map(|difference| &difference.path));
         let git = self
-            .git_on(checkout, &checkout.git_dir.join("index"))
-            .with("GIT_LITERAL_PATHSPECS", "1");
+            .git_on_checkout(checkout, &checkout.git_dir.join("index"))
+            .with_variable("GIT_LITERAL_PATHSPECS", "1");
         let against_head = [
             "diff-index",
             "--cached",
@@ -332,7 +339,7 @@ impl Repository {
         let staged = if is_head {
             Vec::new()
         } else {
-            git.run(&git::with_paths(&against_head, &paths))?
+            git.run(&git::append_paths(&against_head, &paths))?
         };
         let against_index = [
             "status",
@@ -343,17 +350,17 @@ impl Repository {
             "--ignore-submodules=dirty",
             "--",
         ];
-        let (status, hidden) = at_once(
-            || git.run(&git::with_paths(&against_index, &paths)),
-            || self.hidden_edits(checkout, touched),
+        let (status, hidden) = run_both(
+            || git.run(&git::append_paths(&against_index, &paths)),
+            || self.find_hidden_edits(checkout, touched),
         );
         let (status, hidden) = (status?, hidden?);
         // The first letter is about HEAD, the second about the index.
-        let edited = git::fields(&status)
+        let edited = git::split_nul_fields(&status)
             .filter(|line| is_head || line.get(1) != Some(&b' '))
             .filter_map(|line| line.get(3..));
-        let changed: BTreeSet<&[u8]> = git::fields(&staged).chain(edited).collect();
-        let gone: BTreeSet<&TreePath> = touched
+        let changed: BTreeSet<&[u8]> = git::split_nul_fields(&staged).chain(edited).collect();
+        let removed_paths: BTreeSet<&TreePath> = touched
             .iter()
             .filter(|difference| difference.after.is_none())
             .map(|difference| &difference.path)
@@ -369,8 +376,12 @@ impl Repository {
         {
             // Whatever else the index says about it is staged, and an edit already.
             let is_tracked = difference.before.is_some();
-            let in_the_way =
-                files::in_the_way(&checkout.work_tree, &difference.path, is_tracked, &gone)?;
+            let in_the_way = files::find_obstruction(
+                &checkout.work_tree,
+                &difference.path,
+                is_tracked,
+                &removed_paths,
+            )?;
             edits.extend(in_the_way);
         }
         edits.extend(hidden);
@@ -379,17 +390,17 @@ impl Repository {
 
     /// Edits in files that git was told not to look at, and that would be replaced or removed. Of a
     /// file outside of a sparse checkout only the index follows a change, so that it is safe.
-    pub(crate) fn hidden_edits(
+    pub(crate) fn find_hidden_edits(
         &self,
-        checkout: &Checkout,
-        touched: &[Difference],
+        checkout: &UserCheckout,
+        touched: &[PathDifference],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let paths = git::literal(touched.iter().map(|difference| &difference.path));
+        let paths = git::literal_pathspecs(touched.iter().map(|difference| &difference.path));
         let git = self
-            .git_on(checkout, &checkout.git_dir.join("index"))
-            .with("GIT_LITERAL_PATHSPECS", "1");
-        let listed = git.run(&git::with_paths(&["ls-files", "-v", "-z", "--"], &paths))?;
-        let flags: BTreeMap<&[u8], u8> = git::fields(&listed)
+            .git_on_checkout(checkout, &checkout.git_dir.join("index"))
+            .with_variable("GIT_LITERAL_PATHSPECS", "1");
+        let listed = git.run(&git::append_paths(&["ls-files", "-v", "-z", "--"], &paths))?;
+        let flags: BTreeMap<&[u8], u8> = git::split_nul_fields(&listed)
             .filter_map(|line| Some((line.get(2..)?, *line.first()?)))
             .filter(|(_, flag)| *flag == b'S' || flag.is_ascii_lowercase())
             .collect();
@@ -401,7 +412,7 @@ impl Repository {
             let (Some(_), Some(before)) = (flag, before) else {
                 continue;
             };
-            if !is_still(&git, &checkout.work_tree, path, &before.id)? {
+            if !has_content(&git, &checkout.work_tree, path, &before.id)? {
                 edits.push(path.clone());
             }
         }
@@ -412,24 +423,25 @@ impl Repository {
     /// file beside it.
     pub(crate) fn copy_whole_index(
         &self,
-        checkout: &Checkout,
+        checkout: &UserCheckout,
         to: &Path,
     ) -> Result<(), SandboxError> {
         copy_index(&checkout.git_dir.join("index"), to)?;
-        let entries = std::fs::read_dir(&checkout.git_dir).doing("read", &checkout.git_dir)?;
+        let entries =
+            std::fs::read_dir(&checkout.git_dir).while_being("read", &checkout.git_dir)?;
         let is_split = entries.flatten().any(|entry| {
             let name = entry.file_name();
             name.as_bytes().starts_with(b"sharedindex.")
         });
         if is_split {
             let join = ["update-index", "--no-split-index"];
-            self.git_on(checkout, to).run(&join)?;
+            self.git_on_checkout(checkout, to).run(&join)?;
         }
         Ok(())
     }
 
     /// Did a ref ever point to this commit, as far as its log tells?
-    pub(crate) fn was_at(&self, target: &str, commit: &ObjectId) -> Result<bool, SandboxError> {
+    pub(crate) fn was_ref_at(&self, target: &str, commit: &ObjectId) -> Result<bool, SandboxError> {
         // Where git keeps its log as a file, reading it is much faster than starting git.
         if let Ok(log) = std::fs::read(self.common_dir.join("logs").join(target)) {
             let mut lines = log.split(|byte| *byte == b'\n');
@@ -439,46 +451,42 @@ impl Repository {
             return Ok(lines.any(to));
         }
         let log = ["log", "-g", "--format=%H", target, "--"];
-        let answered = self.git().ask(&log)?;
+        let answered = self.git().try_run(&log)?;
         Ok(String::from_utf8_lossy(&answered.stdout)
             .lines()
             .any(|line| line == commit.as_str()))
     }
 
     /// What differs between two commits, path by path.
-    pub(crate) fn differences(
+    pub(crate) fn list_differences(
         &self,
         old: &ObjectId,
         new: &ObjectId,
-    ) -> Result<Vec<Difference>, SandboxError> {
-        compare::differences(&self.git(), old.as_str(), new.as_str())
+    ) -> Result<Vec<PathDifference>, SandboxError> {
+        compare::list_differences(&self.git(), old.as_str(), new.as_str())
     }
 
     /// The repository we keep for a directory, with that directory as its working tree.
-    pub(crate) fn for_directory(
-        surroundings: &Surroundings,
-        git_dir: &Path,
-        directory: &Path,
-    ) -> Self {
+    pub(crate) fn for_directory(git_env: &GitEnv, git_dir: &Path, directory: &Path) -> Self {
         Self {
-            surroundings: surroundings.clone(),
+            git_env: git_env.clone(),
             path: directory.to_owned(),
             git_dir: git_dir.to_owned(),
             common_dir: git_dir.to_owned(),
             work_tree: Some(directory.to_owned()),
             object_format: "sha1".to_owned(),
-            theirs: Theirs::default(),
+            user_config: UserGitConfig::default(),
         }
     }
 }
 
-impl Theirs {
-    fn of(as_user: &Git) -> Result<Self, SandboxError> {
+impl UserGitConfig {
+    fn read(as_user: &GitCommand) -> Result<Self, SandboxError> {
         let pattern = r"^(core\.(autocrlf|eol)|user\.(name|email))$";
-        let answered = as_user.ask(&["config", "--null", "--get-regexp", pattern])?;
+        let answered = as_user.try_run(&["config", "--null", "--get-regexp", pattern])?;
         let (mut name, mut email) = (None, None);
         let mut conversions = Vec::new();
-        for field in git::fields(&answered.stdout) {
+        for field in git::split_nul_fields(&answered.stdout) {
             let text = String::from_utf8_lossy(field);
             let Some((key, value)) = text.split_once('\n') else {
                 continue;
@@ -497,57 +505,64 @@ impl Theirs {
 }
 
 /// Does a file have this content, or is there none? Links are not followed.
-fn is_still(
-    git: &Git,
+fn has_content(
+    git: &GitCommand,
     root: &Path,
     path: &TreePath,
     content: &ObjectId,
 ) -> Result<bool, SandboxError> {
-    let place = files::below(root, path);
-    let metadata = match std::fs::symlink_metadata(&place) {
+    let file_path = files::join_tree_path(root, path);
+    let metadata = match std::fs::symlink_metadata(&file_path) {
         Ok(metadata) => metadata,
-        Err(error) if files::is_absent(&error) => return Ok(true),
-        Err(error) => return Err(error).doing("looked at", &place),
+        Err(error) if files::is_not_found(&error) => return Ok(true),
+        Err(error) => return Err(error).while_being("looked at", &file_path),
     };
     if metadata.is_dir() {
         return Ok(false);
     }
     let now = if metadata.is_symlink() {
-        let link = std::fs::read_link(&place).doing("read", &place)?;
-        refs::git_object(
+        let link = std::fs::read_link(&file_path).while_being("read", &file_path)?;
+        refs::run_for_object_id(
             git,
             &["hash-object", "--stdin"],
             link.as_os_str().as_bytes(),
         )?
     } else {
         let path = [OsStr::from_bytes(path.as_bytes())];
-        git.object(&git::with_paths(&["hash-object", "--"], &path))?
+        git.read_object_id(&git::append_paths(&["hash-object", "--"], &path))?
     };
     Ok(now == *content)
 }
 
 /// The checkout of a branch among these, if there is one.
-pub(crate) fn checkout_of<'a>(checkouts: &'a [Checkout], target: &str) -> Option<&'a Checkout> {
+pub(crate) fn find_checkout_of<'a>(
+    checkouts: &'a [UserCheckout],
+    target: &str,
+) -> Option<&'a UserCheckout> {
     checkouts
         .iter()
         .find(|checkout| checkout.branch.as_deref() == Some(target))
 }
 
 /// An operation that has the branch in its hands, in whichever checkout.
-pub(crate) fn in_progress(checkouts: &[Checkout], target: &str) -> Option<Obstacle> {
+pub(crate) fn find_operation_in_progress(
+    checkouts: &[UserCheckout],
+    target: &str,
+) -> Option<LandingObstacle> {
     for checkout in checkouts {
         let on_it = checkout.branch.as_deref() == Some(target);
-        for (file, what, names) in OPERATIONS {
+        for (file, what, names) in IN_PROGRESS_MARKERS {
             let marker = checkout.git_dir.join(file);
             if !marker.exists() {
                 continue;
             }
             let holds = names.is_some_and(|name| {
-                std::fs::read_to_string(checkout.git_dir.join(name))
-                    .is_ok_and(|text| text.trim() == target || text.trim() == short(target))
+                std::fs::read_to_string(checkout.git_dir.join(name)).is_ok_and(|text| {
+                    text.trim() == target || text.trim() == short_branch_name(target)
+                })
             });
             if on_it || holds {
-                return Some(Obstacle::InProgress(what));
+                return Some(LandingObstacle::InProgress(what));
             }
         }
     }
@@ -556,7 +571,7 @@ pub(crate) fn in_progress(checkouts: &[Checkout], target: &str) -> Option<Obstac
 
 /// What git leaves in a checkout while an operation is in progress, and where it keeps the branch
 /// that HEAD was taken from.
-const OPERATIONS: [(&str, &str, Option<&str>); 6] = [
+const IN_PROGRESS_MARKERS: [(&str, &str, Option<&str>); 6] = [
     ("rebase-merge", "rebase", Some("rebase-merge/head-name")),
     ("rebase-apply", "rebase", Some("rebase-apply/head-name")),
     ("MERGE_HEAD", "merge", None),
@@ -566,7 +581,7 @@ const OPERATIONS: [(&str, &str, Option<&str>); 6] = [
 ];
 
 /// A branch as people write it.
-pub(crate) fn short(target: &str) -> &str {
+pub(crate) fn short_branch_name(target: &str) -> &str {
     target.strip_prefix("refs/heads/").unwrap_or(target)
 }
 
@@ -577,21 +592,21 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
     match std::fs::copy(from, to) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).doing("copied", from),
+        Err(error) => return Err(error).while_being("copied", from),
     }
     // A copy has the rights of the original.
-    files::make_private(to).doing("written", to)?;
+    files::restrict_to_owner(to).while_being("written", to)?;
     let modified = std::fs::metadata(from)
         .and_then(|metadata| metadata.modified())
-        .doing("read", from)?;
+        .while_being("read", from)?;
     std::fs::File::options()
         .write(true)
         .open(to)
         .and_then(|file| file.set_modified(modified))
-        .doing("written", to)
+        .while_being("written", to)
 }
 
-pub(crate) fn as_path(bytes: &[u8]) -> PathBuf {
+pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
@@ -599,7 +614,7 @@ pub(crate) fn as_path(bytes: &[u8]) -> PathBuf {
 fn refuse_line_breaks(path: &Path) -> Result<(), SandboxError> {
     let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match resolved.as_os_str().as_bytes().contains(&b'\n') {
-        true => Err(SandboxError::BadPlace {
+        true => Err(SandboxError::UnusableLocation {
             path: resolved,
             why: "has a line break in its path, which git cannot name reliably".to_owned(),
             hint: "Give it another name, or clone it elsewhere.".to_owned(),
@@ -608,13 +623,13 @@ fn refuse_line_breaks(path: &Path) -> Result<(), SandboxError> {
     }
 }
 
-fn not_a_repository(path: &Path, said: &str) -> SandboxError {
-    if said.contains("dubious ownership") {
-        return SandboxError::NotTrusted {
+fn not_a_repository_error(path: &Path, stderr: &str) -> SandboxError {
+    if stderr.contains("dubious ownership") {
+        return SandboxError::UntrustedOwner {
             path: path.to_owned(),
         };
     }
-    SandboxError::BadPlace {
+    SandboxError::UnusableLocation {
         path: path.to_owned(),
         why: "is not in a git repository".to_owned(),
         hint: format!("git init {}", path.display()),

@@ -14,28 +14,28 @@ use std::path::{Path, PathBuf};
 
 use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
-use plan::{Digest, Epoch, Name, Phase, PlanId, Timestamp};
+use plan::{Digest, Epoch, Phase, PlanId, QualifiedName, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Doing;
-use crate::room::{Room, Workshop};
+use crate::error::FileErrorContext;
+use crate::sandboxes::{SandboxKey, Sandboxes};
 use crate::{SandboxError, files};
 
 /// Records are small; what is larger was not written by us.
-const LARGEST_RECORD: u64 = 1 << 20;
+const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// Everything that was said.
-const TRANSCRIPT: &str = "transcript.jsonl";
+const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 
 /// How far borrowed objects are followed that borrow from others in turn.
-const MOST_LENDERS: usize = 16;
+const MAX_FOLLOWED_LENDERS: usize = 16;
 
 /// One run, once it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// The actor.
-    pub actor: Name,
+    pub actor: QualifiedName,
     /// The phase it worked on.
     pub phase: Phase,
     /// When it began, by this host's clock.
@@ -82,7 +82,7 @@ pub struct CheckRun {
 
 /// A run that is known of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct RecordedRun {
     /// Under which authority it worked.
     pub epoch: Epoch,
     /// Where its files are.
@@ -91,38 +91,38 @@ pub struct Run {
     pub record: Option<RunRecord>,
 }
 
-impl Run {
+impl RecordedRun {
     /// Everything it said.
-    pub fn transcript(&self) -> PathBuf {
-        self.path.join(TRANSCRIPT)
+    pub fn transcript_path(&self) -> PathBuf {
+        self.path.join(TRANSCRIPT_FILE)
     }
 }
 
-impl Workshop {
+impl Sandboxes {
     /// A directory for a run. Of an earlier try of the same holder nothing is left.
-    pub fn begin_run(&self, plan: PlanId, epoch: Epoch) -> Result<PathBuf, SandboxError> {
-        let path = self.runs_of(plan).join(epoch.to_string());
+    pub fn create_run_dir(&self, plan_id: PlanId, epoch: Epoch) -> Result<PathBuf, SandboxError> {
+        let path = self.runs_dir(plan_id).join(epoch.to_string());
         files::remove_tree(&path)?;
-        self.make_directory(&path)?;
+        self.make_home_directory(&path)?;
         Ok(path)
     }
 
     /// Remembers how a run ended.
-    pub fn end_run(&self, run: &Path, record: &RunRecord) -> Result<(), SandboxError> {
+    pub fn write_run_record(&self, run: &Path, record: &RunRecord) -> Result<(), SandboxError> {
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
-        files::write_whole(&run.join("run.json"), &text)?;
+        files::write_atomically(&run.join("run.json"), &text)?;
         // Only while it ran.
         let scratch = run.join("tmp");
         files::remove_tree(&scratch)
     }
 
     /// The runs on a plan, oldest first.
-    pub fn runs(&self, plan: PlanId) -> Result<Vec<Run>, SandboxError> {
-        let directory = self.runs_of(plan);
-        let epochs: Vec<u64> = files::names_in(&directory)?;
+    pub fn list_runs(&self, plan_id: PlanId) -> Result<Vec<RecordedRun>, SandboxError> {
+        let directory = self.runs_dir(plan_id);
+        let epochs: Vec<u64> = files::list_names(&directory)?;
         let runs = epochs.into_iter().map(|epoch| {
             let path = directory.join(epoch.to_string());
-            Run {
+            RecordedRun {
                 epoch: Epoch(epoch),
                 record: read_record(&path.join("run.json")),
                 path,
@@ -132,31 +132,31 @@ impl Workshop {
     }
 
     /// Keeps what was said when a rule was asked, in place of what was said before.
-    pub fn keep_check(
+    pub fn save_check_run(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         run: &Path,
         record: &CheckRecord,
     ) -> Result<(), SandboxError> {
-        let kept = self.runs_of(plan).join(format!("rule-{}", record.rule));
+        let kept = self.runs_dir(plan_id).join(format!("rule-{}", record.rule));
         files::remove_tree(&kept)?;
-        self.make_directory(&kept)?;
-        let (said, transcript) = (run.join(TRANSCRIPT), kept.join(TRANSCRIPT));
-        std::fs::rename(&said, &transcript).doing("written", &transcript)?;
+        self.make_home_directory(&kept)?;
+        let (said, transcript) = (run.join(TRANSCRIPT_FILE), kept.join(TRANSCRIPT_FILE));
+        std::fs::rename(&said, &transcript).while_being("written", &transcript)?;
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
-        files::write_whole(&kept.join("check.json"), &text)
+        files::write_atomically(&kept.join("check.json"), &text)
     }
 
     /// What was said the last time each rule was asked, in the order in which they were.
-    pub fn checks(&self, plan: PlanId) -> Result<Vec<CheckRun>, SandboxError> {
-        let directory = self.runs_of(plan);
-        let names: Vec<String> = files::names_in(&directory)?;
+    pub fn list_check_runs(&self, plan_id: PlanId) -> Result<Vec<CheckRun>, SandboxError> {
+        let directory = self.runs_dir(plan_id);
+        let names: Vec<String> = files::list_names(&directory)?;
         let ours = names.iter().filter(|name| name.starts_with("rule-"));
         let mut checks: Vec<CheckRun> = ours
             .filter_map(|name| {
                 let kept = directory.join(name);
                 Some(CheckRun {
-                    transcript: kept.join(TRANSCRIPT),
+                    transcript: kept.join(TRANSCRIPT_FILE),
                     record: read_record(&kept.join("check.json"))?,
                 })
             })
@@ -166,27 +166,33 @@ impl Workshop {
     }
 
     /// What whoever works in a sandbox must be able to read beside it: the objects it borrows.
-    pub fn borrowed(&self, room: &Room<'_>) -> Result<Vec<PathBuf>, SandboxError> {
-        let users = self.repository(room.site)?.common_dir().join("objects");
-        let mut lenders = vec![self.vault(room).objects(), users];
+    pub fn list_borrowed_objects(
+        &self,
+        key: &SandboxKey<'_>,
+    ) -> Result<Vec<PathBuf>, SandboxError> {
+        let users = self
+            .open_repository(key.resource)?
+            .common_dir()
+            .join("objects");
+        let mut lenders = vec![self.vault_for(key).objects_dir(), users];
         let mut looked_at = 0;
         while let Some(lender) = lenders.get(looked_at).cloned() {
             looked_at += 1;
-            for further in crate::vault::lenders_of(&lender) {
-                if lenders.len() < MOST_LENDERS && !lenders.contains(&further) {
+            for further in crate::vault::read_alternates(&lender) {
+                if lenders.len() < MAX_FOLLOWED_LENDERS && !lenders.contains(&further) {
                     lenders.push(further);
                 }
             }
         }
         // What an agent wrote into those is not followed: it would say itself what it may read.
-        if let Some(sandbox) = self.current(room)? {
-            lenders.extend(crate::open::objects_set_aside(&sandbox)?);
+        if let Some(sandbox) = self.current_sandbox(key)? {
+            lenders.extend(crate::open_for_person::list_set_aside_objects(&sandbox)?);
         }
         Ok(lenders)
     }
 
-    fn runs_of(&self, plan: PlanId) -> PathBuf {
-        self.home().join("runs").join(plan.to_string())
+    fn runs_dir(&self, plan_id: PlanId) -> PathBuf {
+        self.home().join("runs").join(plan_id.to_string())
     }
 }
 
@@ -194,6 +200,6 @@ impl Workshop {
 fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     let file = std::fs::File::open(path).ok()?;
-    file.take(LARGEST_RECORD).read_to_end(&mut text).ok()?;
+    file.take(MAX_RECORD_BYTES).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }

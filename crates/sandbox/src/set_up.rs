@@ -13,55 +13,57 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::compare::Scratch;
-use crate::room::{Room, Sandbox, Site, Workshop};
-use crate::supervise::{Confinement, Ending, Errand, Isolated, Reach, RunEnded, Running};
-use crate::{SandboxError, Surroundings, files};
+use crate::compare::ScratchDir;
+use crate::sandboxes::{LocalResource, Sandbox, SandboxKey, Sandboxes};
+use crate::supervise::{
+    Confinement, IsolationLevel, ProcessSpec, ProgramExit, ReachablePaths, RunEnding, SupervisedRun,
+};
+use crate::{GitEnv, SandboxError, files};
 
 /// How much is kept of what a command says.
-const KEPT: usize = 64 << 10;
+const MAX_KEPT_OUTPUT_BYTES: usize = 64 << 10;
 
 /// How much of that is told to people, in lines and in bytes.
-const TOLD: (usize, usize) = (40, 4 << 10);
+const SHOWN_OUTPUT_LIMITS: (usize, usize) = (40, 4 << 10);
 
 /// How often it is looked whether the command shall end.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long the output may stay open once the command and all it started are gone.
-const LINGER: Duration = Duration::from_secs(1);
+const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Both outputs in one, so that what was said stays in its order.
-const IN_ONE: &str = "exec /bin/sh -c \"$1\" 2>&1";
+const MERGED_OUTPUT_SCRIPT: &str = "exec /bin/sh -c \"$1\" 2>&1";
 
 /// What came of setting up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SetUp {
+pub enum SetUpOutcome {
     /// The command succeeded.
-    Done(Said),
+    Done(OutputTail),
     /// It had succeeded before, and was not run again.
-    DoneBefore,
+    AlreadyDone,
 }
 
 /// The end of what a command said on both of its outputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct OutputTail {
     /// The last of it.
-    pub end: String,
+    pub text: String,
     /// How many bytes came before.
-    pub left_out: u64,
+    pub omitted_bytes: u64,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for OutputTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.end.trim();
+        let text = self.text.trim();
         if text.is_empty() {
             return f.write_str("It said nothing.");
         }
-        let (lines, bytes) = TOLD;
+        let (lines, bytes) = SHOWN_OUTPUT_LIMITS;
         let last = text.rmatch_indices('\n').nth(lines - 1);
         let last = &text[last.map_or(0, |(at, _)| at + 1)..];
         let last = &last[last.ceil_char_boundary(last.len().saturating_sub(bytes))..];
-        if last.len() < text.len() || self.left_out > 0 {
+        if last.len() < text.len() || self.omitted_bytes > 0 {
             f.write_str("[…]\n")?;
         }
         f.write_str(last)
@@ -70,35 +72,35 @@ impl fmt::Display for Said {
 
 /// How a command ended that did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum SetUpFailure {
     /// By itself, with this exit code.
     Code(i32),
     /// By a signal.
     Signal(i32),
     /// It took longer than this and was ended.
-    TooLate(Duration),
+    TimedOut(Duration),
     /// It never ran, and this is why.
     NotStarted(String),
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for SetUpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "ended with exit code {code}"),
             Self::Signal(signal) => write!(f, "was ended by signal {signal}"),
-            Self::TooLate(limit) => write!(f, "took longer than {} s", limit.as_secs_f64()),
+            Self::TimedOut(limit) => write!(f, "took longer than {} s", limit.as_secs_f64()),
             Self::NotStarted(why) => write!(f, "was not started: {why}"),
         }
     }
 }
 
 /// Makes out what is open to commands.
-type FindReach = dyn Fn() -> Reach + Send + Sync;
+type FindReachFn = dyn Fn() -> ReachablePaths + Send + Sync;
 
 /// What the set-up commands of repositories reach besides the system and their sandbox, by a person's settings.
 #[derive(Clone)]
 pub struct CommandReach {
-    reach: Arc<FindReach>,
+    reach: Arc<FindReachFn>,
     unconfined: Vec<PathBuf>,
 }
 
@@ -106,7 +108,7 @@ impl CommandReach {
     /// Tools, caches and what else the person opens to them, looked up when a command is run; and the repositories
     /// whose set-up can do what the person can.
     pub fn new(
-        reach: impl Fn() -> Reach + Send + Sync + 'static,
+        reach: impl Fn() -> ReachablePaths + Send + Sync + 'static,
         unconfined: Vec<PathBuf>,
     ) -> Self {
         Self {
@@ -115,7 +117,7 @@ impl CommandReach {
         }
     }
 
-    fn lets_run_unconfined(&self, repository: &Path) -> bool {
+    fn allows_unconfined(&self, repository: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let repository = real(repository);
         self.unconfined.iter().any(|path| real(path) == repository)
@@ -124,7 +126,7 @@ impl CommandReach {
 
 impl Default for CommandReach {
     fn default() -> Self {
-        Self::new(Reach::default, Vec::new())
+        Self::new(ReachablePaths::default, Vec::new())
     }
 }
 
@@ -136,30 +138,31 @@ impl fmt::Debug for CommandReach {
     }
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Do the person's settings let the set-up of this resource do what they can?
-    pub fn runs_set_up_unconfined(&self, site: &Site) -> bool {
-        self.command_reach().lets_run_unconfined(site.place.path())
+    pub fn runs_set_up_unconfined(&self, resource: &LocalResource) -> bool {
+        self.command_reach()
+            .allows_unconfined(resource.location.path())
     }
 
     /// Runs a repository's set-up command in a sandbox, unless it succeeded there before. It gets `PATH`
     /// and `HOME` and nothing else of the environment, and is confined where possible unless the person's settings
     /// say otherwise. It is ended, with everything it started, when it takes too long, when it is no longer wanted,
     /// and when this process ends.
-    pub fn set_up(
+    pub fn run_set_up(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
         command: &str,
         limit: Duration,
         is_wanted: &dyn Fn() -> bool,
-    ) -> Result<SetUp, SandboxError> {
-        let mark = sandbox.set_up_mark();
-        if mark.exists() {
-            return Ok(SetUp::DoneBefore);
+    ) -> Result<SetUpOutcome, SandboxError> {
+        let marker_path = sandbox.set_up_marker_path();
+        if marker_path.exists() {
+            return Ok(SetUpOutcome::AlreadyDone);
         }
-        if !sandbox.is_there() {
-            return Err(SandboxError::SandboxGone {
+        if !sandbox.exists() {
+            return Err(SandboxError::SandboxMissing {
                 path: sandbox.path.clone(),
             });
         }
@@ -168,49 +171,47 @@ impl Workshop {
             return Err(SandboxError::NoSupervisor { command });
         };
         // `/tmp` is out of a confined program's reach.
-        let temporary = Scratch(sandbox.index.with_extension("tmp"));
+        let temporary = ScratchDir(sandbox.index_path.with_extension("tmp"));
         files::remove_tree(&temporary.0)?;
         files::make_private_directory(&temporary.0)?;
-        let confinement = match self.runs_set_up_unconfined(room.site) {
+        let confinement = match self.runs_set_up_unconfined(key.resource) {
             true => Confinement::Off,
             false => {
                 let mut reach = (self.command_reach().reach)();
                 reach.writable.push(sandbox.path.clone());
                 reach.writable.push(temporary.0.clone());
-                reach.readable.extend(self.borrowed(room)?);
+                reach.readable.extend(self.list_borrowed_objects(key)?);
                 Confinement::WherePossible(reach)
             }
         };
-        let errand = errand(
-            self.surroundings(),
-            sandbox,
-            &command,
-            confinement,
-            &temporary.0,
-        );
-        let mut running = supervisor.start(&errand)?;
-        let tail = Tail::of(&mut running);
-        let (ending, cut) = attend(running, limit, is_wanted)?;
-        let said = tail.finish();
+        let spec = make_set_up_spec(self.git_env(), sandbox, &command, confinement, &temporary.0);
+        let mut running = supervisor.start_program(&spec)?;
+        let tail = TailReader::start(&mut running);
+        let (ending, cut) = wait_until_gone(running, limit, is_wanted)?;
+        let said = tail.finish_reading();
         let ended = match (cut, ending.ended) {
-            (Some(Cut::Unwanted), _) => return Err(SandboxError::SetUpStopped { command }),
-            (Some(Cut::TooLate), _) => Ended::TooLate(limit),
-            (None, RunEnded::Code(0)) => {
-                files::write_whole(&mark, command.as_bytes())?;
-                return Ok(SetUp::Done(said));
+            (Some(SetUpStopReason::Unwanted), _) => {
+                return Err(SandboxError::SetUpStopped { command });
             }
-            (None, RunEnded::Code(code)) => Ended::Code(code),
-            (None, RunEnded::Signal(signal)) => Ended::Signal(signal),
-            (None, RunEnded::NotStarted(why)) => Ended::NotStarted(why),
+            (Some(SetUpStopReason::TimedOut), _) => SetUpFailure::TimedOut(limit),
+            (None, ProgramExit::Code(0)) => {
+                files::write_atomically(&marker_path, command.as_bytes())?;
+                return Ok(SetUpOutcome::Done(said));
+            }
+            (None, ProgramExit::Code(code)) => SetUpFailure::Code(code),
+            (None, ProgramExit::Signal(signal)) => SetUpFailure::Signal(signal),
+            (None, ProgramExit::NotStarted(why)) => SetUpFailure::NotStarted(why),
         };
         let hint = match ending.isolation {
-            Isolated::Confined { .. } | Isolated::Partly { .. } if sounds_denied(&said.end) => {
-                hint_to_open(room.site.place.path())
+            IsolationLevel::Confined { .. } | IsolationLevel::Partly { .. }
+                if looks_like_permission_error(&said.text) =>
+            {
+                format_permission_hint(key.resource.location.path())
             }
-            Isolated::Confined { .. }
-            | Isolated::Partly { .. }
-            | Isolated::Unavailable
-            | Isolated::Off => String::new(),
+            IsolationLevel::Confined { .. }
+            | IsolationLevel::Partly { .. }
+            | IsolationLevel::Unavailable
+            | IsolationLevel::Off => String::new(),
         };
         Err(SandboxError::SetUpFailed {
             command,
@@ -222,8 +223,8 @@ impl Workshop {
 }
 
 /// Does what a program said sound as if it was kept from something?
-pub fn sounds_denied(said: &str) -> bool {
-    const DENIED: &[&str] = &[
+pub fn looks_like_permission_error(said: &str) -> bool {
+    const DENIAL_PHRASES: &[&str] = &[
         "ermission denied",
         "EACCES",
         "EPERM",
@@ -231,11 +232,11 @@ pub fn sounds_denied(said: &str) -> bool {
         "ead-only file system",
         "not writable",
     ];
-    DENIED.iter().any(|words| said.contains(words))
+    DENIAL_PHRASES.iter().any(|words| said.contains(words))
 }
 
 /// What a person can do about a set-up that was kept from something.
-fn hint_to_open(repository: &Path) -> String {
+fn format_permission_hint(repository: &Path) -> String {
     format!(
         "\nThe set-up runs confined: it writes its sandbox and a temporary directory, and reads your tools and their \
          caches. If it was denied access, allow the path (this replaces the list you have):\n  \
@@ -247,27 +248,27 @@ fn hint_to_open(repository: &Path) -> String {
     )
 }
 
-fn errand(
-    surroundings: &Surroundings,
+fn make_set_up_spec(
+    git_env: &GitEnv,
     sandbox: &Sandbox,
     command: &str,
     confinement: Confinement,
     temporary: &Path,
-) -> Errand {
+) -> ProcessSpec {
     let temporary = match confinement {
         Confinement::Off => None,
         Confinement::WherePossible(_) | Confinement::Required(_) => Some(temporary.into()),
     };
-    let given = [
-        ("PATH", &surroundings.path),
-        ("HOME", &surroundings.home),
+    let variables = [
+        ("PATH", &git_env.path),
+        ("HOME", &git_env.home),
         ("TMPDIR", &temporary),
         ("TMP", &temporary),
         ("TEMP", &temporary),
     ];
-    let given = given.into_iter();
-    Errand {
-        command: ["/bin/sh", "-c", IN_ONE, "/bin/sh", command]
+    let given = variables.into_iter();
+    ProcessSpec {
+        command: ["/bin/sh", "-c", MERGED_OUTPUT_SCRIPT, "/bin/sh", command]
             .map(Into::into)
             .to_vec(),
         directory: sandbox.path.clone(),
@@ -276,67 +277,69 @@ fn errand(
             .collect(),
         input: None,
         confinement,
-        locks: vec![sandbox.lock()],
+        locks: vec![sandbox.lock_path()],
     }
 }
 
 /// Why a command had to end.
-enum Cut {
-    TooLate,
+enum SetUpStopReason {
+    TimedOut,
     Unwanted,
 }
 
 /// Stays until nothing of a command is left.
-fn attend(
-    running: Running,
+fn wait_until_gone(
+    running: SupervisedRun,
     limit: Duration,
     is_wanted: &dyn Fn() -> bool,
-) -> Result<(Ending, Option<Cut>), SandboxError> {
+) -> Result<(RunEnding, Option<SetUpStopReason>), SandboxError> {
     let (began, stopper) = (Instant::now(), running.stopper());
-    let mut cut = None;
-    let (tell, told) = channel();
+    let mut stop_reason = None;
+    let (sender, told) = channel();
     // Nobody listens any more only if this thread is gone.
-    std::thread::spawn(move || tell.send(running.wait()));
+    std::thread::spawn(move || sender.send(running.wait()));
     loop {
-        match told.recv_timeout(LOOK) {
-            Ok(ending) => return Ok((ending?, cut)),
+        match told.recv_timeout(POLL_INTERVAL) {
+            Ok(ending) => return Ok((ending?, stop_reason)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let why = "nobody waited for it".to_owned();
-                return Err(SandboxError::Unsupervised { why });
+                return Err(SandboxError::SupervisorFailed { why });
             }
         }
-        if cut.is_some() {
+        if stop_reason.is_some() {
             continue;
         }
         if began.elapsed() >= limit {
-            cut = Some(Cut::TooLate);
+            stop_reason = Some(SetUpStopReason::TimedOut);
         } else if !is_wanted() {
-            cut = Some(Cut::Unwanted);
+            stop_reason = Some(SetUpStopReason::Unwanted);
         }
-        if cut.is_some() {
+        if stop_reason.is_some() {
             stopper.stop();
         }
     }
 }
 
 /// Reads what a command says to its end, keeping the last of it.
-struct Tail {
-    kept: Arc<Mutex<Kept>>,
+struct TailReader {
+    kept: Arc<Mutex<TailBuffer>>,
     readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct TailBuffer {
     bytes: Vec<u8>,
-    left_out: u64,
+    omitted_bytes: u64,
 }
 
-impl Tail {
-    fn of(running: &mut Running) -> Self {
-        let kept = Arc::new(Mutex::new(Kept::default()));
+impl TailReader {
+    fn start(running: &mut SupervisedRun) -> Self {
+        let kept = Arc::new(Mutex::new(TailBuffer::default()));
         let readers = match running.take_output() {
-            Some((output, errors)) => vec![read(output, &kept), read(errors, &kept)],
+            Some((output, errors)) => {
+                vec![spawn_reader(output, &kept), spawn_reader(errors, &kept)]
+            }
             None => Vec::new(),
         };
         Self { kept, readers }
@@ -344,30 +347,33 @@ impl Tail {
 
     /// Where processes can leave their group unseen, one of them may hold the output open for ever; it is
     /// not waited for.
-    fn finish(self) -> Said {
-        let until = Instant::now() + LINGER;
+    fn finish_reading(self) -> OutputTail {
+        let deadline = Instant::now() + OUTPUT_CLOSE_TIMEOUT;
         let is_read = || self.readers.iter().all(JoinHandle::is_finished);
-        while !is_read() && Instant::now() < until {
+        while !is_read() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Said {
-            end: String::from_utf8_lossy(&kept.bytes).into_owned(),
-            left_out: kept.left_out,
+        OutputTail {
+            text: String::from_utf8_lossy(&kept.bytes).into_owned(),
+            omitted_bytes: kept.omitted_bytes,
         }
     }
 }
 
-fn read(mut output: impl Read + Send + 'static, kept: &Arc<Mutex<Kept>>) -> JoinHandle<()> {
+fn spawn_reader(
+    mut output: impl Read + Send + 'static,
+    kept: &Arc<Mutex<TailBuffer>>,
+) -> JoinHandle<()> {
     let kept = Arc::clone(kept);
     std::thread::spawn(move || {
         let mut buffer = [0; 8 << 10];
         while let Ok(count @ 1..) = output.read(&mut buffer) {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.bytes.extend(&buffer[..count]);
-            let excess = kept.bytes.len().saturating_sub(KEPT);
+            let excess = kept.bytes.len().saturating_sub(MAX_KEPT_OUTPUT_BYTES);
             kept.bytes.drain(..excess);
-            kept.left_out += excess as u64;
+            kept.omitted_bytes += excess as u64;
         }
     })
 }

@@ -7,41 +7,41 @@ use std::path::{Path, PathBuf};
 
 use plan::changeset::TreePath;
 
-use crate::compare::GITLINK;
-use crate::error::Doing;
-use crate::files::{self, Spot};
-use crate::git::{self, Git};
+use crate::compare::GITLINK_MODE;
+use crate::error::FileErrorContext;
+use crate::files::{self, PathHandle};
+use crate::git::{self, GitCommand};
 use crate::ignored::files_below;
-use crate::room::{Room, Sandbox, Workshop};
+use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, SandboxError, open};
+use crate::{ObjectId, SandboxError, open_for_person};
 
 /// How deep submodules of submodules are looked at.
-const MAX_DEPTH: usize = 8;
+const MAX_SUBMODULE_DEPTH: usize = 8;
 
 /// A submodule in an index.
-struct Submodule {
+struct SubmoduleEntry {
     path: TreePath,
     commit: ObjectId,
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Files below the submodules of a sandbox that are not as the submodule's commit has them.
-    pub(crate) fn writes_below_submodules(
+    pub(crate) fn list_submodule_writes(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         sandbox: &Sandbox,
     ) -> Result<BTreeSet<TreePath>, SandboxError> {
         let mut found = BTreeSet::new();
-        if !may_have_submodules(&sandbox.index)? {
+        if !may_have_submodules(&sandbox.index_path)? {
             return Ok(found);
         }
-        let looked = SubmoduleScan {
-            vault: &self.vault(room),
+        let scan = SubmoduleScan {
+            vault: &self.vault_for(key),
             root: &sandbox.path,
         };
-        let submodules = submodules_in(&self.git_inside(room, sandbox))?;
-        looked.look_below(&submodules, 0, &mut found)?;
+        let submodules = list_submodules(&self.git_in_sandbox(key, sandbox))?;
+        scan.scan_submodules(&submodules, 0, &mut found)?;
         Ok(found)
     }
 }
@@ -52,21 +52,24 @@ struct SubmoduleScan<'a> {
 }
 
 impl SubmoduleScan<'_> {
-    fn look_below(
+    fn scan_submodules(
         &self,
-        submodules: &[Submodule],
+        submodules: &[SubmoduleEntry],
         depth: usize,
         found: &mut BTreeSet<TreePath>,
     ) -> Result<(), SandboxError> {
         for submodule in submodules {
             let path = &submodule.path;
-            let place = files::below(self.root, path);
+            let submodule_path = files::join_tree_path(self.root, path);
             // Where a link or a file took its place, the tree shows that.
-            if Spot::find(self.root, path).is_err() || !files::is_directory(&place) {
+            if PathHandle::open(self.root, path).is_err() || !files::is_directory(&submodule_path) {
                 continue;
             }
-            let is_populated = place.join(".git").symlink_metadata().is_ok();
-            if is_populated && depth < MAX_DEPTH && self.look_inside(submodule, depth, found)? {
+            let is_populated = submodule_path.join(".git").symlink_metadata().is_ok();
+            if is_populated
+                && depth < MAX_SUBMODULE_DEPTH
+                && self.scan_populated_submodule(submodule, depth, found)?
+            {
                 continue;
             }
             match files_below(self.root, path) {
@@ -79,23 +82,27 @@ impl SubmoduleScan<'_> {
 
     /// Compares a submodule that was checked out with its commit; `false` if that cannot be done. As of every
     /// repository of an agent's, only objects are read.
-    fn look_inside(
+    fn scan_populated_submodule(
         &self,
-        submodule: &Submodule,
+        submodule: &SubmoduleEntry,
         depth: usize,
         found: &mut BTreeSet<TreePath>,
     ) -> Result<bool, SandboxError> {
-        let place = files::below(self.root, &submodule.path);
-        let Some(objects) = objects_of(self.root, &place) else {
+        let submodule_path = files::join_tree_path(self.root, &submodule.path);
+        let Some(objects) = find_submodule_objects(self.root, &submodule_path) else {
             return Ok(false);
         };
-        let scratch = self.vault.scratch();
-        vault::bare_repository(&scratch.0, submodule.commit.format())?;
-        let git = Git::at(self.vault.surroundings(), &scratch.0)
-            .with("GIT_ALTERNATE_OBJECT_DIRECTORIES", &objects)
-            .on_tree(&place)
+        let scratch = self.vault.new_scratch_dir();
+        vault::create_bare_repository(&scratch.0, submodule.commit.object_format())?;
+        let git = GitCommand::at_git_dir(self.vault.git_env(), &scratch.0)
+            .with_variable("GIT_ALTERNATE_OBJECT_DIRECTORIES", &objects)
+            .with_work_tree(&submodule_path)
             .with_index(&scratch.0.join("index"));
-        if git.ask(&["read-tree", submodule.commit.as_str()])?.code != 0 {
+        if git
+            .try_run(&["read-tree", submodule.commit.as_str()])?
+            .exit_code
+            != 0
+        {
             return Ok(false);
         }
         let changed = git.run(&[
@@ -106,68 +113,70 @@ impl SubmoduleScan<'_> {
             "--others",
             "--exclude-standard",
         ])?;
-        let inner = submodules_in(&git)?;
-        let inner: Vec<Submodule> = inner
+        let inner = list_submodules(&git)?;
+        let inner: Vec<SubmoduleEntry> = inner
             .into_iter()
             .filter_map(|one| {
-                let path = joined(&submodule.path, one.path.as_bytes())?;
-                Some(Submodule { path, ..one })
+                let path = join_paths(&submodule.path, one.path.as_bytes())?;
+                Some(SubmoduleEntry { path, ..one })
             })
             .collect();
-        let changed = git::fields(&changed).filter_map(|name| {
+        let changed = git::split_nul_fields(&changed).filter_map(|name| {
             let name = name.strip_suffix(b"/").unwrap_or(name);
-            joined(&submodule.path, name)
+            join_paths(&submodule.path, name)
         });
         // A submodule in it is looked at by itself.
         found.extend(changed.filter(|path| !inner.iter().any(|one| one.path == *path)));
         drop(scratch);
-        self.look_below(&inner, depth + 1, found)?;
+        self.scan_submodules(&inner, depth + 1, found)?;
         Ok(true)
     }
 }
 
 /// Can there be a submodule in an index? Its mode is in four bytes of its own, whatever the format's version.
 fn may_have_submodules(index: &Path) -> Result<bool, SandboxError> {
-    const MODE: [u8; 4] = 0o160_000_u32.to_be_bytes();
+    const GITLINK_MODE_BYTES: [u8; 4] = 0o160_000_u32.to_be_bytes();
     let bytes = match std::fs::read(index) {
         Ok(bytes) => bytes,
-        Err(error) if files::is_absent(&error) => return Ok(false),
-        Err(error) => return Err(error).doing("read", index),
+        Err(error) if files::is_not_found(&error) => return Ok(false),
+        Err(error) => return Err(error).while_being("read", index),
     };
-    Ok(bytes.windows(MODE.len()).any(|window| window == MODE))
+    Ok(bytes
+        .windows(GITLINK_MODE_BYTES.len())
+        .any(|window| window == GITLINK_MODE_BYTES))
 }
 
-fn submodules_in(git: &Git) -> Result<Vec<Submodule>, SandboxError> {
+fn list_submodules(git: &GitCommand) -> Result<Vec<SubmoduleEntry>, SandboxError> {
     let output = git.run(&["ls-files", "--stage", "-z"])?;
     let mut found = Vec::new();
-    for line in git::fields(&output) {
+    for line in git::split_nul_fields(&output) {
         let Some(tab) = line.iter().position(|byte| *byte == b'\t') else {
             continue;
         };
         let head = String::from_utf8_lossy(&line[..tab]);
         let mut words = head.split(' ');
-        let is_submodule = words.next() == Some(GITLINK);
+        let is_submodule = words.next() == Some(GITLINK_MODE);
         let commit = words.next().and_then(|word| word.parse().ok());
         if let Some(commit) = commit.filter(|_| is_submodule) {
             let path = TreePath::new(&line[tab + 1..])?;
-            found.push(Submodule { path, commit });
+            found.push(SubmoduleEntry { path, commit });
         }
     }
     Ok(found)
 }
 
-fn joined(above: &TreePath, below: &[u8]) -> Option<TreePath> {
+fn join_paths(above: &TreePath, below: &[u8]) -> Option<TreePath> {
     TreePath::new([above.as_bytes(), b"/", below].concat()).ok()
 }
 
 /// Where the objects of a submodule are that was checked out in the sandbox, if they are in the sandbox.
-fn objects_of(root: &Path, place: &Path) -> Option<PathBuf> {
-    const MAX_BYTES: u64 = 8192;
+fn find_submodule_objects(root: &Path, place: &Path) -> Option<PathBuf> {
+    const MAX_GIT_FILE_BYTES: u64 = 8192;
     let own = place.join(".git");
     let git_dir = if files::is_directory(&own) {
         own
     } else {
-        let text = open::read_plain(&own, MAX_BYTES).ok()??;
+        let text = open_for_person::read_regular_file(&own, MAX_GIT_FILE_BYTES).ok()??;
         let named = text.strip_prefix(b"gitdir: ")?;
         let named = named.strip_suffix(b"\n").unwrap_or(named);
         place.join(OsStr::from_bytes(named))

@@ -7,76 +7,85 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan::{Epoch, PlanId};
 
-use crate::compare::Scratch;
-use crate::error::Doing;
-use crate::fault::{Faults, Step};
-use crate::git::{Git, Surroundings};
+use crate::compare::ScratchDir;
+use crate::error::FileErrorContext;
+use crate::git::{GitCommand, GitEnv};
+use crate::step_faults::{Step, StepFaults};
 use crate::{ObjectId, Repository, SandboxError, files, refs};
 
 /// Where a plan's objects are kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Vault {
-    surroundings: Surroundings,
+    git_env: GitEnv,
     path: PathBuf,
 }
 
 /// Keeps the newest state of the work.
-const CHECKPOINT: &str = "refs/planwright/checkpoint";
+const CHECKPOINT_REF: &str = "refs/planwright/checkpoint";
 
 /// What agents leave where they work that is no part of it. Aider would otherwise name it in `.gitignore`, which
 /// would be a change, also of a run in which nothing came of anything else.
-const KEPT_BY_AGENTS: &[u8] =
+const AGENT_EXCLUDES: &[u8] =
     b"\n.aider\n.aider.chat.history.md\n.aider.input.history\n.aider.llm.history\n.aider.tags.cache.*\n";
 
 /// Of how many places a vault may borrow objects.
-const MAX_LENDERS: usize = 8;
+const MAX_VAULT_LENDERS: usize = 8;
 
 /// How commits of the engine's own are signed; they never reach a branch.
-const OURS: &str = "Planwright";
+const ENGINE_AUTHOR: &str = "Planwright";
 
 impl Vault {
     /// The vault at this path, whether it exists or not.
-    pub fn at(surroundings: &Surroundings, path: &Path) -> Self {
+    pub fn at_path(git_env: &GitEnv, path: &Path) -> Self {
         Self {
-            surroundings: surroundings.clone(),
+            git_env: git_env.clone(),
             path: path.to_owned(),
         }
     }
 
     /// Makes it, or what is missing of it: every step may be repeated.
-    pub fn make(&self, repository: &Repository, faults: &Faults) -> Result<(), SandboxError> {
-        bare_repository(&self.path, repository.object_format())?;
-        self.borrow_from(repository)?;
-        copy_if_there(repository.common_dir(), &self.path, "shallow")?;
-        exclude_as(repository.common_dir(), &self.path)?;
-        faults.after(Step::VaultMade).doing("written", &self.path)
+    pub fn create_or_repair(
+        &self,
+        repository: &Repository,
+        faults: &StepFaults,
+    ) -> Result<(), SandboxError> {
+        create_bare_repository(&self.path, repository.object_format())?;
+        self.borrow_objects_from(repository)?;
+        mirror_file(repository.common_dir(), &self.path, "shallow")?;
+        copy_excludes(repository.common_dir(), &self.path)?;
+        faults
+            .check_step(Step::VaultMade)
+            .while_being("written", &self.path)
     }
 
     /// Borrows from where the repository is now. Earlier places stay on the list as long as they exist:
     /// a plan that began in one clone and goes on in another needs both.
-    fn borrow_from(&self, repository: &Repository) -> Result<(), SandboxError> {
+    fn borrow_objects_from(&self, repository: &Repository) -> Result<(), SandboxError> {
         let mut lenders = vec![repository.common_dir().join("objects")];
-        for earlier in lenders_of(&self.objects()) {
+        for earlier in read_alternates(&self.objects_dir()) {
             let wanted = earlier.is_dir() && !lenders.contains(&earlier);
-            if wanted && lenders.len() < MAX_LENDERS {
+            if wanted && lenders.len() < MAX_VAULT_LENDERS {
                 lenders.push(earlier);
             }
         }
-        borrow(&self.path, &lenders)
+        write_alternates(&self.path, &lenders)
     }
 
     /// Is it there, and does it borrow from these objects before all others?
     pub fn borrows_from(&self, objects: &Path) -> bool {
-        lenders_of(&self.objects()).first().map(PathBuf::as_path) == Some(objects)
+        read_alternates(&self.objects_dir())
+            .first()
+            .map(PathBuf::as_path)
+            == Some(objects)
     }
 
     /// git on the vault that also reads this repository's objects, for callers that may not write: the
     /// vault may still name the place where the repository was.
-    pub fn git_beside(&self, repository: &Repository) -> Git {
+    pub fn git_with_repository_objects(&self, repository: &Repository) -> GitCommand {
         let objects = repository.common_dir().join("objects");
-        self.git().with(
+        self.git().with_variable(
             "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            alternates_variable(&[&objects]),
+            format_alternates(&[&objects]),
         )
     }
 
@@ -85,26 +94,26 @@ impl Vault {
         &self.path
     }
 
-    pub(crate) fn surroundings(&self) -> &Surroundings {
-        &self.surroundings
+    pub(crate) fn git_env(&self) -> &GitEnv {
+        &self.git_env
     }
 
     /// A directory in it that nobody else uses, and that goes when it is no longer needed.
-    pub fn scratch(&self) -> Scratch {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    pub fn new_scratch_dir(&self) -> ScratchDir {
+        static NEXT_SCRATCH_NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT_SCRATCH_NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("scratch-{}-{number}", std::process::id());
-        Scratch(self.path.join(name))
+        ScratchDir(self.path.join(name))
     }
 
     /// Its objects, for others to borrow.
-    pub fn objects(&self) -> PathBuf {
+    pub fn objects_dir(&self) -> PathBuf {
         self.path.join("objects")
     }
 
     /// Removes what a git that found no room wrote of objects and left.
     pub fn remove_unfinished_objects(&self) {
-        let directories = std::fs::read_dir(self.objects()).into_iter().flatten();
+        let directories = std::fs::read_dir(self.objects_dir()).into_iter().flatten();
         for directory in directories.flatten() {
             let files = std::fs::read_dir(directory.path()).into_iter().flatten();
             for file in files.flatten() {
@@ -116,12 +125,12 @@ impl Vault {
     }
 
     /// git on the vault.
-    pub fn git(&self) -> Git {
-        Git::at(&self.surroundings, &self.path)
+    pub fn git(&self) -> GitCommand {
+        GitCommand::at_git_dir(&self.git_env, &self.path)
     }
 
     /// A commit of the engine's own, the same for the same tree and parent.
-    pub fn commit(
+    pub fn create_commit(
         &self,
         tree: &ObjectId,
         parent: Option<&ObjectId>,
@@ -131,30 +140,30 @@ impl Vault {
         if let Some(parent) = parent {
             arguments.extend(["-p", parent.as_str()]);
         }
-        signed(self.git(), OURS, "planwright@localhost", 0).object(&arguments)
+        with_author(self.git(), ENGINE_AUTHOR, "planwright@localhost", 0).read_object_id(&arguments)
     }
 
     /// The state of the work as a commit: its tree on its base.
-    pub fn checkpoint(
+    pub fn create_checkpoint(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         base: &ObjectId,
         tree: &ObjectId,
     ) -> Result<ObjectId, SandboxError> {
-        let message = format!("Checkpoint of {plan}, epoch {epoch}");
-        self.commit(tree, Some(base), &message)
+        let message = format!("Checkpoint of {plan_id}, epoch {epoch}");
+        self.create_commit(tree, Some(base), &message)
     }
 
     /// Remembers a checkpoint as the newest, if the newest is still this one.
-    pub fn remember(
+    pub fn set_checkpoint(
         &self,
         checkpoint: &ObjectId,
-        before: Option<&ObjectId>,
+        expected: Option<&ObjectId>,
     ) -> Result<(), SandboxError> {
         let arguments = ["update-ref", "--create-reflog", "-m", "checkpoint"];
-        let before = before.cloned().unwrap_or_else(|| checkpoint.nothing_like());
-        let change = [CHECKPOINT, checkpoint.as_str(), before.as_str()];
+        let before = expected.cloned().unwrap_or_else(|| checkpoint.null_id());
+        let change = [CHECKPOINT_REF, checkpoint.as_str(), before.as_str()];
         let git = self.git();
         git.run(&[&arguments[..], &change].concat()).map(drop)
     }
@@ -164,8 +173,11 @@ impl Vault {
         if self.has_no_checkpoint() {
             return Ok(None);
         }
-        let (base, tree) = (format!("{CHECKPOINT}^"), format!("{CHECKPOINT}^{{tree}}"));
-        let [base, tree] = refs::read_all(&self.git(), [&base, &tree])?;
+        let (base, tree) = (
+            format!("{CHECKPOINT_REF}^"),
+            format!("{CHECKPOINT_REF}^{{tree}}"),
+        );
+        let [base, tree] = refs::resolve_names(&self.git(), [&base, &tree])?;
         Ok(base.zip(tree))
     }
 
@@ -174,18 +186,18 @@ impl Vault {
         if self.has_no_checkpoint() {
             return Ok(None);
         }
-        refs::read(&self.git(), CHECKPOINT)
+        refs::resolve_name(&self.git(), CHECKPOINT_REF)
     }
 
     /// Is it plain that there is none? Every new sandbox asks, and mostly it is: the vault's refs are
     /// files, and only ours.
     fn has_no_checkpoint(&self) -> bool {
         let has_none = |name: &str| !self.path.join(name).exists();
-        has_none(CHECKPOINT) && has_none("packed-refs")
+        has_none(CHECKPOINT_REF) && has_none("packed-refs")
     }
 
     /// Keeps an object from being lost to tidying up.
-    pub fn keep(&self, name: &str, object: &ObjectId) -> Result<(), SandboxError> {
+    pub fn keep_object(&self, name: &str, object: &ObjectId) -> Result<(), SandboxError> {
         let name = format!("refs/planwright/kept/{name}");
         self.git()
             .run(&["update-ref", &name, object.as_str()])
@@ -193,41 +205,47 @@ impl Vault {
     }
 
     /// The tree of a commit, as far as its objects can be reached.
-    pub fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
-        tree_of(&self.git(), &self.path, commit)
+    pub fn read_tree_of(&self, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
+        resolve_tree(&self.git(), &self.path, commit)
     }
 }
 
 /// The tree of a commit; a commit that cannot be reached is said to be gone.
-pub(crate) fn tree_of(git: &Git, path: &Path, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
-    refs::read(git, &format!("{commit}^{{tree}}"))?.ok_or_else(|| SandboxError::ObjectGone {
-        path: path.to_owned(),
-        object: commit.to_string(),
+pub(crate) fn resolve_tree(
+    git: &GitCommand,
+    path: &Path,
+    commit: &ObjectId,
+) -> Result<ObjectId, SandboxError> {
+    refs::resolve_name(git, &format!("{commit}^{{tree}}"))?.ok_or_else(|| {
+        SandboxError::ObjectMissing {
+            path: path.to_owned(),
+            object: commit.to_string(),
+        }
     })
 }
 
 /// git that commits as this person at this moment.
-pub(crate) fn signed(git: Git, name: &str, email: &str, seconds: i64) -> Git {
+pub(crate) fn with_author(git: GitCommand, name: &str, email: &str, seconds: i64) -> GitCommand {
     let date = format!("@{seconds} +0000");
-    git.with("GIT_AUTHOR_NAME", name)
-        .with("GIT_AUTHOR_EMAIL", email)
-        .with("GIT_AUTHOR_DATE", &date)
-        .with("GIT_COMMITTER_NAME", name)
-        .with("GIT_COMMITTER_EMAIL", email)
-        .with("GIT_COMMITTER_DATE", &date)
+    git.with_variable("GIT_AUTHOR_NAME", name)
+        .with_variable("GIT_AUTHOR_EMAIL", email)
+        .with_variable("GIT_AUTHOR_DATE", &date)
+        .with_variable("GIT_COMMITTER_NAME", name)
+        .with_variable("GIT_COMMITTER_EMAIL", email)
+        .with_variable("GIT_COMMITTER_DATE", &date)
 }
 
 /// An empty bare repository; what is there already is left alone.
-pub(crate) fn bare_repository(path: &Path, object_format: &str) -> Result<(), SandboxError> {
+pub(crate) fn create_bare_repository(path: &Path, object_format: &str) -> Result<(), SandboxError> {
     // Whatever git writes into it is nobody else's to read.
     let config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tfilemode = true\n\
                   \tsharedRepository = 0600\n";
-    repository_files(path, object_format, config, "refs/heads/none")
+    write_repository_files(path, object_format, config, "refs/heads/none")
 }
 
 /// The files git needs to see a repository. Written here because starting git for it would take
 /// longer than everything else about a small sandbox.
-pub(crate) fn repository_files(
+pub(crate) fn write_repository_files(
     path: &Path,
     object_format: &str,
     config: &str,
@@ -237,19 +255,19 @@ pub(crate) fn repository_files(
         files::make_private_directory(&path.join(directory))?;
     }
     let config = format!("{config}[extensions]\n\tobjectformat = {object_format}\n");
-    write_once(&path.join("config"), config.as_bytes())?;
+    write_if_changed(&path.join("config"), config.as_bytes())?;
     // Last, because by it git recognises a repository.
-    write_once(&path.join("HEAD"), format!("ref: {head}\n").as_bytes())
+    write_if_changed(&path.join("HEAD"), format!("ref: {head}\n").as_bytes())
 }
 
 /// Lets a repository read the objects of others.
-pub(crate) fn borrow(path: &Path, objects: &[PathBuf]) -> Result<(), SandboxError> {
+pub(crate) fn write_alternates(path: &Path, objects: &[PathBuf]) -> Result<(), SandboxError> {
     use std::os::unix::ffi::OsStrExt;
     let mut text = Vec::new();
     for directory in objects {
         let bytes = directory.as_os_str().as_bytes();
         if bytes.contains(&b'\n') {
-            return Err(SandboxError::BadPlace {
+            return Err(SandboxError::UnusableLocation {
                 path: directory.clone(),
                 why: "has a line break in its name, which git cannot borrow from".to_owned(),
                 hint: "Rename the directory.".to_owned(),
@@ -258,21 +276,21 @@ pub(crate) fn borrow(path: &Path, objects: &[PathBuf]) -> Result<(), SandboxErro
         text.extend(bytes);
         text.push(b'\n');
     }
-    write_once(&path.join("objects/info/alternates"), &text)
+    write_if_changed(&path.join("objects/info/alternates"), &text)
 }
 
 /// The object directories that one borrows from, as its list says.
-pub(crate) fn lenders_of(objects: &Path) -> Vec<PathBuf> {
+pub(crate) fn read_alternates(objects: &Path) -> Vec<PathBuf> {
     let list = std::fs::read(objects.join("info/alternates")).unwrap_or_default();
     list.split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
-        .map(|line| objects.join(crate::repository::as_path(line)))
+        .map(|line| objects.join(crate::repository::path_from_bytes(line)))
         .collect()
 }
 
 /// Object directories as git reads them from a variable: separated by colons, quoted so that a colon may be
 /// in a name.
-pub(crate) fn alternates_variable(directories: &[&Path]) -> std::ffi::OsString {
+pub(crate) fn format_alternates(directories: &[&Path]) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let mut text = Vec::new();
     for directory in directories {
@@ -292,43 +310,43 @@ pub(crate) fn alternates_variable(directories: &[&Path]) -> std::ffi::OsString {
 }
 
 /// Copies a file from one repository to another, or removes it where the first has none.
-pub(crate) fn copy_if_there(from: &Path, to: &Path, name: &str) -> Result<(), SandboxError> {
+pub(crate) fn mirror_file(from: &Path, to: &Path, name: &str) -> Result<(), SandboxError> {
     let (source, copy) = (from.join(name), to.join(name));
     match std::fs::read(&source) {
-        Ok(content) => write_once(&copy, &content),
+        Ok(content) => write_if_changed(&copy, &content),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             match std::fs::remove_file(&copy) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(error).doing("removed", &copy)
+                    Err(error).while_being("removed", &copy)
                 }
                 Ok(()) | Err(_) => Ok(()),
             }
         }
-        Err(error) => Err(error).doing("read", &source),
+        Err(error) => Err(error).while_being("read", &source),
     }
 }
 
 /// Leaves out what the person leaves out, and what agents keep for themselves among the files they work on.
-fn exclude_as(from: &Path, to: &Path) -> Result<(), SandboxError> {
-    const NAME: &str = "info/exclude";
-    let source = from.join(NAME);
+fn copy_excludes(from: &Path, to: &Path) -> Result<(), SandboxError> {
+    const EXCLUDE_FILE: &str = "info/exclude";
+    let source = from.join(EXCLUDE_FILE);
     let mut content = match std::fs::read(&source) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        read => read.doing("read", &source)?,
+        read => read.while_being("read", &source)?,
     };
-    content.extend_from_slice(KEPT_BY_AGENTS);
-    write_once(&to.join(NAME), &content)
+    content.extend_from_slice(AGENT_EXCLUDES);
+    write_if_changed(&to.join(EXCLUDE_FILE), &content)
 }
 
 /// Writes a file unless it says so already. One that says something else is replaced whole: another
 /// process may be reading it.
-fn write_once(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
+fn write_if_changed(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     match std::fs::read(path) {
         Ok(there) if there == content => Ok(()),
         Ok(_) => {
             let new = path.with_extension(format!("new-{}", std::process::id()));
             files::write_private_file(&new, content)?;
-            std::fs::rename(&new, path).doing("written", path)
+            std::fs::rename(&new, path).while_being("written", path)
         }
         Err(_) => files::write_private_file(path, content),
     }

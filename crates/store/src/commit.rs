@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use plan::changeset::TreePath;
-use plan::invariant::Scope;
-use plan::{CommandId, Decision, Digest, Facts, Name, Plan, PlanId, Receipt, Refusal, Timestamp};
+use plan::invariant::RuleScope;
+use plan::{
+    CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Plan, PlanId, QualifiedName,
+    Refusal, Timestamp,
+};
 
 use crate::StoreError;
 
 /// A pure decision on the rows that were read. May be run more than once, on fresher rows each
 /// time; gets `now` from the store.
-pub type DecideFn = Box<dyn FnMut(&Facts, Timestamp) -> Result<Decision, Refusal> + Send>;
+pub type DecideFn = Box<dyn FnMut(&DecisionFacts, Timestamp) -> Result<Decision, Refusal> + Send>;
 
 /// Reads, decides and commits as one.
 ///
@@ -23,9 +26,9 @@ pub type DecideFn = Box<dyn FnMut(&Facts, Timestamp) -> Result<Decision, Refusal
 /// - When it returns [`CommitError::Unknown`], the outcome could not be learnt; submitting the same
 ///   work again under the same [`Key`] is safe.
 /// - A crash at any point leaves all of the decision or none of it.
-pub trait Commit {
+pub trait StoreWriter {
     /// Carries out one submission.
-    fn commit(&self, submission: Submission) -> Result<Committed, CommitError>;
+    fn commit(&self, submission: Submission) -> Result<CommitOutcome, CommitError>;
 }
 
 /// One piece of work for the write path.
@@ -33,16 +36,16 @@ pub struct Submission {
     /// Unique in the store; written with the work, so that a lost answer can be settled.
     pub id: CommandId,
     /// Makes repeating safe: the answer committed under a key is given again instead of deciding.
-    pub key: Option<Key>,
+    pub key: Option<IdempotencyKey>,
     /// The rows the decision needs.
-    pub reads: Reads,
+    pub reads: ReadSet,
     /// The decision.
     pub decide: DecideFn,
 }
 
 /// An idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct IdempotencyKey {
     /// What it is scoped to: the verb, and the plan if there is one.
     pub scope: String,
     /// What the caller chose.
@@ -53,16 +56,16 @@ pub struct Key {
 
 /// The rows a decision needs. They are held to the commit: nobody changes them in between.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reads {
+pub struct ReadSet {
     /// A plan, with its lease.
-    pub plan: Option<(PlanId, Access)>,
+    pub plan: Option<(PlanId, RowAccess)>,
     /// An action.
-    pub action: Option<(Name, Access)>,
+    pub action: Option<(QualifiedName, RowAccess)>,
     /// Scopes of rules, each with its rules and revision.
     ///
     /// Whoever changes the rules of an action or a plan also reads that action or plan
     /// exclusively, so that a scope without any row yet cannot appear unnoticed.
-    pub rules: Vec<(Scope, Access)>,
+    pub rules: Vec<(RuleScope, RowAccess)>,
     /// The plan's open changesets.
     pub changesets: ChangesetReads,
     /// Projects.
@@ -71,12 +74,12 @@ pub struct Reads {
     pub ledger: LedgerReads,
 }
 
-impl Reads {
+impl ReadSet {
     /// These rows and those, each held as strictly as either asks for.
     #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
-        self.plan = strictest(self.plan, other.plan);
-        self.action = strictest(self.action, other.action);
+    pub fn merge_with(mut self, other: Self) -> Self {
+        self.plan = merge_access(self.plan, other.plan);
+        self.action = merge_access(self.action, other.action);
         for (scope, access) in other.rules {
             match self.rules.iter_mut().find(|(own, _)| *own == scope) {
                 Some((_, own)) => *own = (*own).max(access),
@@ -91,14 +94,17 @@ impl Reads {
             }
             (ChangesetReads::All, _) | (_, ChangesetReads::All) => ChangesetReads::All,
         };
-        self.projects = self.projects.and(other.projects);
+        self.projects = self.projects.merge_with(other.projects);
         self.ledger = self.ledger.max(other.ledger);
         self
     }
 }
 
 /// One of the same row, held as strictly as either asks for; there is only ever one.
-fn strictest<T>(one: Option<(T, Access)>, other: Option<(T, Access)>) -> Option<(T, Access)> {
+fn merge_access<T>(
+    one: Option<(T, RowAccess)>,
+    other: Option<(T, RowAccess)>,
+) -> Option<(T, RowAccess)> {
     match (one, other) {
         (Some((row, access)), Some((_, other))) => Some((row, access.max(other))),
         (one, other) => one.or(other),
@@ -107,7 +113,7 @@ fn strictest<T>(one: Option<(T, Access)>, other: Option<(T, Access)>) -> Option<
 
 /// How a row is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Access {
+pub enum RowAccess {
     /// Others may read it too; nobody changes it.
     Shared,
     /// It may be changed by this decision.
@@ -145,13 +151,13 @@ pub enum ProjectReads {
     None,
     /// Those of these names. With one that may be changed come the plans that use it and have not
     /// ended.
-    Named(Vec<(Name, Access)>),
+    Named(Vec<(QualifiedName, RowAccess)>),
     /// Those of the plan's resources, so that nobody changes them. Which these are is frozen.
     OfPlan,
 }
 
 impl ProjectReads {
-    fn and(self, other: Self) -> Self {
+    fn merge_with(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, reads) | (reads, Self::None) => reads,
             (Self::OfPlan, Self::OfPlan) => Self::OfPlan,
@@ -173,33 +179,33 @@ impl ProjectReads {
 }
 
 /// How many of the plans that use a project are named; all of them are counted.
-pub(crate) const LIVE_PLANS_NAMED: usize = 5;
+pub(crate) const MAX_LIVE_PLANS_NAMED: usize = 5;
 
 /// What was committed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Committed {
+pub struct CommitOutcome {
     /// What the decision answered; the remembered one if the key was known.
-    pub receipt: Receipt,
+    pub receipt: CommandReceipt,
     /// The plan as committed; `None` if the answer was remembered or no plan was concerned.
     pub plan: Option<Arc<Plan>>,
     /// The answer is one committed earlier under the same key.
-    pub remembered: bool,
+    pub is_repeat: bool,
 }
 
-impl Committed {
+impl CommitOutcome {
     /// What the caller is told once a decision is committed.
-    pub(crate) fn of(decision: &Decision, facts: &Facts) -> Self {
-        let about = decision.receipt.plan;
+    pub(crate) fn from_decision(decision: &Decision, facts: &DecisionFacts) -> Self {
+        let receipt_plan_id = decision.receipt.plan;
         let changed = decision
             .plans
             .iter()
             .map(|change| &change.plan)
-            .find(|plan| Some(plan.id) == about);
+            .find(|plan| Some(plan.id) == receipt_plan_id);
         let plan = changed.or(facts.plan.as_ref()).cloned();
         Self {
             receipt: decision.receipt.clone(),
             plan,
-            remembered: false,
+            is_repeat: false,
         }
     }
 }

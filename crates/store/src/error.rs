@@ -89,7 +89,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// May the same succeed in a moment, without anybody changing the store?
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Full { .. }
             | Self::Unreachable { .. }

@@ -18,7 +18,7 @@ pub enum FaultPoint {
 
 /// What happens at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum StoreFault {
     /// Nothing.
     None,
     /// The store behaves as if the database had failed there; after COMMIT, as if its answer had
@@ -30,24 +30,24 @@ pub enum Fault {
 
 /// Decides what happens at each point. A fault that kills the process simply does not return.
 #[derive(Clone, Default)]
-pub struct Faults(Option<Arc<dyn Fn(FaultPoint) -> Fault + Send + Sync>>);
+pub struct StoreFaults(Option<Arc<dyn Fn(FaultPoint) -> StoreFault + Send + Sync>>);
 
-impl Faults {
+impl StoreFaults {
     /// Faults as this function says.
-    pub fn new(decide: impl Fn(FaultPoint) -> Fault + Send + Sync + 'static) -> Self {
+    pub fn new(decide: impl Fn(FaultPoint) -> StoreFault + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(decide)))
     }
 
     /// What happens here?
-    pub fn at(&self, point: FaultPoint) -> Fault {
+    pub fn fault_at(&self, point: FaultPoint) -> StoreFault {
         match &self.0 {
             Some(decide) => decide(point),
-            None => Fault::None,
+            None => StoreFault::None,
         }
     }
 }
 
-impl fmt::Debug for Faults {
+impl fmt::Debug for StoreFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() {
             "Faults(installed)"

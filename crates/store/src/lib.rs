@@ -9,33 +9,33 @@
 pub mod clock;
 pub mod commit;
 pub mod error;
+pub mod event_codec;
 pub mod fault;
 pub mod maintain;
 pub mod memory;
 pub mod postgres;
 pub mod read;
-pub mod record;
 pub mod sqlite;
 pub mod tail;
 pub mod verify;
 
-mod columns;
+mod plan_columns;
 mod sync;
 
 pub use clock::Clock;
 pub use commit::{
-    Access, ChangesetReads, Commit, CommitError, Committed, DecideFn, Key, LedgerReads,
-    ProjectReads, Reads, Submission,
+    ChangesetReads, CommitError, CommitOutcome, DecideFn, IdempotencyKey, LedgerReads,
+    ProjectReads, ReadSet, RowAccess, StoreWriter, Submission,
 };
 pub use error::StoreError;
-pub use maintain::{Maintain, StoreInfo};
+pub use maintain::{StoreInfo, StoreMaintenance};
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use read::{Agenda, Due, PlanFilter, PlanRow, Read, Snapshot};
+pub use read::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreReader};
 pub use sqlite::{SqliteOptions, SqliteStore};
-pub use tail::{Cursor, EventPage, StoredEvent, Tail};
+pub use tail::{Cursor, EventLog, EventPage, StoredEvent};
 
 /// Everything the engine needs of a store.
-pub trait Store: Commit + Read + Tail + Maintain + Send + Sync {}
+pub trait Store: StoreWriter + StoreReader + EventLog + StoreMaintenance + Send + Sync {}
 
-impl<T: Commit + Read + Tail + Maintain + Send + Sync> Store for T {}
+impl<T: StoreWriter + StoreReader + EventLog + StoreMaintenance + Send + Sync> Store for T {}

@@ -5,19 +5,19 @@ use std::path::Path;
 use crate::StoreError;
 
 /// Upkeep, by people and by `doctor`.
-pub trait Maintain {
+pub trait StoreMaintenance {
     /// What and where it is. Never writes.
-    fn info(&self) -> Result<StoreInfo, StoreError>;
+    fn read_info(&self) -> Result<StoreInfo, StoreError>;
 
     /// Brings the schema up to this program's, creating the store if it is absent. Returns the
     /// versions before and after.
-    fn migrate(&self) -> Result<(u32, u32), StoreError>;
+    fn migrate_schema(&self) -> Result<(u32, u32), StoreError>;
 
     /// Writes a consistent copy to a new file.
-    fn backup(&self, to: &Path) -> Result<(), StoreError>;
+    fn write_backup(&self, to: &Path) -> Result<(), StoreError>;
 
     /// What the database itself finds wrong with its files; nothing if all is well.
-    fn check(&self) -> Result<Vec<String>, StoreError>;
+    fn check_integrity(&self) -> Result<Vec<String>, StoreError>;
 }
 
 /// What and where a store is.
@@ -28,7 +28,7 @@ pub struct StoreInfo {
     /// Path or address, without credentials.
     pub place: String,
     /// Its schema version; `None` if it does not exist yet.
-    pub schema: Option<u32>,
+    pub schema_version: Option<u32>,
     /// This program's.
-    pub known_schema: u32,
+    pub supported_schema_version: u32,
 }

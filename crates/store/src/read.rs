@@ -1,24 +1,24 @@
 //! Reading: always from the database, never from memory of an earlier read.
 
-use plan::changeset::{Changeset, Entry};
+use plan::changeset::{Changeset, ChangesetEntry};
 use plan::facts::Lease;
-use plan::invariant::{RuleBook, Scope};
-use plan::judgement::{Evidence, Verdict};
-use plan::ledger::Ledger;
+use plan::invariant::{RuleBook, RuleScope};
+use plan::judgement::{GateVerdict, RuleEvidence};
+use plan::ledger::BudgetLedger;
 use plan::stage::StateName;
-use plan::{Action, Digest, Name, Phase, Plan, PlanId, Project, Timestamp};
+use plan::{Action, Digest, Phase, Plan, PlanId, Project, QualifiedName, Timestamp};
 
 use crate::{Cursor, StoreError};
 
 /// Reads of committed rows. Each call is one snapshot: what it returns was true at one moment.
 ///
 /// Reading never writes: a store that does not exist yet reads as empty, and stays absent.
-pub trait Read {
+pub trait StoreReader {
     /// One plan with what is stored beside it.
-    fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError>;
+    fn read_plan(&self, plan_id: PlanId) -> Result<Option<PlanRow>, StoreError>;
 
     /// A page of plans, newest first, older than `after`.
-    fn plans(
+    fn list_plans(
         &self,
         filter: &PlanFilter,
         after: Option<PlanId>,
@@ -26,50 +26,66 @@ pub trait Read {
     ) -> Result<Vec<PlanRow>, StoreError>;
 
     /// Ids that start or end with this fragment (upper case), at most `limit`.
-    fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+    fn find_plan_ids(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
     /// Plans of a phase that can be taken further now without a person, longest waiting first, behind
     /// `after`: to be claimed, to be moved into the next phase, or with a question whose time is over.
-    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError>;
-
-    /// Those of them that can be claimed.
-    fn claimable(
+    fn list_due_plans(
         &self,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError>;
+    ) -> Result<Vec<DuePlan>, StoreError>;
+
+    /// Those of them that can be claimed.
+    fn list_claimable_plans(
+        &self,
+        phase: Phase,
+        after: Option<DuePlan>,
+        limit: usize,
+    ) -> Result<Vec<DuePlan>, StoreError>;
 
     /// What is due in every phase, up to `limit` plans of each, and where the log ends: what a worker looks
     /// at over and over, in one snapshot.
-    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError>;
+    fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError>;
 
     /// Plans whose lease has expired, longest ago first.
-    fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+    fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
     /// Everything the rules are judged on, in one snapshot.
-    fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError>;
+    fn read_snapshot(&self, plan_id: PlanId) -> Result<Option<PlanSnapshot>, StoreError>;
 
     /// One action.
-    fn action(&self, name: &Name) -> Result<Option<Action>, StoreError>;
+    fn read_action(&self, name: &QualifiedName) -> Result<Option<Action>, StoreError>;
 
     /// A page of actions by name, after `after`.
-    fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError>;
+    fn list_actions(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Action>, StoreError>;
 
     /// One project.
-    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError>;
+    fn read_project(&self, name: &QualifiedName) -> Result<Option<Project>, StoreError>;
 
     /// A page of projects by name, after `after`.
-    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError>;
+    fn list_projects(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Project>, StoreError>;
 
     /// The rules of these scopes with their revisions; of all scopes if none is named.
-    fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError>;
+    fn read_rules(&self, scopes: &[RuleScope]) -> Result<RuleBook, StoreError>;
 
     /// All changesets of a plan, oldest first, each with its entries by path.
-    fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError>;
+    fn list_changesets(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, StoreError>;
 
     /// What a plan used and what is set aside for it, beside all plans together.
-    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError>;
+    fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError>;
 
     /// The store's clock.
     fn now(&self) -> Result<Timestamp, StoreError>;
@@ -77,18 +93,18 @@ pub trait Read {
 
 /// A plan that can be taken further. Ordered as it is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Due {
+pub struct DuePlan {
     /// Since when.
     pub due_at: Timestamp,
     /// Which.
-    pub plan: PlanId,
+    pub plan_id: PlanId,
 }
 
-impl Due {
+impl DuePlan {
     /// The place behind one, as databases compare it; without one, before all of them.
-    pub(crate) fn behind(after: Option<Self>) -> (i64, String) {
+    pub(crate) fn sort_key_after(after: Option<Self>) -> (i64, String) {
         match after {
-            Some(after) => (after.due_at.0, after.plan.to_string()),
+            Some(after) => (after.due_at.0, after.plan_id.to_string()),
             None => (i64::MIN, String::new()),
         }
     }
@@ -96,21 +112,21 @@ impl Due {
 
 /// What is due.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Agenda {
+pub struct DueQueues {
     /// The cursor behind everything that can be read now.
-    pub latest: Cursor,
+    pub latest_cursor: Cursor,
     /// The beginning of each phase's queue; what is nearer to its end comes first.
-    pub due: Vec<(Phase, Vec<Due>)>,
+    pub queues: Vec<(Phase, Vec<DuePlan>)>,
 }
 
-impl Agenda {
+impl DueQueues {
     /// The phases, as they come in it.
-    pub(crate) const PHASES: [Phase; 3] = [Phase::Apply, Phase::Execute, Phase::Strategize];
+    pub(crate) const PHASE_ORDER: [Phase; 3] = [Phase::Apply, Phase::Execute, Phase::Strategize];
 
     /// Of a store that holds nothing.
-    pub(crate) const NOTHING: Self = Self {
-        latest: Cursor::START,
-        due: Vec::new(),
+    pub(crate) const EMPTY: Self = Self {
+        latest_cursor: Cursor::START,
+        queues: Vec::new(),
     };
 }
 
@@ -124,12 +140,12 @@ pub struct PlanRow {
     /// Its lease, while somebody works.
     pub lease: Option<Lease>,
     /// The last judgement that blocked it, of whatever version.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<GateVerdict>,
 }
 
 impl PlanRow {
     /// The verdict that holds the plan as it stands.
-    pub fn verdict_now(&self) -> Option<&Verdict> {
+    pub fn current_verdict(&self) -> Option<&GateVerdict> {
         let version = self.plan.version;
         self.verdict
             .as_ref()
@@ -138,7 +154,7 @@ impl PlanRow {
 
     /// A gate holds the plan as it stands, or would.
     pub fn is_blocked(&self) -> bool {
-        self.verdict_now().is_some() || self.plan.is_stuck()
+        self.current_verdict().is_some() || self.plan.is_stuck_on_rules()
     }
 
     /// A person has to do something before it goes on.
@@ -155,11 +171,11 @@ pub struct PlanFilter {
     /// In this state.
     pub state: Option<StateName>,
     /// Made of this action.
-    pub action: Option<Name>,
+    pub action: Option<QualifiedName>,
     /// Waiting for a person.
     pub needs_person: bool,
     /// Working on a resource of this project.
-    pub project: Option<Name>,
+    pub project: Option<QualifiedName>,
 }
 
 impl PlanFilter {
@@ -167,7 +183,9 @@ impl PlanFilter {
     pub fn matches(&self, row: &PlanRow) -> bool {
         let plan = &row.plan;
         self.phase.is_none_or(|phase| plan.phase() == phase)
-            && self.state.is_none_or(|state| plan.stage.state() == state)
+            && self
+                .state
+                .is_none_or(|state| plan.stage.state_name() == state)
             && self
                 .action
                 .as_ref()
@@ -182,7 +200,7 @@ impl PlanFilter {
 
 /// What the rules are judged on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Snapshot {
+pub struct PlanSnapshot {
     /// The plan with what is stored beside it.
     pub row: PlanRow,
     /// The action it was made of.
@@ -190,5 +208,5 @@ pub struct Snapshot {
     /// The rules of its scopes.
     pub rules: RuleBook,
     /// What rules said of the result of its current entry into execute.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<RuleEvidence>,
 }

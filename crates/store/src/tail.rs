@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use plan::{Digest, PlanId, Recorded, Version};
+use plan::{Digest, PlanId, PlanVersion, RecordedEvent};
 
 use crate::StoreError;
 
@@ -14,24 +14,24 @@ use crate::StoreError;
 ///
 /// Following `next` from page to page shows every committed event exactly once, the events of one
 /// plan in their order. Nothing is ever inserted behind a cursor that was handed out.
-pub trait Tail {
+pub trait EventLog {
     /// Events of one plan after a version, oldest first.
-    fn plan_events(
+    fn read_plan_events(
         &self,
-        plan: PlanId,
-        after: Version,
+        plan_id: PlanId,
+        after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Events of all plans after a cursor.
-    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError>;
+    fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError>;
 
     /// The cursor behind everything that can be read now.
-    fn latest(&self) -> Result<Cursor, StoreError>;
+    fn read_latest_cursor(&self) -> Result<Cursor, StoreError>;
 
     /// Returns when something may have been committed since this call began, or after `timeout`. A
     /// hint, not a promise: callers look again either way.
-    fn wait(&self, timeout: Duration) -> Result<(), StoreError>;
+    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError>;
 }
 
 /// A page of the log.
@@ -49,7 +49,7 @@ pub struct StoredEvent {
     /// The place right behind it; `None` where only the plan's own order was asked for.
     pub cursor: Option<Cursor>,
     /// What happened.
-    pub recorded: Recorded,
+    pub recorded: RecordedEvent,
     /// The bytes that were hashed.
     pub body: String,
     /// The hash of the event before it and those bytes.

@@ -16,17 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan::action::{ActionDefinition, ActionState};
-use plan::changeset::{Entry, Node, Seal};
-use plan::command::{Grounds, Into};
-use plan::invariant::{Gate, Scope};
-use plan::{Command, Outcome, Phase, PlanId, Refusal, Version};
+use plan::changeset::{ChangesetEntry, ChangesetSeal, Node};
+use plan::command::{ChangesetSelector, ReclaimGrounds};
+use plan::invariant::{Gate, RuleScope};
+use plan::{Command, Phase, PlanId, PlanVersion, ReceiptOutcome, Refusal};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::{Config, Runner, thread};
 use store::verify::verify;
 use store::{CommitError, Cursor, MemoryStore, PlanFilter, Store};
-use testkit::client::{LONG, OVER, done};
-use testkit::{Client, FaultSwitch, Ids, TestClock, samples};
+use testkit::client::{EXPIRED_LEASE, LONG_LEASE, expect_done};
+use testkit::{FaultSwitch, TestClient, TestClock, TestIds, samples};
 
 /// Orders tried at random, and as many with few changes of priority, which finds rarer ones.
 const TRIES: usize = 500;
@@ -80,7 +80,7 @@ fn of_two_actions_of_one_name_one_is_created_and_the_other_is_told() {
         };
         let stored = client
             .store()
-            .action(&samples::name("tidy"))
+            .action(&samples::parse_name("tidy"))
             .unwrap()
             .unwrap();
         let CommitError::Refused(Refusal::ActionExists { by, .. }) = told else {

@@ -5,48 +5,48 @@
 
 use std::sync::Arc;
 
-use lifecycle::{Subject, reads_for};
+use lifecycle::{CommandTarget, reads_for};
 use plan::action::ActionDefinition;
 use plan::command::NewPlan;
-use plan::invariant::{Gate, RuleDraft, Scope};
-use plan::judgement::{Judgement, RuleOutcome, RuleVerdict, Targets};
+use plan::invariant::{Gate, RuleDraft, RuleScope};
+use plan::judgement::{GateJudgement, PlanTargets, RuleOutcome, RuleVerdict};
 use plan::{
-    Caller, Command, Digest, Epoch, Facts, Name, Outcome, Phase, Plan, PlanId, Request, Span,
-    Timestamp,
+    Caller, Command, DecisionFacts, DecisionRequest, Digest, Epoch, Phase, Plan, PlanId,
+    QualifiedName, ReceiptOutcome, Span, Timestamp,
 };
-use store::{CommitError, Committed, Key, Store, Submission};
+use store::{CommitError, CommitOutcome, IdempotencyKey, Store, Submission};
 
-use crate::ids::Ids;
+use crate::ids::TestIds;
 use crate::samples;
 
 /// A lease that does not end while a test runs.
-pub const LONG: Span = Span::seconds(3600);
+pub const LONG_LEASE: Span = Span::from_seconds(3600);
 /// A lease that has ended when it begins, whatever clock the store has.
-pub const OVER: Span = Span::seconds(-60);
+pub const EXPIRED_LEASE: Span = Span::from_seconds(-60);
 
 /// Somebody at a store.
 #[derive(Clone)]
-pub struct Client {
+pub struct TestClient {
     store: Arc<dyn Store>,
-    ids: Arc<Ids>,
+    ids: Arc<TestIds>,
     caller: Caller,
-    moment: Option<Timestamp>,
+    decision_time: Option<Timestamp>,
 }
 
-impl Client {
+impl TestClient {
     /// A person at this store.
-    pub fn new(store: Arc<dyn Store>, ids: Arc<Ids>) -> Self {
+    pub fn new(store: Arc<dyn Store>, ids: Arc<TestIds>) -> Self {
         Self {
             store,
             ids,
             caller: Caller::Person("ada".to_owned()),
-            moment: None,
+            decision_time: None,
         }
     }
 
     /// The same place, another person.
     #[must_use]
-    pub fn person(&self, name: &str) -> Self {
+    pub fn as_person(&self, name: &str) -> Self {
         Self {
             caller: Caller::Person(name.to_owned()),
             ..self.clone()
@@ -55,7 +55,7 @@ impl Client {
 
     /// The same place, a worker.
     #[must_use]
-    pub fn worker(&self, name: &str) -> Self {
+    pub fn as_worker(&self, name: &str) -> Self {
         Self {
             caller: Caller::Worker(name.to_owned()),
             ..self.clone()
@@ -65,9 +65,9 @@ impl Client {
     /// One whose commands are decided at this moment instead of the store's. How plans get a past,
     /// and extreme times, whatever clock the store has.
     #[must_use]
-    pub fn deciding_at(&self, moment: Timestamp) -> Self {
+    pub fn with_decision_time(&self, decision_time: Timestamp) -> Self {
         Self {
-            moment: Some(moment),
+            decision_time: Some(decision_time),
             ..self.clone()
         }
     }
@@ -78,66 +78,71 @@ impl Client {
     }
 
     /// Where its ids come from.
-    pub fn ids(&self) -> &Ids {
+    pub fn ids(&self) -> &TestIds {
         &self.ids
     }
 
     /// The name it goes by.
-    pub fn name(&self) -> String {
+    pub fn caller_name(&self) -> String {
         match &self.caller {
             Caller::Person(name) | Caller::Worker(name) => name.clone(),
         }
     }
 
     /// Submits a command that is not about an existing plan.
-    pub fn submit(&self, command: Command) -> Result<Committed, CommitError> {
-        self.store.commit(self.submission(None, command))
+    pub fn submit(&self, command: Command) -> Result<CommitOutcome, CommitError> {
+        self.store.commit(self.build_submission(None, command))
     }
 
     /// Submits a command about a plan.
-    pub fn on(&self, plan: PlanId, command: Command) -> Result<Committed, CommitError> {
-        self.store.commit(self.submission(Some(plan), command))
+    pub fn submit_for_plan(
+        &self,
+        plan_id: PlanId,
+        command: Command,
+    ) -> Result<CommitOutcome, CommitError> {
+        self.store
+            .commit(self.build_submission(Some(plan_id), command))
     }
 
     /// Submits a command under an idempotency key. `arguments` stands for what was asked, without
     /// the ids that are made anew for every try.
-    pub fn with_key(
+    pub fn submit_with_key(
         &self,
         key: &str,
         arguments: &str,
-        plan: Option<PlanId>,
+        plan_id: Option<PlanId>,
         command: Command,
-    ) -> Result<Committed, CommitError> {
+    ) -> Result<CommitOutcome, CommitError> {
         let verb = command.verb();
-        let scope = match plan {
+        let scope = match plan_id {
             Some(plan) => format!("{verb} {plan}"),
             None => verb.to_string(),
         };
-        let mut submission = self.submission(plan, command);
-        submission.key = Some(Key {
+        let mut submission = self.build_submission(plan_id, command);
+        submission.key = Some(IdempotencyKey {
             scope,
             key: key.to_owned(),
-            fingerprint: Digest::of(arguments.as_bytes()),
+            fingerprint: Digest::hash_bytes(arguments.as_bytes()),
         });
         self.store.commit(submission)
     }
 
     /// What is handed to the store for a command.
-    pub fn submission(&self, plan: Option<PlanId>, command: Command) -> Submission {
-        let reads = reads_for(&command, &self.subject_of(plan, &command));
-        let request = Request {
+    pub fn build_submission(&self, plan_id: Option<PlanId>, command: Command) -> Submission {
+        let reads = reads_for(&command, &self.resolve_target(plan_id, &command));
+        let request = DecisionRequest {
             command,
-            plan,
+            plan_id,
             caller: self.caller.clone(),
             if_version: None,
         };
-        let moment = self.moment;
+        let decision_time = self.decision_time;
         Submission {
-            id: self.ids.command(),
+            id: self.ids.next_command_id(),
             key: None,
             reads,
             decide: Box::new(move |facts, now| {
-                let now = moment.unwrap_or(now);
+                let now = decision_time.unwrap_or(now);
                 if relies_on_projects(&request.command) {
                     plan::decide(&with_sample_project(facts), &request, now)
                 } else {
@@ -148,28 +153,30 @@ impl Client {
     }
 
     /// What a command is about; frozen, so it may be looked up before.
-    fn subject_of(&self, plan: Option<PlanId>, command: &Command) -> Subject {
-        let ruled = match command {
+    fn resolve_target(&self, plan_id: Option<PlanId>, command: &Command) -> CommandTarget {
+        let rule_plan_id = match command {
             Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => match scope {
-                Scope::Plan(plan) => Some(*plan),
-                Scope::Global
-                | Scope::Project(_)
-                | Scope::Repository(_)
-                | Scope::WorkingTree(_)
-                | Scope::Action(_) => None,
+                RuleScope::Plan(plan) => Some(*plan),
+                RuleScope::Global
+                | RuleScope::Project(_)
+                | RuleScope::Repository(_)
+                | RuleScope::WorkingTree(_)
+                | RuleScope::Action(_) => None,
             },
             _ => None,
         };
-        let plan = plan.or(ruled);
-        let stored = plan.and_then(|id| self.store.plan(id).unwrap());
-        let subject = stored.map(|row| Subject::of(&row.plan)).unwrap_or_default();
-        Subject { plan, ..subject }
+        let plan_id = plan_id.or(rule_plan_id);
+        let stored = plan_id.and_then(|id| self.store.read_plan(id).unwrap());
+        let subject = stored
+            .map(|row| CommandTarget::for_plan(&row.plan))
+            .unwrap_or_default();
+        CommandTarget { plan_id, ..subject }
     }
 
     /// What the rules say of a plan as it is stored: a check that reads `true` holds, every other
     /// fails.
-    pub fn judge(&self, plan: PlanId, gate: Gate) -> Judgement {
-        let snapshot = self.store.snapshot(plan).unwrap().unwrap();
+    pub fn judge_rules(&self, plan_id: PlanId, gate: Gate) -> GateJudgement {
+        let snapshot = self.store.read_snapshot(plan_id).unwrap().unwrap();
         let verdict = |rule: &plan::invariant::Rule| RuleVerdict {
             rule: rule.reference(),
             outcome: match rule.draft.check.source().as_str() {
@@ -177,27 +184,27 @@ impl Client {
                 other => RuleOutcome::Failed(format!("`{other}` is not true")),
             },
         };
-        Judgement {
+        GateJudgement {
             version: snapshot.row.plan.version,
             revisions: snapshot.rules.revisions.clone(),
             verdicts: snapshot
                 .rules
-                .effective_at(gate.judged_with())
+                .effective_rules_at(gate.judged_gates())
                 .into_iter()
                 .map(verdict)
                 .collect(),
-            ..Judgement::default()
+            ..GateJudgement::default()
         }
     }
 
     /// The command that claims a phase, judged if that is asked for.
-    pub fn start(&self, plan: PlanId, phase: Phase, lease: Span) -> Command {
+    pub fn start_command(&self, plan_id: PlanId, phase: Phase, lease: Span) -> Command {
         Command::Start {
             phase,
-            owner: self.name(),
+            owner: self.caller_name(),
             lease,
             judgement: match phase {
-                Phase::Strategize => Some(self.judge(plan, Gate::Strategize)),
+                Phase::Strategize => Some(self.judge_rules(plan_id, Gate::Strategize)),
                 Phase::Execute | Phase::Apply => None,
             },
         }
@@ -205,133 +212,133 @@ impl Client {
 }
 
 /// Taking plans to where a test begins.
-impl Client {
+impl TestClient {
     /// A plan as it is stored.
-    pub fn plan(&self, id: PlanId) -> Plan {
-        self.store.plan(id).unwrap().unwrap().plan
+    pub fn load_plan(&self, plan_id: PlanId) -> Plan {
+        self.store.read_plan(plan_id).unwrap().unwrap().plan
     }
 
     /// Submits, and insists that it is done.
     #[track_caller]
-    pub fn must(&self, plan: PlanId, command: Command) -> Committed {
-        done(self.on(plan, command))
+    pub fn must_submit(&self, plan_id: PlanId, command: Command) -> CommitOutcome {
+        expect_done(self.submit_for_plan(plan_id, command))
     }
 
     /// A new action.
     #[track_caller]
-    pub fn add_action(&self, definition: ActionDefinition) -> Name {
+    pub fn add_action(&self, definition: ActionDefinition) -> QualifiedName {
         let name = definition.name.clone();
-        done(self.submit(Command::CreateAction(definition)));
+        expect_done(self.submit(Command::CreateAction(definition)));
         name
     }
 
     /// A new rule.
     #[track_caller]
-    pub fn add_rule(&self, scope: Scope, draft: RuleDraft) {
-        done(self.submit(Command::AddRule { scope, draft }));
+    pub fn add_rule(&self, scope: RuleScope, draft: RuleDraft) {
+        expect_done(self.submit(Command::AddRule { scope, draft }));
     }
 
     /// A new plan.
     #[track_caller]
-    pub fn add_plan(&self, new: NewPlan) -> PlanId {
-        let id = new.id;
-        done(self.submit(Command::Use(new)));
-        id
+    pub fn add_plan(&self, new_plan: NewPlan) -> PlanId {
+        let plan_id = new_plan.id;
+        expect_done(self.submit(Command::Use(new_plan)));
+        plan_id
     }
 
     /// A new plan for a goal: strategize/queued.
     #[track_caller]
-    pub fn queued(&self, goal: &str) -> PlanId {
-        self.add_plan(samples::goal(self.ids.plan(), goal))
+    pub fn create_queued_plan(&self, goal: &str) -> PlanId {
+        self.add_plan(samples::plan_for_goal(self.ids.next_plan_id(), goal))
     }
 
     /// Claims the phase a plan waits in.
     #[track_caller]
-    pub fn claim(&self, plan: PlanId, lease: Span) -> Epoch {
-        let phase = self.plan(plan).phase();
-        let claimed = self.must(plan, self.start(plan, phase, lease));
-        claimed.receipt.epoch.unwrap()
+    pub fn claim_phase(&self, plan_id: PlanId, lease: Span) -> Epoch {
+        let phase = self.load_plan(plan_id).phase();
+        let committed = self.must_submit(plan_id, self.start_command(plan_id, phase, lease));
+        committed.receipt.epoch.unwrap()
     }
 
     /// A new plan whose strategy is in: strategize/complete.
     #[track_caller]
-    pub fn strategized(&self, goal: &str) -> PlanId {
-        let plan = self.queued(goal);
-        let epoch = self.claim(plan, LONG);
-        self.must(
-            plan,
+    pub fn create_strategized_plan(&self, goal: &str) -> PlanId {
+        let plan_id = self.create_queued_plan(goal);
+        let epoch = self.claim_phase(plan_id, LONG_LEASE);
+        self.must_submit(
+            plan_id,
             Command::CompleteStrategize {
                 epoch,
                 decisions: Vec::new(),
             },
         );
-        plan
+        plan_id
     }
 
     /// A new plan that is being executed: execute/processing.
     #[track_caller]
-    pub fn executing(&self, goal: &str, lease: Span) -> (PlanId, Epoch) {
-        let plan = self.strategized(goal);
-        let judgement = self.judge(plan, Gate::Execute);
-        self.must(plan, Command::ExecutePlan { judgement });
-        (plan, self.claim(plan, lease))
+    pub fn create_executing_plan(&self, goal: &str, lease: Span) -> (PlanId, Epoch) {
+        let plan_id = self.create_strategized_plan(goal);
+        let judgement = self.judge_rules(plan_id, Gate::Execute);
+        self.must_submit(plan_id, Command::ExecutePlan { judgement });
+        (plan_id, self.claim_phase(plan_id, lease))
     }
 
     /// A new plan with a result: execute/complete.
     #[track_caller]
-    pub fn finished(&self, goal: &str) -> PlanId {
-        let (plan, epoch) = self.executing(goal, LONG);
-        self.must(
-            plan,
+    pub fn create_executed_plan(&self, goal: &str) -> PlanId {
+        let (plan_id, epoch) = self.create_executing_plan(goal, LONG_LEASE);
+        self.must_submit(
+            plan_id,
             Command::CompleteExecute {
                 epoch,
-                result: samples::result(goal),
+                result: samples::result_content(goal),
                 captured: Vec::new(),
                 allow_empty: false,
-                judgement: self.judge(plan, Gate::Result),
+                judgement: self.judge_rules(plan_id, Gate::Result),
             },
         );
-        plan
+        plan_id
     }
 
     /// A new plan that is being landed: apply/processing.
     #[track_caller]
-    pub fn landing(&self, goal: &str) -> (PlanId, Epoch) {
-        let plan = self.finished(goal);
-        self.must(
-            plan,
+    pub fn create_landing_plan(&self, goal: &str) -> (PlanId, Epoch) {
+        let plan_id = self.create_executed_plan(goal);
+        self.must_submit(
+            plan_id,
             Command::Approve {
-                how: plan::How::default(),
-                targets: Targets::default(),
+                how: plan::LandingOptions::default(),
+                targets: PlanTargets::default(),
                 once: false,
             },
         );
-        let judgement = self.judge(plan, Gate::Apply);
-        self.must(plan, Command::ApplyPlan { judgement });
-        (plan, self.claim(plan, LONG))
+        let judgement = self.judge_rules(plan_id, Gate::Apply);
+        self.must_submit(plan_id, Command::ApplyPlan { judgement });
+        (plan_id, self.claim_phase(plan_id, LONG_LEASE))
     }
 
     /// A new plan that landed: apply/applied.
     #[track_caller]
-    pub fn landed(&self, goal: &str) -> PlanId {
-        let (plan, epoch) = self.landing(goal);
-        self.must(
-            plan,
+    pub fn create_landed_plan(&self, goal: &str) -> PlanId {
+        let (plan_id, epoch) = self.create_landing_plan(goal);
+        self.must_submit(
+            plan_id,
             Command::PrepareApply {
                 epoch,
-                moves: samples::landing(),
-                judgement: self.judge(plan, Gate::Apply),
+                moves: samples::landing_moves(),
+                judgement: self.judge_rules(plan_id, Gate::Apply),
             },
         );
-        self.must(
-            plan,
+        self.must_submit(
+            plan_id,
             Command::CompleteApply {
                 epoch,
-                landed: vec![samples::RESOURCE.to_owned()],
+                landed: vec![samples::RESOURCE_NAME.to_owned()],
                 rest: None,
             },
         );
-        plan
+        plan_id
     }
 }
 
@@ -345,9 +352,9 @@ fn relies_on_projects(command: &Command) -> bool {
 
 /// The facts with the project of sample plans, which is there without being stored: most tests are
 /// about plans, and begin with an empty store.
-fn with_sample_project(facts: &Facts) -> Facts {
+fn with_sample_project(facts: &DecisionFacts) -> DecisionFacts {
     let mut facts = facts.clone();
-    let sample = samples::project();
+    let sample = samples::sample_project();
     if facts.projects.iter().all(|known| known.name != sample.name) {
         facts.projects.push(sample);
     }
@@ -356,11 +363,11 @@ fn with_sample_project(facts: &Facts) -> Facts {
 
 /// Insists that something was done.
 #[track_caller]
-pub fn done(answer: Result<Committed, CommitError>) -> Committed {
+pub fn expect_done(answer: Result<CommitOutcome, CommitError>) -> CommitOutcome {
     let committed = match answer {
         Ok(committed) => committed,
         Err(error) => panic!("this should have been done: {error:?}"),
     };
-    assert_eq!(committed.receipt.outcome, Outcome::Done);
+    assert_eq!(committed.receipt.outcome, ReceiptOutcome::Done);
     committed
 }

@@ -13,12 +13,12 @@ pub struct TestClock(Arc<AtomicI64>);
 
 impl TestClock {
     /// A clock that stands at this moment.
-    pub fn at(moment: Timestamp) -> Self {
+    pub fn starting_at(moment: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(moment.0)))
     }
 
     /// The clock as a store takes it.
-    pub fn clock(&self) -> Clock {
+    pub fn to_store_clock(&self) -> Clock {
         let time = Arc::clone(&self.0);
         Clock::new(move || Timestamp(time.fetch_add(1, Ordering::Relaxed)))
     }
@@ -29,7 +29,7 @@ impl TestClock {
     }
 
     /// Shows this moment from now on.
-    pub fn set(&self, moment: Timestamp) {
+    pub fn set_time(&self, moment: Timestamp) {
         self.0.store(moment.0, Ordering::Relaxed);
     }
 }
@@ -37,6 +37,6 @@ impl TestClock {
 impl Default for TestClock {
     /// The first of January 2030.
     fn default() -> Self {
-        Self::at(Timestamp(1_893_456_000_000_000))
+        Self::starting_at(Timestamp(1_893_456_000_000_000))
     }
 }

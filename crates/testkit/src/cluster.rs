@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A cluster under a temporary directory. Stopped at the end.
-pub struct Cluster {
+pub struct PostgresCluster {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
@@ -21,30 +21,30 @@ pub struct Cluster {
 }
 
 /// What the guard does: `$1` is where PostgreSQL's programs are, `$2` the directory.
-const GUARD: &str = "trap '' HUP INT TERM
+const GUARD_SCRIPT: &str = "trap '' HUP INT TERM
 cat > /dev/null
 \"$1/pg_ctl\" -D \"$2/data\" -m immediate -w stop
 rm -rf \"$2\"";
 
-impl Cluster {
+impl PostgresCluster {
     /// Makes a cluster that trusts everybody, and starts it.
     pub fn start() -> Self {
-        let mut cluster = Self::make();
-        cluster.up();
+        let mut cluster = Self::create();
+        cluster.start_server();
         cluster
     }
 
     /// Makes a cluster without starting it.
-    pub fn make() -> Self {
+    pub fn create() -> Self {
         let directory = tempfile::Builder::new()
             .prefix("planwright-cluster-")
             .tempdir()
             .unwrap();
-        if let Some((uid, gid)) = account() {
+        if let Some((uid, gid)) = server_account() {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
         }
-        let programs = programs();
-        let guard = guard(&programs, &directory);
+        let programs = postgres_programs();
+        let guard = start_guard(&programs, &directory);
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -56,8 +56,8 @@ impl Cluster {
             port,
             guard,
         };
-        let data = cluster.data();
-        cluster.succeed(
+        let data = cluster.data_directory();
+        cluster.run_checked(
             "initdb",
             &[
                 "--auth=trust",
@@ -69,7 +69,7 @@ impl Cluster {
                 &data,
             ],
         );
-        cluster.configure(&format!(
+        cluster.append_settings(&format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\nfsync = off\n",
             cluster.directory.display()
         ));
@@ -77,51 +77,64 @@ impl Cluster {
     }
 
     /// Adds to its settings.
-    pub fn configure(&self, settings: &str) {
-        let file = Path::new(&self.data()).join("postgresql.conf");
+    pub fn append_settings(&self, settings: &str) {
+        let file = Path::new(&self.data_directory()).join("postgresql.conf");
         let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
         file.write_all(settings.as_bytes()).unwrap();
     }
 
     /// Writes a file that belongs to the server and nobody else.
-    pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
-        let file = Path::new(&self.data()).join(name);
+    pub fn write_file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let file = Path::new(&self.data_directory()).join(name);
         fs::write(&file, content).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        if let Some((uid, gid)) = account() {
+        if let Some((uid, gid)) = server_account() {
             chown(&file, Some(uid), Some(gid)).unwrap();
         }
         file
     }
 
     /// Starts it.
-    pub fn up(&mut self) {
+    pub fn start_server(&mut self) {
         let log = self.directory.join("log").display().to_string();
-        self.succeed("pg_ctl", &["-D", &self.data(), "-l", &log, "-w", "start"]);
+        self.run_checked(
+            "pg_ctl",
+            &["-D", &self.data_directory(), "-l", &log, "-w", "start"],
+        );
     }
 
     /// Stops it, after word to those connected.
-    pub fn down(&mut self) {
-        self.succeed("pg_ctl", &["-D", &self.data(), "-m", "fast", "-w", "stop"]);
+    pub fn stop_server(&mut self) {
+        self.run_checked(
+            "pg_ctl",
+            &["-D", &self.data_directory(), "-m", "fast", "-w", "stop"],
+        );
     }
 
     /// Ends it as a crash would, and starts it again.
-    pub fn crash(&mut self) {
-        self.succeed(
+    pub fn crash_and_restart(&mut self) {
+        self.run_checked(
             "pg_ctl",
-            &["-D", &self.data(), "-m", "immediate", "-w", "stop"],
+            &[
+                "-D",
+                &self.data_directory(),
+                "-m",
+                "immediate",
+                "-w",
+                "stop",
+            ],
         );
-        self.up();
+        self.start_server();
     }
 
     /// Stops it, after word to those connected, and starts it again.
     pub fn restart(&mut self) {
         let log = self.directory.join("log").display().to_string();
-        self.succeed(
+        self.run_checked(
             "pg_ctl",
             &[
                 "-D",
-                &self.data(),
+                &self.data_directory(),
                 "-l",
                 &log,
                 "-m",
@@ -142,12 +155,12 @@ impl Cluster {
         self.port
     }
 
-    fn data(&self) -> String {
+    fn data_directory(&self) -> String {
         self.directory.join("data").display().to_string()
     }
 
-    fn succeed(&self, program: &str, arguments: &[&str]) {
-        let output = self.run(program, arguments);
+    fn run_checked(&self, program: &str, arguments: &[&str]) {
+        let output = self.run_program(program, arguments);
         assert!(
             output.status.success(),
             "{program}: {}",
@@ -155,8 +168,8 @@ impl Cluster {
         );
     }
 
-    fn run(&self, program: &str, arguments: &[&str]) -> Output {
-        let mut command = as_the_server(&self.programs.join(program));
+    fn run_program(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = server_command(&self.programs.join(program));
         command
             .args(arguments)
             .current_dir(&self.directory)
@@ -175,7 +188,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for PostgresCluster {
     fn drop(&mut self) {
         // Closes the pipe first.
         let _stopped = self.guard.wait();
@@ -183,9 +196,9 @@ impl Drop for Cluster {
 }
 
 /// Starts the guard of a cluster.
-fn guard(programs: &Path, directory: &TempDir) -> Child {
-    as_the_server(Path::new("sh"))
-        .args(["-c", GUARD, "guard"])
+fn start_guard(programs: &Path, directory: &TempDir) -> Child {
+    server_command(Path::new("sh"))
+        .args(["-c", GUARD_SCRIPT, "guard"])
         .args([programs, directory.path()])
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -200,10 +213,10 @@ fn guard(programs: &Path, directory: &TempDir) -> Child {
     clippy::disallowed_methods,
     reason = "a server for a test is no business of the product"
 )]
-fn as_the_server(program: &Path) -> Command {
+fn server_command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
-    if let Some((uid, gid)) = account() {
+    if let Some((uid, gid)) = server_account() {
         command.uid(uid).gid(gid);
     }
     command
@@ -214,14 +227,14 @@ fn as_the_server(program: &Path) -> Command {
     clippy::disallowed_methods,
     reason = "tests are told so by `cargo xtask test`"
 )]
-pub fn programs() -> PathBuf {
+pub fn postgres_programs() -> PathBuf {
     std::env::var_os("PLANWRIGHT_TEST_PGBIN")
         .expect("PLANWRIGHT_TEST_PGBIN is not set: run `cargo xtask test`, which finds PostgreSQL's programs")
         .into()
 }
 
 /// The account a server may run under if we are root, under which it refuses to.
-fn account() -> Option<(u32, u32)> {
+fn server_account() -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     // Who we are is who owns a file we make.
     let probe = tempfile::tempfile().unwrap();
@@ -229,12 +242,12 @@ fn account() -> Option<(u32, u32)> {
         return None;
     }
     let accounts = fs::read_to_string("/etc/passwd").unwrap();
-    let named = |name: &str| {
+    let find_account = |name: &str| {
         let line = accounts
             .lines()
             .find(|line| line.starts_with(&format!("{name}:")))?;
         let mut fields = line.split(':').skip(2).map(str::parse::<u32>);
         Some((fields.next()?.ok()?, fields.next()?.ok()?))
     };
-    named("postgres").or_else(|| named("nobody"))
+    find_account("postgres").or_else(|| find_account("nobody"))
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 /// Names the PostgreSQL server the tests run on.
-const SERVER: &str = "PLANWRIGHT_TEST_POSTGRES";
+const SERVER_VARIABLE: &str = "PLANWRIGHT_TEST_POSTGRES";
 
 /// A place for a SQLite store that does not exist yet. Dropping it removes the directory.
 pub struct SqliteFile {
@@ -33,7 +33,7 @@ impl SqliteFile {
     }
 
     /// Runs statements behind the store's back, and gives the first column of their rows.
-    pub fn sql(&self, statement: &str) -> Vec<String> {
+    pub fn run_sql(&self, statement: &str) -> Vec<String> {
         let connection = rusqlite::Connection::open(self.path()).unwrap();
         connection
             .busy_timeout(std::time::Duration::from_secs(10))
@@ -71,18 +71,18 @@ impl PostgresDatabase {
         reason = "making a database on a server is nothing to happen by default"
     )]
     pub fn new() -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let server = server();
+        static DATABASE_COUNT: AtomicU32 = AtomicU32::new(0);
+        let server = server_url();
         let name = format!(
             "planwright_test_{}_{}",
             std::process::id(),
-            MADE.fetch_add(1, Ordering::Relaxed)
+            DATABASE_COUNT.fetch_add(1, Ordering::Relaxed)
         );
-        run(
+        run_statement(
             &server,
             &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
         );
-        run(&server, &format!("CREATE DATABASE {name}"));
+        run_statement(&server, &format!("CREATE DATABASE {name}"));
         Self { server, name }
     }
 
@@ -91,19 +91,19 @@ impl PostgresDatabase {
         let (address, _) = self
             .server
             .rsplit_once('/')
-            .unwrap_or_else(|| panic!("{SERVER} names no database: {}", self.server));
+            .unwrap_or_else(|| panic!("{SERVER_VARIABLE} names no database: {}", self.server));
         format!("{address}/{}", self.name)
     }
 
     /// Runs statements behind the store's back, and gives the first column of their rows.
-    pub fn sql(&self, statement: &str) -> Vec<String> {
-        run(&self.url(), statement)
+    pub fn run_sql(&self, statement: &str) -> Vec<String> {
+        run_statement(&self.url(), statement)
     }
 }
 
 impl Drop for PostgresDatabase {
     fn drop(&mut self) {
-        run(
+        run_statement(
             &self.server,
             &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name),
         );
@@ -114,16 +114,16 @@ impl Drop for PostgresDatabase {
     clippy::disallowed_methods,
     reason = "whoever runs the tests says by this variable where their server is"
 )]
-fn server() -> String {
-    std::env::var(SERVER).unwrap_or_else(|_| {
+fn server_url() -> String {
+    std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| {
         panic!(
-            "{SERVER} is not set, so there is no PostgreSQL to test on: run `cargo xtask test`, \
+            "{SERVER_VARIABLE} is not set, so there is no PostgreSQL to test on: run `cargo xtask test`, \
              or `cargo xtask postgres -- cargo test …`"
         )
     })
 }
 
-fn run(url: &str, statement: &str) -> Vec<String> {
+fn run_statement(url: &str, statement: &str) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

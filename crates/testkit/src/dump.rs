@@ -1,20 +1,20 @@
 //! Everything a store shows, to be compared: before and after, here and there.
 
-use plan::changeset::{Changeset, Entry};
+use plan::changeset::{Changeset, ChangesetEntry};
 use plan::invariant::RuleBook;
-use plan::judgement::Evidence;
-use plan::ledger::Ledger;
-use plan::{Action, PlanId, Project, Version};
+use plan::judgement::RuleEvidence;
+use plan::ledger::BudgetLedger;
+use plan::{Action, PlanId, PlanVersion, Project};
 use store::{PlanFilter, PlanRow, Store, StoredEvent};
 
 /// Read in pages, so that what is read in pages is also tested in pages.
-const PAGE: usize = 50;
+const PAGE_SIZE: usize = 50;
 
 /// Everything a store shows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Dump {
+pub struct StoreDump {
     /// The plans, newest first.
-    pub plans: Vec<DumpedPlan>,
+    pub plans: Vec<PlanDump>,
     /// The actions by name.
     pub actions: Vec<Action>,
     /// The projects by name.
@@ -25,26 +25,28 @@ pub struct Dump {
 
 /// Everything about a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DumpedPlan {
+pub struct PlanDump {
     /// The plan with what is stored beside it.
     pub row: PlanRow,
     /// Its events in order.
     pub events: Vec<StoredEvent>,
     /// What rules said of its result.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<RuleEvidence>,
     /// Its changesets with their entries.
-    pub changesets: Vec<(Changeset, Vec<Entry>)>,
+    pub changesets: Vec<(Changeset, Vec<ChangesetEntry>)>,
     /// What it used and what is set aside for it.
-    pub ledger: Ledger,
+    pub ledger: BudgetLedger,
 }
 
-impl Dump {
+impl StoreDump {
     /// Reads all of a store.
-    pub fn of(store: &dyn Store) -> Self {
+    pub fn read_store(store: &dyn Store) -> Self {
         let mut plans = Vec::new();
         let mut after = None;
         loop {
-            let page = store.plans(&PlanFilter::default(), after, PAGE).unwrap();
+            let page = store
+                .list_plans(&PlanFilter::default(), after, PAGE_SIZE)
+                .unwrap();
             let Some(last) = page.last().map(|row| row.plan.id) else {
                 break;
             };
@@ -53,13 +55,13 @@ impl Dump {
                 "the list has no end"
             );
             after = Some(last);
-            plans.extend(page.into_iter().map(|row| DumpedPlan::of(store, row)));
+            plans.extend(page.into_iter().map(|row| PlanDump::read_plan(store, row)));
         }
         Self {
             plans,
-            actions: all_actions(store),
-            projects: all_projects(store),
-            rules: sorted(store.rules(&[]).unwrap()),
+            actions: read_all_actions(store),
+            projects: read_all_projects(store),
+            rules: sort_rules(store.read_rules(&[]).unwrap()),
         }
     }
 
@@ -86,42 +88,42 @@ impl Dump {
     }
 
     /// All there is about one plan.
-    pub fn plan(&self, id: PlanId) -> Option<&DumpedPlan> {
-        self.plans.iter().find(|plan| plan.row.plan.id == id)
+    pub fn find_plan(&self, plan_id: PlanId) -> Option<&PlanDump> {
+        self.plans.iter().find(|plan| plan.row.plan.id == plan_id)
     }
 }
 
-impl DumpedPlan {
-    fn of(store: &dyn Store, row: PlanRow) -> Self {
-        let id = row.plan.id;
-        let snapshot = store.snapshot(id).unwrap().unwrap();
+impl PlanDump {
+    fn read_plan(store: &dyn Store, row: PlanRow) -> Self {
+        let plan_id = row.plan.id;
+        let snapshot = store.read_snapshot(plan_id).unwrap().unwrap();
         assert_eq!(snapshot.row, row, "a snapshot and a page show the same");
         let mut evidence = snapshot.evidence;
         evidence.sort_by(|one, other| one.verdict.rule.cmp(&other.verdict.rule));
         Self {
-            events: all_events(store, id),
+            events: read_all_events(store, plan_id),
             evidence,
-            changesets: store.changesets(id).unwrap(),
-            ledger: store.ledger(id).unwrap(),
+            changesets: store.list_changesets(plan_id).unwrap(),
+            ledger: store.read_ledger(plan_id).unwrap(),
             row,
         }
     }
 }
 
 /// The events of a plan, in order.
-pub fn all_events(store: &dyn Store, plan: PlanId) -> Vec<StoredEvent> {
+pub fn read_all_events(store: &dyn Store, plan_id: PlanId) -> Vec<StoredEvent> {
     let mut events: Vec<StoredEvent> = Vec::new();
     loop {
         let after = events
             .last()
-            .map_or(Version(0), |last| last.recorded.version);
-        let page = store.plan_events(plan, after, PAGE).unwrap();
+            .map_or(PlanVersion(0), |last| last.recorded.version);
+        let page = store.read_plan_events(plan_id, after, PAGE_SIZE).unwrap();
         let Some(last) = page.last() else {
             return events;
         };
         assert!(
             last.recorded.version > after,
-            "the log of {plan} has no end"
+            "the log of {plan_id} has no end"
         );
         // Its place among all plans was not asked for.
         events.extend(page.into_iter().map(|event| StoredEvent {
@@ -131,11 +133,11 @@ pub fn all_events(store: &dyn Store, plan: PlanId) -> Vec<StoredEvent> {
     }
 }
 
-fn all_actions(store: &dyn Store) -> Vec<Action> {
+fn read_all_actions(store: &dyn Store) -> Vec<Action> {
     let mut actions: Vec<Action> = Vec::new();
     loop {
         let page = store
-            .actions(actions.last().map(Action::name), PAGE)
+            .list_actions(actions.last().map(Action::name), PAGE_SIZE)
             .unwrap();
         if page.is_empty() {
             return actions;
@@ -144,11 +146,11 @@ fn all_actions(store: &dyn Store) -> Vec<Action> {
     }
 }
 
-fn all_projects(store: &dyn Store) -> Vec<Project> {
+fn read_all_projects(store: &dyn Store) -> Vec<Project> {
     let mut projects: Vec<Project> = Vec::new();
     loop {
         let after = projects.last().map(|project| &project.name);
-        let page = store.projects(after, PAGE).unwrap();
+        let page = store.list_projects(after, PAGE_SIZE).unwrap();
         if page.is_empty() {
             return projects;
         }
@@ -157,7 +159,7 @@ fn all_projects(store: &dyn Store) -> Vec<Project> {
 }
 
 /// The order of rules in a book means nothing, so it must not matter in a comparison.
-fn sorted(mut book: RuleBook) -> RuleBook {
+fn sort_rules(mut book: RuleBook) -> RuleBook {
     book.rules.sort_by_key(plan::invariant::Rule::reference);
     book
 }

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use store::fault::{Fault, FaultPoint, Faults};
+use store::fault::{FaultPoint, StoreFault, StoreFaults};
 
 /// Makes the write path fail at a point while it is armed. Clones are the same switch.
 #[derive(Debug, Clone, Default)]
-pub struct FaultSwitch(Arc<Mutex<Option<Armed>>>);
+pub struct FaultSwitch(Arc<Mutex<Option<ArmedFault>>>);
 
 #[derive(Debug)]
-struct Armed {
+struct ArmedFault {
     point: FaultPoint,
     every: u32,
     passed: u32,
@@ -17,9 +17,9 @@ struct Armed {
 
 impl FaultSwitch {
     /// The faults as a store takes them.
-    pub fn faults(&self) -> Faults {
+    pub fn faults(&self) -> StoreFaults {
         let switch = self.clone();
-        Faults::new(move |point| switch.at(point))
+        StoreFaults::new(move |point| switch.fault_at(point))
     }
 
     /// From now on every commit fails at this point.
@@ -29,7 +29,7 @@ impl FaultSwitch {
 
     /// From now on every so manieth commit fails at this point.
     pub fn arm_every(&self, every: u32, point: FaultPoint) {
-        self.set(Some(Armed {
+        self.set_armed(Some(ArmedFault {
             point,
             every,
             passed: 0,
@@ -38,25 +38,25 @@ impl FaultSwitch {
 
     /// From now on nothing fails.
     pub fn disarm(&self) {
-        self.set(None);
+        self.set_armed(None);
     }
 
-    fn set(&self, armed: Option<Armed>) {
+    fn set_armed(&self, armed: Option<ArmedFault>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = armed;
     }
 
-    fn at(&self, point: FaultPoint) -> Fault {
+    fn fault_at(&self, point: FaultPoint) -> StoreFault {
         let mut armed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match armed.as_mut() {
             Some(armed) if armed.point == point => {
                 armed.passed += 1;
                 if armed.passed % armed.every == 0 {
-                    Fault::Fail
+                    StoreFault::Fail
                 } else {
-                    Fault::None
+                    StoreFault::None
                 }
             }
-            Some(_) | None => Fault::None,
+            Some(_) | None => StoreFault::None,
         }
     }
 }

@@ -10,42 +10,42 @@ const FIRST_MILLISECOND: u64 = 1_750_000_000_000;
 /// Makes ids out of a seed and a counter. Later ids are greater, as those of one machine are; what
 /// stands for their random bits differs from id to id and from seed to seed.
 #[derive(Debug)]
-pub struct Ids {
+pub struct TestIds {
     seed: u64,
-    made: AtomicU64,
+    made_count: AtomicU64,
 }
 
-impl Ids {
+impl TestIds {
     /// The ids of this seed, from the first.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
-            made: AtomicU64::new(0),
+            made_count: AtomicU64::new(0),
         }
     }
 
     /// The next id, for a plan.
-    pub fn plan(&self) -> PlanId {
-        let (milliseconds, random) = self.next();
+    pub fn next_plan_id(&self) -> PlanId {
+        let (milliseconds, random) = self.next_parts();
         PlanId::from_parts(milliseconds, random)
     }
 
     /// The next id, for a changeset.
-    pub fn changeset(&self) -> ChangesetId {
-        let (milliseconds, random) = self.next();
+    pub fn next_changeset_id(&self) -> ChangesetId {
+        let (milliseconds, random) = self.next_parts();
         ChangesetId::from_parts(milliseconds, random)
     }
 
     /// The next id, for a submission.
-    pub fn command(&self) -> CommandId {
-        let (milliseconds, random) = self.next();
+    pub fn next_command_id(&self) -> CommandId {
+        let (milliseconds, random) = self.next_parts();
         CommandId::from_parts(milliseconds, random)
     }
 
-    fn next(&self) -> (u64, u128) {
-        let count = self.made.fetch_add(1, Ordering::Relaxed);
-        let high = mixed(self.seed.wrapping_add(mixed(count)));
-        let low = mixed(high) & 0xffff;
+    fn next_parts(&self) -> (u64, u128) {
+        let count = self.made_count.fetch_add(1, Ordering::Relaxed);
+        let high = mix_bits(self.seed.wrapping_add(mix_bits(count)));
+        let low = mix_bits(high) & 0xffff;
         (
             FIRST_MILLISECOND + count,
             u128::from(high) << 16 | u128::from(low),
@@ -54,7 +54,7 @@ impl Ids {
 }
 
 /// The finaliser of SplitMix64: neighbours in, strangers out.
-fn mixed(number: u64) -> u64 {
+fn mix_bits(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -67,10 +67,10 @@ mod tests {
 
     #[test]
     fn ids_are_repeatable_ascending_and_differ_by_seed() {
-        let (one, again, other) = (Ids::new(1), Ids::new(1), Ids::new(2));
-        let first = one.plan();
-        assert_eq!(first, again.plan());
-        assert_ne!(first, other.plan());
-        assert!(one.plan() > first);
+        let (one, again, other) = (TestIds::new(1), TestIds::new(1), TestIds::new(2));
+        let first = one.next_plan_id();
+        assert_eq!(first, again.next_plan_id());
+        assert_ne!(first, other.next_plan_id());
+        assert!(one.next_plan_id() > first);
     }
 }

@@ -11,14 +11,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A program with a home of its own. Dropping it removes the home.
-pub struct Program {
+pub struct TestProgram {
     path: PathBuf,
     home: TempDir,
     variables: Vec<(OsString, OsString)>,
     user: Option<u32>,
 }
 
-impl Program {
+impl TestProgram {
     /// The program at this path, with an empty home.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let mut program = Self {
@@ -28,21 +28,21 @@ impl Program {
             user: None,
         };
         let home = program.home().as_os_str().to_owned();
-        program.set("PLANWRIGHT_HOME", home);
-        program.set("HOME", "/nonexistent");
-        program.set("PATH", "/usr/bin:/bin:/usr/local/bin");
-        program.set("LANG", "C.UTF-8");
-        program.set("TZ", "UTC");
+        program.set_variable("PLANWRIGHT_HOME", home);
+        program.set_variable("HOME", "/nonexistent");
+        program.set_variable("PATH", "/usr/bin:/bin:/usr/local/bin");
+        program.set_variable("LANG", "C.UTF-8");
+        program.set_variable("TZ", "UTC");
         program
     }
 
     /// Sets a variable for every run from now on.
-    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+    pub fn set_variable(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.push((name.into(), value.into()));
     }
 
     /// Lets this user and group run it from now on, which only the superuser can.
-    pub fn run_by(&mut self, user: u32) {
+    pub fn run_as_user(&mut self, user: u32) {
         self.user = Some(user);
     }
 
@@ -52,12 +52,12 @@ impl Program {
     }
 
     /// A run with these arguments, not started yet.
-    pub fn run<I>(&self, arguments: I) -> Run
+    pub fn run<I>(&self, arguments: I) -> TestRun
     where
         I: IntoIterator,
         I::Item: Into<OsString>,
     {
-        Run {
+        TestRun {
             path: self.path.clone(),
             directory: self.home().to_owned(),
             arguments: arguments.into_iter().map(Into::into).collect(),
@@ -72,7 +72,7 @@ impl Program {
 
 /// One run of the program.
 #[derive(Clone)]
-pub struct Run {
+pub struct TestRun {
     path: PathBuf,
     directory: PathBuf,
     arguments: Vec<OsString>,
@@ -83,67 +83,67 @@ pub struct Run {
     user: Option<u32>,
 }
 
-impl Run {
+impl TestRun {
     /// Started by a command that executes the words after its own, as `nohup` does.
     #[must_use]
-    pub fn launched_by(mut self, words: &[&str]) -> Self {
+    pub fn with_launcher(mut self, words: &[&str]) -> Self {
         self.launcher = words.iter().map(Into::into).collect();
         self
     }
 
     /// In a session of its own, controlled by the terminal it is started at.
     #[must_use]
-    pub fn in_a_session(self) -> Self {
-        self.launched_by(&["setsid", "--ctty"])
+    pub fn with_own_session(self) -> Self {
+        self.with_launcher(&["setsid", "--ctty"])
     }
 
     /// With a variable.
     #[must_use]
-    pub fn set(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+    pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
     /// Without a variable.
     #[must_use]
-    pub fn unset(mut self, name: impl AsRef<OsStr>) -> Self {
+    pub fn without_variable(mut self, name: impl AsRef<OsStr>) -> Self {
         self.variables.retain(|(given, _)| given != name.as_ref());
         self
     }
 
     /// In this directory instead of the home.
     #[must_use]
-    pub fn within(mut self, directory: impl Into<PathBuf>) -> Self {
+    pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = directory.into();
         self
     }
 
     /// With this on its standard input.
     #[must_use]
-    pub fn reading(mut self, input: impl Into<Vec<u8>>) -> Self {
+    pub fn with_input(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
         self
     }
 
     /// On a disk where no file can grow beyond so many bytes, rounded down to blocks of 512.
     #[must_use]
-    pub fn with_files_limited_to(mut self, bytes: u64) -> Self {
+    pub fn with_file_size_limit(mut self, bytes: u64) -> Self {
         self.file_limit = Some(bytes);
         self
     }
 
     /// Starts it; the first word it sees is `planwright`, so that what it prints is always the same.
-    pub fn start(&self) -> Running {
+    pub fn start(&self) -> TestProcess {
         let mut child = self.command().spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         // Who does not read its input need not.
         let _ = stdin.write_all(&self.input);
         drop(stdin);
-        Running(Some(child))
+        TestProcess(Some(child))
     }
 
     /// Runs it to its end.
-    pub fn finish(&self) -> Said {
+    pub fn finish(&self) -> TestRunOutput {
         self.start().finish()
     }
 
@@ -180,7 +180,7 @@ impl Run {
         command
             .args(&self.arguments)
             .env_clear()
-            .envs(measured(self.file_limit))
+            .envs(coverage_variable(self.file_limit))
             .envs(self.variables.iter().cloned())
             .current_dir(&self.directory)
             .stdin(Stdio::piped())
@@ -196,16 +196,16 @@ impl Run {
     clippy::disallowed_methods,
     reason = "what measures the tests says so by the environment"
 )]
-fn measured(file_limit: Option<u64>) -> Option<(&'static str, OsString)> {
+fn coverage_variable(file_limit: Option<u64>) -> Option<(&'static str, OsString)> {
     const VARIABLE: &str = "LLVM_PROFILE_FILE";
     let file = std::env::var_os(VARIABLE)?;
     Some((VARIABLE, file_limit.map_or(file, |_| "/dev/null".into())))
 }
 
 /// A run that was started. A test that fails before it has ended ends it.
-pub struct Running(Option<Child>);
+pub struct TestProcess(Option<Child>);
 
-impl Drop for Running {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();
@@ -214,11 +214,11 @@ impl Drop for Running {
     }
 }
 
-impl Running {
+impl TestProcess {
     /// Waits for its end.
-    pub fn finish(mut self) -> Said {
+    pub fn finish(mut self) -> TestRunOutput {
         let output = self.0.take().unwrap().wait_with_output().unwrap();
-        Said {
+        TestRunOutput {
             status: output.status,
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -226,18 +226,18 @@ impl Running {
     }
 
     /// Ends it as `kill -9` does, and waits for its end.
-    pub fn kill(mut self) -> Said {
+    pub fn kill(mut self) -> TestRunOutput {
         self.child().kill().unwrap();
         self.finish()
     }
 
     /// The number of its process.
-    pub fn number(&self) -> u32 {
+    pub fn process_id(&self) -> u32 {
         self.0.as_ref().unwrap().id()
     }
 
     /// Stops listening to it, as `head -0` does, and waits for its end.
-    pub fn finish_unheard(mut self) -> Said {
+    pub fn finish_with_stdout_closed(mut self) -> TestRunOutput {
         drop(self.child().stdout.take());
         self.finish()
     }
@@ -249,7 +249,7 @@ impl Running {
 
 /// Everything a run said.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct TestRunOutput {
     /// How it ended.
     pub status: ExitStatus,
     /// What it answered.
@@ -258,9 +258,9 @@ pub struct Said {
     pub stderr: String,
 }
 
-impl Said {
+impl TestRunOutput {
     /// The exit code; a process that was killed has none.
-    pub fn code(&self) -> Option<i32> {
+    pub fn exit_code(&self) -> Option<i32> {
         self.status.code()
     }
 
@@ -277,7 +277,7 @@ impl Said {
             Ok(envelope) => envelope,
             Err(error) => panic!("this is no envelope ({error}): {self:?}"),
         };
-        check_envelope(&envelope, self.code());
+        check_envelope(&envelope, self.exit_code());
         envelope
     }
 

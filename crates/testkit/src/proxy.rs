@@ -11,205 +11,213 @@ use std::thread;
 
 /// When the wire is cut, seen from the bytes that trigger it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum CutMoment {
     /// They never reach the server.
-    BeforeTheyArrive,
+    BeforeRequest,
     /// The server got them and said these in turn; from the trigger on, nothing comes back.
-    AfterTheAnswer(&'static [u8]),
+    AfterAnswer(&'static [u8]),
 }
 
 /// What becomes of the other connections, and of those made later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Afterwards {
+pub enum CutAftermath {
     /// They work.
-    Mended,
+    Restored,
     /// They are hung up on when they are used, until [`CuttingProxy::mend`].
-    Dead,
+    Unreachable,
 }
 
 /// A proxy in front of a server. Dropping it ends every connection through it.
 pub struct CuttingProxy {
     address: SocketAddr,
-    wire: Arc<Wire>,
+    state: Arc<ProxyState>,
 }
 
 #[derive(Default)]
-struct Wire {
-    cut: Mutex<Option<Cut>>,
-    dead: AtomicBool,
+struct ProxyState {
+    planned_cut: Mutex<Option<PlannedCut>>,
+    unreachable: AtomicBool,
     closing: AtomicBool,
-    cuts: Mutex<u32>,
-    open: Mutex<Vec<TcpStream>>,
+    cut_count: Mutex<u32>,
+    open_streams: Mutex<Vec<TcpStream>>,
 }
 
 #[derive(Clone)]
-struct Cut {
-    at: Vec<u8>,
-    moment: Moment,
-    afterwards: Afterwards,
+struct PlannedCut {
+    trigger: Vec<u8>,
+    moment: CutMoment,
+    aftermath: CutAftermath,
 }
 
 impl CuttingProxy {
     /// A proxy in front of the server at this address.
-    pub fn to(server: SocketAddr) -> Self {
+    pub fn for_address(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let wire = Arc::new(Wire::default());
-        let shared = Arc::clone(&wire);
+        let state = Arc::new(ProxyState::default());
+        let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if shared.closing.load(Ordering::SeqCst) {
                     return;
                 }
-                if !shared.dead.load(Ordering::SeqCst) {
-                    connect(client, server, &shared);
+                if !shared.unreachable.load(Ordering::SeqCst) {
+                    forward_connection(client, server, &shared);
                 }
             }
         });
-        Self { address, wire }
+        Self { address, state }
     }
 
     /// A proxy in front of the server of this PostgreSQL URL, and the URL through it.
-    pub fn to_url(url: &str) -> (Self, String) {
+    pub fn for_url(url: &str) -> (Self, String) {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, server) = match authority.rsplit_once('@') {
             Some((user, server)) => (format!("{user}@"), server),
             None => (String::new(), authority),
         };
-        let proxy = Self::to(server.parse().unwrap());
-        let through = format!("{scheme}://{user}{}/{path}", proxy.address);
-        (proxy, through)
+        let proxy = Self::for_address(server.parse().unwrap());
+        let proxied_url = format!("{scheme}://{user}{}/{path}", proxy.address);
+        (proxy, proxied_url)
     }
 
     /// Cuts the next connection on which the client sends these bytes; once.
-    pub fn cut_at(&self, bytes: &[u8], moment: Moment, afterwards: Afterwards) {
-        *locked(&self.wire.cut) = Some(Cut {
-            at: bytes.to_vec(),
+    pub fn cut_on_bytes(&self, bytes: &[u8], moment: CutMoment, aftermath: CutAftermath) {
+        *lock_mutex(&self.state.planned_cut) = Some(PlannedCut {
+            trigger: bytes.to_vec(),
             moment,
-            afterwards,
+            aftermath,
         });
     }
 
     /// Cuts every connection there is, wherever it stands; later ones work.
-    pub fn cut_all(&self) {
-        self.wire.hang_up();
-        *locked(&self.wire.cuts) += 1;
+    pub fn cut_all_connections(&self) {
+        self.state.close_connections();
+        *lock_mutex(&self.state.cut_count) += 1;
     }
 
     /// Lets connections through again.
-    pub fn mend(&self) {
-        self.wire.dead.store(false, Ordering::SeqCst);
+    pub fn restore(&self) {
+        self.state.unreachable.store(false, Ordering::SeqCst);
     }
 
     /// How often it cut.
-    pub fn cuts(&self) -> u32 {
-        *locked(&self.wire.cuts)
+    pub fn cut_count(&self) -> u32 {
+        *lock_mutex(&self.state.cut_count)
     }
 }
 
 impl Drop for CuttingProxy {
     fn drop(&mut self) {
-        self.wire.closing.store(true, Ordering::SeqCst);
+        self.state.closing.store(true, Ordering::SeqCst);
         // Wakes the listener, which then sees that it is over.
         drop(TcpStream::connect(self.address));
-        self.wire.hang_up();
+        self.state.close_connections();
     }
 }
 
-impl Wire {
+impl ProxyState {
     /// The cut that what was sent triggers, if the last `fresh` bytes of it are part of why; it is
     /// taken.
-    fn triggered(&self, sent: &[u8], fresh: usize) -> Option<Cut> {
-        let mut armed = locked(&self.cut);
-        let cut = armed.take_if(|cut| {
-            let known = (sent.len() - fresh).saturating_sub(cut.at.len() - 1);
-            holds(&sent[known..], &cut.at)
+    fn take_triggered_cut(&self, sent: &[u8], fresh: usize) -> Option<PlannedCut> {
+        let mut planned_cut = lock_mutex(&self.planned_cut);
+        let cut = planned_cut.take_if(|cut| {
+            let unchecked_from = (sent.len() - fresh).saturating_sub(cut.trigger.len() - 1);
+            contains_bytes(&sent[unchecked_from..], &cut.trigger)
         })?;
-        if cut.afterwards == Afterwards::Dead {
-            self.dead.store(true, Ordering::SeqCst);
+        if cut.aftermath == CutAftermath::Unreachable {
+            self.unreachable.store(true, Ordering::SeqCst);
         }
-        *locked(&self.cuts) += 1;
+        *lock_mutex(&self.cut_count) += 1;
         Some(cut)
     }
 
-    fn hang_up(&self) {
-        for stream in locked(&self.open).drain(..) {
+    fn close_connections(&self) {
+        for stream in lock_mutex(&self.open_streams).drain(..) {
             let _already_closed = stream.shutdown(Shutdown::Both);
         }
     }
 }
 
-fn connect(client: TcpStream, server: SocketAddr, wire: &Arc<Wire>) {
+fn forward_connection(client: TcpStream, server: SocketAddr, state: &Arc<ProxyState>) {
     let Ok(server) = TcpStream::connect(server) else {
         return;
     };
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
     let copy = |stream: &TcpStream| stream.try_clone().unwrap();
-    locked(&wire.open).extend([copy(&client), copy(&server)]);
-    let last_words = Arc::new(OnceLock::new());
+    lock_mutex(&state.open_streams).extend([copy(&client), copy(&server)]);
+    let awaited_answer = Arc::new(OnceLock::new());
     let (to_server, from_client) = (copy(&server), copy(&client));
-    let (wire, told) = (Arc::clone(wire), Arc::clone(&last_words));
-    thread::spawn(move || forward_requests(from_client, to_server, &wire, &told));
-    thread::spawn(move || forward_answers(server, client, &last_words));
+    let (state, shared_answer) = (Arc::clone(state), Arc::clone(&awaited_answer));
+    thread::spawn(move || forward_requests(from_client, to_server, &state, &shared_answer));
+    thread::spawn(move || forward_answers(server, client, &awaited_answer));
 }
 
 /// What the server is still listened to for, once nothing is passed on any more.
-type LastWords = OnceLock<&'static [u8]>;
+type AwaitedAnswer = OnceLock<&'static [u8]>;
 
-fn forward_requests(mut client: TcpStream, mut server: TcpStream, wire: &Wire, told: &LastWords) {
+fn forward_requests(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    state: &ProxyState,
+    awaited_answer: &AwaitedAnswer,
+) {
     let mut chunk = [0; 16 * 1024];
     let mut sent = Vec::new();
     while let Ok(length @ 1..) = client.read(&mut chunk) {
         // What triggers may be torn between two reads.
         sent.extend_from_slice(&chunk[..length]);
-        match wire.triggered(&sent, length).map(|cut| cut.moment) {
-            Some(Moment::BeforeTheyArrive) => break,
-            Some(Moment::AfterTheAnswer(words)) => told.set(words).unwrap(),
+        match state
+            .take_triggered_cut(&sent, length)
+            .map(|cut| cut.moment)
+        {
+            Some(CutMoment::BeforeRequest) => break,
+            Some(CutMoment::AfterAnswer(answer)) => awaited_answer.set(answer).unwrap(),
             None => {}
         }
-        forget_all_but_the_end(&mut sent);
-        let dead = wire.dead.load(Ordering::SeqCst) && told.get().is_none();
+        keep_tail(&mut sent);
+        let dead = state.unreachable.load(Ordering::SeqCst) && awaited_answer.get().is_none();
         if dead || server.write_all(&chunk[..length]).is_err() {
             break;
         }
     }
-    hang_up(&client, &server);
+    close_both(&client, &server);
 }
 
-fn forward_answers(mut server: TcpStream, mut client: TcpStream, last_words: &LastWords) {
+fn forward_answers(mut server: TcpStream, mut client: TcpStream, awaited_answer: &AwaitedAnswer) {
     let mut chunk = [0; 16 * 1024];
-    let mut unheard = Vec::new();
+    let mut unforwarded = Vec::new();
     while let Ok(length @ 1..) = server.read(&mut chunk) {
-        if let Some(words) = last_words.get() {
-            unheard.extend_from_slice(&chunk[..length]);
-            if holds(&unheard, words) {
+        if let Some(answer) = awaited_answer.get() {
+            unforwarded.extend_from_slice(&chunk[..length]);
+            if contains_bytes(&unforwarded, answer) {
                 break;
             }
-            forget_all_but_the_end(&mut unheard);
+            keep_tail(&mut unforwarded);
         } else if client.write_all(&chunk[..length]).is_err() {
             break;
         }
     }
-    hang_up(&client, &server);
+    close_both(&client, &server);
 }
 
-fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
+fn contains_bytes(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-fn forget_all_but_the_end(bytes: &mut Vec<u8>) {
+fn keep_tail(bytes: &mut Vec<u8>) {
     bytes.drain(..bytes.len().saturating_sub(256));
 }
 
-fn hang_up(one: &TcpStream, other: &TcpStream) {
+fn close_both(one: &TcpStream, other: &TcpStream) {
     for stream in [one, other] {
         let _already_closed = stream.shutdown(Shutdown::Both);
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -235,11 +243,11 @@ mod tests {
         address
     }
 
-    fn ask(proxy: &CuttingProxy, text: &str) -> String {
-        ask_on(&mut TcpStream::connect(proxy.address).unwrap(), text)
+    fn send_text(proxy: &CuttingProxy, text: &str) -> String {
+        send_text_on(&mut TcpStream::connect(proxy.address).unwrap(), text)
     }
 
-    fn ask_on(stream: &mut TcpStream, text: &str) -> String {
+    fn send_text_on(stream: &mut TcpStream, text: &str) -> String {
         stream.write_all(text.as_bytes()).unwrap();
         let mut answer = vec![0; text.len()];
         match stream.read_exact(&mut answer) {
@@ -249,30 +257,34 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_is_cut_once_and_works_again() {
-        for moment in [Moment::BeforeTheyArrive, Moment::AfterTheAnswer(b"now")] {
-            let proxy = CuttingProxy::to(echo_server());
+    fn a_connection_is_cut_once_and_the_next_one_works() {
+        for moment in [CutMoment::BeforeRequest, CutMoment::AfterAnswer(b"now")] {
+            let proxy = CuttingProxy::for_address(echo_server());
             let mut stream = TcpStream::connect(proxy.address).unwrap();
             assert_eq!(
-                ask_on(&mut stream, "now"),
+                send_text_on(&mut stream, "now"),
                 "now",
                 "nothing was said of cutting yet"
             );
-            proxy.cut_at(b"now", moment, Afterwards::Mended);
-            assert_eq!(ask_on(&mut stream, "hello"), "hello");
-            assert_eq!(ask(&proxy, "cut now"), "cut");
-            assert_eq!(ask(&proxy, "cut now"), "cut now");
-            assert_eq!(proxy.cuts(), 1);
+            proxy.cut_on_bytes(b"now", moment, CutAftermath::Restored);
+            assert_eq!(send_text_on(&mut stream, "hello"), "hello");
+            assert_eq!(send_text(&proxy, "cut now"), "cut");
+            assert_eq!(send_text(&proxy, "cut now"), "cut now");
+            assert_eq!(proxy.cut_count(), 1);
         }
     }
 
     #[test]
-    fn a_dead_wire_stays_dead_until_mended() {
-        let proxy = CuttingProxy::to(echo_server());
-        proxy.cut_at(b"now", Moment::AfterTheAnswer(b"now"), Afterwards::Dead);
-        assert_eq!(ask(&proxy, "now"), "cut");
-        assert_eq!(ask(&proxy, "hello"), "cut");
-        proxy.mend();
-        assert_eq!(ask(&proxy, "hello"), "hello");
+    fn an_unreachable_server_stays_unreachable_until_restored() {
+        let proxy = CuttingProxy::for_address(echo_server());
+        proxy.cut_on_bytes(
+            b"now",
+            CutMoment::AfterAnswer(b"now"),
+            CutAftermath::Unreachable,
+        );
+        assert_eq!(send_text(&proxy, "now"), "cut");
+        assert_eq!(send_text(&proxy, "hello"), "cut");
+        proxy.restore();
+        assert_eq!(send_text(&proxy, "hello"), "hello");
     }
 }

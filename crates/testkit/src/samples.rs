@@ -2,34 +2,34 @@
 
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentSpec, ArgumentType};
-use plan::changeset::{Entry, Operation, TreePath};
+use plan::changeset::{ChangesetEntry, PathOperation, TreePath};
 use plan::command::NewPlan;
-use plan::invariant::{Check, Gate, RuleDraft};
-use plan::judgement::Targets;
-use plan::plan::Limits;
-use plan::project::{Place, Resource};
+use plan::invariant::{Gate, RuleCheck, RuleDraft};
+use plan::judgement::PlanTargets;
+use plan::plan::PlanLimits;
+use plan::project::{Resource, ResourcePlace};
 use plan::stage::{IgnoredPaths, RefMove, ResultContent, ResultTree};
-use plan::{Actors, Command, How, Name, PlanId, Project, Timestamp};
+use plan::{Command, LandingOptions, PlanActors, PlanId, Project, QualifiedName, Timestamp};
 
 /// The project of sample plans, with what it is called in them.
-pub const PROJECT: &str = "sample";
+pub const PROJECT_NAME: &str = "sample";
 /// The resource on which sample results are.
-pub const RESOURCE: &str = "sample/main";
+pub const RESOURCE_NAME: &str = "sample/main";
 /// Another one.
-pub const OTHER_RESOURCE: &str = "sample/docs";
+pub const OTHER_RESOURCE_NAME: &str = "sample/docs";
 
 /// A name, checked.
-pub fn name(text: &str) -> Name {
+pub fn parse_name(text: &str) -> QualifiedName {
     text.parse().unwrap()
 }
 
 /// A reusable action that takes no arguments.
-pub fn action(text: &str) -> ActionDefinition {
+pub fn reusable_action(text: &str) -> ActionDefinition {
     ActionDefinition {
-        name: name(text),
+        name: parse_name(text),
         description: format!("Do what {text} does"),
         long_description: None,
-        actors: Some(Actors::both(name("robot"))),
+        actors: Some(PlanActors::for_both_phases(parse_name("robot"))),
         arguments: Vec::new(),
         invariants: Vec::new(),
         automation_profile: None,
@@ -39,7 +39,7 @@ pub fn action(text: &str) -> ActionDefinition {
 }
 
 /// The declaration of an optional argument.
-pub fn argument(name: &str, kind: ArgumentType) -> ArgumentSpec {
+pub fn optional_argument(name: &str, kind: ArgumentType) -> ArgumentSpec {
     ArgumentSpec {
         name: name.to_owned(),
         kind,
@@ -53,21 +53,21 @@ pub fn argument(name: &str, kind: ArgumentType) -> ArgumentSpec {
 }
 
 /// The project of sample plans.
-pub fn project() -> Project {
+pub fn sample_project() -> Project {
     Project {
-        name: name(PROJECT),
-        resources: vec![git("docs"), git("main")],
+        name: parse_name(PROJECT_NAME),
+        resources: vec![git_resource("docs"), git_resource("main")],
         paused: None,
         created_at: Timestamp(0),
     }
 }
 
 /// A checkout on some host.
-pub fn git(text: &str) -> Resource {
+pub fn git_resource(text: &str) -> Resource {
     Resource {
         name: text.parse().unwrap(),
         host: "somewhere".parse().unwrap(),
-        place: Place::Git {
+        place: ResourcePlace::Git {
             path: format!("/src/{text}"),
             branch: "refs/heads/main".to_owned(),
         },
@@ -75,53 +75,53 @@ pub fn git(text: &str) -> Resource {
 }
 
 /// A plan for a goal, with something to land on.
-pub fn goal(id: PlanId, text: &str) -> NewPlan {
+pub fn plan_for_goal(plan_id: PlanId, text: &str) -> NewPlan {
     NewPlan {
         definitions: Vec::new(),
         strategy_wanted: false,
         bases: Vec::new(),
-        ways: Default::default(),
-        id,
+        policy: Default::default(),
+        id: plan_id,
         action: None,
         goal: Some(text.to_owned()),
         arguments: Vec::new(),
-        fallback_actors: Some(Actors::both(name("robot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(parse_name("robot"))),
         profile: None,
         fallback_profile: None,
-        limits: Limits::default(),
-        projects: vec![name(PROJECT)],
+        limits: PlanLimits::default(),
+        projects: vec![parse_name(PROJECT_NAME)],
     }
 }
 
 /// A plan of an action, with something to land on.
-pub fn use_of(id: PlanId, action: &Name) -> NewPlan {
+pub fn plan_of_action(plan_id: PlanId, action: &QualifiedName) -> NewPlan {
     NewPlan {
         definitions: Vec::new(),
         strategy_wanted: false,
         action: Some(action.clone()),
         goal: None,
-        ..goal(id, "")
+        ..plan_for_goal(plan_id, "")
     }
 }
 
 /// A rule judged at these gates. Its check is the word `true` or `false`; see
 /// [`crate::Client::judge`].
-pub fn rule(name: &str, holds: &str, at: &[Gate]) -> RuleDraft {
+pub fn rule_draft(name: &str, expression: &str, gates: &[Gate]) -> RuleDraft {
     RuleDraft {
         name: name.parse().unwrap(),
-        check: Check::Expr(holds.to_owned()),
-        at: at.to_vec(),
+        check: RuleCheck::Expr(expression.to_owned()),
+        at: gates.to_vec(),
         advisory: false,
         non_overridable: false,
     }
 }
 
 /// A result on the sample resource; another word is another result.
-pub fn result(word: &str) -> ResultContent {
+pub fn result_content(word: &str) -> ResultContent {
     ResultContent {
         report: Some(format!("did {word}").into()),
         trees: vec![ResultTree {
-            resource: RESOURCE.to_owned(),
+            resource: RESOURCE_NAME.to_owned(),
             target: "refs/heads/main".to_owned(),
             base: "b".repeat(40),
             tree: format!("tree-of-{word}"),
@@ -133,9 +133,9 @@ pub fn result(word: &str) -> ResultContent {
 }
 
 /// The move that lands a sample result.
-pub fn landing() -> Vec<RefMove> {
+pub fn landing_moves() -> Vec<RefMove> {
     vec![RefMove {
-        resource: RESOURCE.to_owned(),
+        resource: RESOURCE_NAME.to_owned(),
         target: "refs/heads/main".to_owned(),
         old: "b".repeat(40),
         new: "c".repeat(40),
@@ -144,30 +144,30 @@ pub fn landing() -> Vec<RefMove> {
 }
 
 /// A path, checked.
-pub fn path(bytes: impl Into<Vec<u8>>) -> TreePath {
+pub fn tree_path(bytes: impl Into<Vec<u8>>) -> TreePath {
     TreePath::new(bytes).unwrap()
 }
 
 /// A change that made a path.
-pub fn created(bytes: impl Into<Vec<u8>>) -> Entry {
-    let mut entry = Entry::new(path(bytes), Operation::Create);
+pub fn created_entry(bytes: impl Into<Vec<u8>>) -> ChangesetEntry {
+    let mut entry = ChangesetEntry::new(tree_path(bytes), PathOperation::Create);
     entry.after = Some("1".repeat(40));
     entry
 }
 
 /// A change from one content to another.
-pub fn modified(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> Entry {
-    let mut entry = Entry::new(path(bytes), Operation::Modify);
+pub fn modified_entry(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> ChangesetEntry {
+    let mut entry = ChangesetEntry::new(tree_path(bytes), PathOperation::Modify);
     entry.before = Some(before.to_owned());
     entry.after = Some(after.to_owned());
     entry
 }
 
 /// Signs a result, to land in the usual way.
-pub fn approve() -> Command {
+pub fn approve_command() -> Command {
     Command::Approve {
-        how: How::default(),
-        targets: Targets::default(),
+        how: LandingOptions::default(),
+        targets: PlanTargets::default(),
         once: false,
     }
 }

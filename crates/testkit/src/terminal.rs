@@ -12,24 +12,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use crate::Run;
+use crate::TestRun;
 
 /// How long something may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A run on a terminal.
-pub struct Terminal {
+pub struct TestTerminal {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
     closed: Arc<AtomicBool>,
-    read: usize,
+    read_position: usize,
 }
 
-impl Run {
+impl TestRun {
     /// Starts it on a terminal of 100 columns.
-    pub fn at_a_terminal(&self) -> Terminal {
+    pub fn start_on_terminal(&self) -> TestTerminal {
         // Inherited by nobody: a terminal is closed only when nobody has it any more.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = openpt(flags).unwrap();
@@ -82,31 +82,31 @@ impl Run {
                 shown.extend(&buffer[..count]);
             }
         });
-        Terminal {
+        TestTerminal {
             child,
             keyboard,
             screen,
             reader,
             closed,
-            read: 0,
+            read_position: 0,
         }
     }
 }
 
-impl Terminal {
+impl TestTerminal {
     /// Waits until this is shown, after what was waited for before.
     #[track_caller]
-    pub fn shows(&mut self, text: &str) -> &mut Self {
+    pub fn wait_for_text(&mut self, text: &str) -> &mut Self {
         let began = Instant::now();
         loop {
             let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = String::from_utf8_lossy(&screen[self.read..]).into_owned();
+            let new = String::from_utf8_lossy(&screen[self.read_position..]).into_owned();
             drop(screen);
             if let Some(at) = new.find(text) {
-                self.read += new[..at].len() + text.len();
+                self.read_position += new[..at].len() + text.len();
                 return self;
             }
-            if began.elapsed() >= PATIENCE {
+            if began.elapsed() >= WAIT_TIMEOUT {
                 let end = new.ceil_char_boundary(new.len().saturating_sub(2000));
                 panic!("`{text}` is not shown: {}", &new[end..]);
             }
@@ -115,7 +115,7 @@ impl Terminal {
     }
 
     /// Types a line.
-    pub fn types(&mut self, line: &str) -> &mut Self {
+    pub fn type_line(&mut self, line: &str) -> &mut Self {
         self.keyboard
             .write_all(format!("{line}\n").as_bytes())
             .unwrap();
@@ -123,7 +123,7 @@ impl Terminal {
     }
 
     /// Interrupts it, as Ctrl-C does.
-    pub fn interrupt(&self) {
+    pub fn send_interrupt(&self) {
         let number = i32::try_from(self.child.id()).unwrap();
         let process = rustix::process::Pid::from_raw(number).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
@@ -132,7 +132,7 @@ impl Terminal {
     /// Closes the terminal, as closing its window does. The run is told only if the terminal controls it:
     /// [`Run::in_a_session`].
     #[track_caller]
-    pub fn closes(mut self) -> ExitStatus {
+    pub fn close_and_wait(mut self) -> ExitStatus {
         self.closed.store(true, Ordering::SeqCst);
         self.reader.join().unwrap();
         drop(self.keyboard);
@@ -141,7 +141,7 @@ impl Terminal {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            if began.elapsed() >= PATIENCE {
+            if began.elapsed() >= WAIT_TIMEOUT {
                 self.child.kill().unwrap();
                 panic!("it does not end when its terminal is closed");
             }
@@ -151,26 +151,26 @@ impl Terminal {
 
     /// Waits for its end; how it ended, and what a person saw.
     #[track_caller]
-    pub fn ends(self) -> (ExitStatus, String) {
-        let (status, screen) = self.ends_as_written();
-        (status, seen(&screen))
+    pub fn wait_for_end(self) -> (ExitStatus, String) {
+        let (status, screen) = self.wait_for_raw_end();
+        (status, visible_text(&screen))
     }
 
     /// Waits for its end; how it ended, and all that the terminal was sent.
     #[track_caller]
-    pub fn ends_as_written(mut self) -> (ExitStatus, String) {
+    pub fn wait_for_raw_end(mut self) -> (ExitStatus, String) {
         let began = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            if began.elapsed() >= PATIENCE {
+            if began.elapsed() >= WAIT_TIMEOUT {
                 // It may wait for an answer that nobody types.
                 self.child.kill().unwrap();
                 let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
                 panic!(
                     "it does not end: {}",
-                    seen(&String::from_utf8_lossy(&screen))
+                    visible_text(&String::from_utf8_lossy(&screen))
                 );
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -183,18 +183,18 @@ impl Terminal {
 }
 
 /// What stays on the screen: lines that were taken away again are not there, colours are left out.
-fn seen(text: &str) -> String {
+fn visible_text(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.replace("\r\n", "\n").split('\n') {
         // What comes after taking the line away is all that is left of it.
         let left = line.rsplit("\x1b[2K").next().unwrap_or_default();
         let left = left.strip_suffix('\r').unwrap_or(left);
-        lines.push(plain(left));
+        lines.push(strip_escapes(left));
     }
     lines.join("\n")
 }
 
-fn plain(line: &str) -> String {
+fn strip_escapes(line: &str) -> String {
     let mut shown = String::new();
     let mut characters = line.chars();
     while let Some(character) = characters.next() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::changeset::{Changeset, Seal};
+use plan::changeset::{Changeset, ChangesetSeal};
 use plan::event::Event;
 
 use super::stored::{Stored, StoredPlan};
@@ -135,7 +135,7 @@ fn check_seals(plan: &StoredPlan) -> Vec<Violation> {
         .filter_map(|(changeset, entries)| {
             let event = told.get(&changeset.id).copied();
             let sealed = changeset.seal.as_ref().map(|seal| seal.digest);
-            let is = Seal::of(entries, changeset.opened_at).digest;
+            let is = ChangesetSeal::from_entries(entries, changeset.opened_at).digest;
             if event == sealed && sealed.is_none_or(|sealed| sealed == is) {
                 return None;
             }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plan::changeset::{Changeset, Entry};
+use plan::changeset::{Changeset, ChangesetEntry};
 use plan::evolve::evolve;
 use plan::stage::StateName;
-use plan::{Phase, Plan, PlanId, Recorded, Version};
-use store::verify::verify;
+use plan::{Phase, Plan, PlanId, PlanVersion, RecordedEvent};
+use store::verify::verify_store;
 use store::{PlanFilter, PlanRow, Store, StoreError};
 
 const PAGE: usize = 500;
@@ -26,11 +26,11 @@ pub struct StoredPlan {
     /// As it is stored.
     pub row: PlanRow,
     /// Its log.
-    pub events: Vec<Recorded>,
+    pub events: Vec<RecordedEvent>,
     /// Where it stood after each event; as many as could be replayed.
     pub states: Vec<Standing>,
     /// Its changesets.
-    pub changesets: Vec<(Changeset, Vec<Entry>)>,
+    pub changesets: Vec<(Changeset, Vec<ChangesetEntry>)>,
 }
 
 /// Where a plan stood: as much of it as is looked at, since there are many.
@@ -54,11 +54,11 @@ pub struct Standing {
 
 impl Standing {
     fn of(plan: &Plan) -> Self {
-        let entries = |phase| i64::from(plan.entry(phase));
+        let entries = |phase| i64::from(plan.entry_number(phase));
         let counted = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         Self {
             phase: plan.phase(),
-            state: plan.stage.state(),
+            state: plan.stage.state_name(),
             prepared: plan.is_prepared(),
             epoch: plan.epoch.0,
             holder: plan.stage.holder().map(|holder| holder.epoch.0),
@@ -95,12 +95,12 @@ impl Stored {
     /// Reads everything.
     pub fn read(store: &dyn Store) -> Result<Self, StoreError> {
         let mut stored = Self {
-            problems: verify(store)?.problems,
+            problems: verify_store(store)?.problems,
             ..Self::default()
         };
         let mut after = None;
         loop {
-            let page = store.plans(&PlanFilter::default(), after, PAGE)?;
+            let page = store.list_plans(&PlanFilter::default(), after, PAGE)?;
             let Some(last) = page.last() else {
                 return Ok(stored);
             };
@@ -116,12 +116,12 @@ impl Stored {
 impl StoredPlan {
     fn read(store: &dyn Store, row: PlanRow) -> Result<Self, StoreError> {
         let id = row.plan.id;
-        let mut events: Vec<Recorded> = Vec::new();
+        let mut events: Vec<RecordedEvent> = Vec::new();
         loop {
             let after = events
                 .last()
-                .map_or(Version(0), |recorded| recorded.version);
-            let page = store.plan_events(id, after, PAGE)?;
+                .map_or(PlanVersion(0), |recorded| recorded.version);
+            let page = store.read_plan_events(id, after, PAGE)?;
             if page.is_empty() {
                 break;
             }
@@ -138,7 +138,7 @@ impl StoredPlan {
             plan = Some(next);
         }
         Ok(Self {
-            changesets: store.changesets(id)?,
+            changesets: store.list_changesets(id)?,
             row,
             events,
             states,

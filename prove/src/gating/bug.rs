@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use plan::invariant::Gate;
-use plan::plan::{Approval, Done};
-use plan::{Decision, Event, Facts, How, Outcome, Refusal, Row, Verb};
+use plan::plan::{Approval, CompletedCommand};
+use plan::{
+    Decision, DecisionFacts, Event, LandingOptions, ReceiptOutcome, Refusal, RowWrite, Verb,
+};
 use store::Submission;
 
 use crate::wrapped::Doors;
@@ -60,8 +62,8 @@ impl Bug {
     /// Is this what it is about?
     fn skips(self, decision: &Decision) -> bool {
         let shut = match &decision.receipt.outcome {
-            Outcome::Blocked(blocked) => Some(blocked.gate),
-            Outcome::Done | Outcome::AlreadyDone => None,
+            ReceiptOutcome::Blocked(blocked) => Some(blocked.gate),
+            ReceiptOutcome::Done | ReceiptOutcome::AlreadyDone => None,
         };
         match self {
             Self::SkipStrategizeGate => shut == Some(Gate::Strategize),
@@ -77,14 +79,14 @@ impl Bug {
 }
 
 /// The facts, if the last signature were on what is there now.
-fn signed_anew(facts: &Facts) -> Option<Facts> {
+fn signed_anew(facts: &DecisionFacts) -> Option<DecisionFacts> {
     let mut facts = facts.clone();
     let plan = Arc::make_mut(facts.plan.as_mut()?);
-    let Done { at, by, .. } = plan.done.get(&Verb::Approve)?.clone();
-    let rules = facts.rules.effective_at(Gate::Apply.judged_with());
+    let CompletedCommand { at, by, .. } = plan.done.get(&Verb::Approve)?.clone();
+    let rules = facts.rules.effective_rules_at(Gate::Apply.judged_gates());
     plan.approval = Some(Approval {
-        content: plan.result.as_ref()?.digest(&How::default()),
-        how: How::default(),
+        content: plan.result.as_ref()?.digest(&LandingOptions::default()),
+        how: LandingOptions::default(),
         rules: rules.iter().map(|rule| rule.reference()).collect(),
         tips: Vec::new(),
         by,
@@ -96,7 +98,7 @@ fn signed_anew(facts: &Facts) -> Option<Facts> {
 }
 
 /// The decision, with the signature that there really is.
-fn signed_as_before(mut decision: Decision, facts: &Facts) -> Decision {
+fn signed_as_before(mut decision: Decision, facts: &DecisionFacts) -> Decision {
     let before = facts.plan.as_ref();
     for change in &mut decision.plans {
         let plan = Arc::make_mut(&mut change.plan);
@@ -106,9 +108,9 @@ fn signed_as_before(mut decision: Decision, facts: &Facts) -> Decision {
 }
 
 /// The decision, with accounts charged as before.
-fn for_nothing(mut decision: Decision, facts: &Facts) -> Decision {
+fn for_nothing(mut decision: Decision, facts: &DecisionFacts) -> Decision {
     for row in &mut decision.rows {
-        if let Row::PutAccount(name, account) = row {
+        if let RowWrite::PutAccount(name, account) = row {
             account.settled = facts.ledger.account(*name).settled;
         }
     }

@@ -1,14 +1,14 @@
 //! Plans that land on nothing, taken further through the library.
 
-use lifecycle::{Claim, Error, UseRequest};
-use plan::changeset::{Entry, Node, Operation, TreePath};
-use plan::command::Into as Target;
-use plan::invariant::Check;
+use lifecycle::{Claim, LifecycleError, UseRequest};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::command::ChangesetSelector as Target;
+use plan::invariant::RuleCheck;
 use plan::judgement::RuleOutcome;
-use plan::ledger::{Amount, Metering};
-use plan::plan::Limits;
-use plan::stage::{Category, Landing, ResultContent, Work};
-use plan::{Actors, How, Money, Plan, PlanId, Profile, Refusal, Span, Stage};
+use plan::ledger::{BudgetAmount, MeteringLevel};
+use plan::plan::PlanLimits;
+use plan::stage::{ApplyState, FailureCategory, ResultContent, WorkState};
+use plan::{LandingOptions, Money, Plan, PlanActors, PlanId, PlanStage, Profile, Refusal, Span};
 
 use super::notes::Note;
 use super::player::Player;
@@ -20,11 +20,11 @@ const LEASE: Span = Span(800_000);
 impl Player<'_> {
     /// Makes a plan that nobody's worker can work on.
     pub(super) fn make_by_library(&mut self) -> anyhow::Result<()> {
-        let nobody: plan::Name = "nobody".parse()?;
+        let nobody: plan::QualifiedName = "nobody".parse()?;
         let profiles = [Profile::Manual, Profile::Review, Profile::Auto];
         let request = UseRequest {
             goal: Some("Spend some".to_owned()),
-            fallback_actors: Some(Actors::both(nobody)),
+            fallback_actors: Some(PlanActors::for_both_phases(nobody)),
             profile: self.random.choice(profiles),
             limits: self.limits(0),
             ..UseRequest::default()
@@ -39,13 +39,13 @@ impl Player<'_> {
     }
 
     /// Limits that leave something beyond what is used.
-    fn limits(&mut self, used: u64) -> Limits {
+    fn limits(&mut self, used: u64) -> PlanLimits {
         let tokens = used + self.random.u64(CALL..6 * CALL);
-        Limits {
+        PlanLimits {
             attempts: 9,
             tokens: Some(tokens),
             cost: self.chance(40).then_some(Money(tokens * PRICE)),
-            ..Limits::default()
+            ..PlanLimits::default()
         }
     }
 
@@ -58,33 +58,37 @@ impl Player<'_> {
         let call = self.call(by_person);
         let (id, owner) = (plan.id, self.name());
         match &plan.stage {
-            Stage::Strategize(Work::Queued(_)) => {
+            PlanStage::Strategize(WorkState::Queued(_)) => {
                 let claim = self.lifecycle.start_strategize(id, &owner, LEASE, &call);
                 match self.heard(claim)? {
                     Some(claim) => self.think(claim),
                     None => Ok(()),
                 }
             }
-            Stage::Strategize(Work::Complete) => {
+            PlanStage::Strategize(WorkState::Complete) => {
                 let moved = self.lifecycle.execute_plan(id, &call);
                 self.heard(moved).map(drop)
             }
-            Stage::Execute(Work::Queued(_)) => {
+            PlanStage::Execute(WorkState::Queued(_)) => {
                 let claim = self.lifecycle.start_execute(id, &owner, LEASE, &call);
                 match self.heard(claim)? {
                     Some(claim) => self.work(claim),
                     None => Ok(()),
                 }
             }
-            Stage::Execute(Work::Complete) => {
+            PlanStage::Execute(WorkState::Complete) => {
                 let moved = match self.random.u8(..100) {
                     0..70 => self.lifecycle.apply_plan(id, &call),
-                    70..80 => self.lifecycle.approve(id, &How::default(), &call),
-                    _ => self.lifecycle.revise(id, "Once more", Vec::new(), &call),
+                    70..80 => self
+                        .lifecycle
+                        .approve_result(id, &LandingOptions::default(), &call),
+                    _ => self
+                        .lifecycle
+                        .revise_plan(id, "Once more", Vec::new(), &call),
                 };
                 self.heard(moved).map(drop)
             }
-            Stage::Apply(Landing::Queued(..)) => {
+            PlanStage::Apply(ApplyState::Queued(..)) => {
                 let claim = self.lifecycle.start_apply(id, &owner, LEASE, &call);
                 let Some(claim) = self.heard(claim)? else {
                     return Ok(());
@@ -92,14 +96,15 @@ impl Player<'_> {
                 let landed = claim.complete_apply(Vec::new());
                 self.heard(landed).map(drop)
             }
-            Stage::Strategize(Work::Errored(_)) | Stage::Execute(Work::Errored(_)) => {
-                let used = self.ground.store.ledger(id)?.plan.settled.tokens;
+            PlanStage::Strategize(WorkState::Errored(_))
+            | PlanStage::Execute(WorkState::Errored(_)) => {
+                let used = self.ground.store.read_ledger(id)?.plan.settled.tokens;
                 let limits = self.limits(used);
-                let retried = self.lifecycle.retry(id, false, Some(limits), &call);
+                let retried = self.lifecycle.retry_phase(id, false, Some(limits), &call);
                 self.heard(retried).map(drop)
             }
-            Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => {
-                let taken = self.lifecycle.reclaim(id, &call);
+            PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
+                let taken = self.lifecycle.reclaim_lease(id, &call);
                 self.heard(taken).map(drop)
             }
         }
@@ -111,20 +116,22 @@ impl Player<'_> {
         let call = self.call(by_person);
         let said = match (self.some_rule(plan)?, self.random.u8(..100)) {
             (Some(rule), 0..70) => match &rule.draft.check {
-                Check::Ask(_) => {
+                RuleCheck::Ask(_) => {
                     let outcome = match self.chance(75) {
                         true => RuleOutcome::Held,
                         false => RuleOutcome::Failed("no".to_owned()),
                     };
                     self.lifecycle
-                        .rule_on(plan.id, rule.draft.name, outcome, &call)
+                        .record_ruling(plan.id, rule.draft.name, outcome, &call)
                 }
                 _ => self
                     .lifecycle
-                    .waive(plan.id, rule.draft.name, "so be it", &call),
+                    .waive_rule(plan.id, rule.draft.name, "so be it", &call),
             },
-            (_, 95..) => self.lifecycle.cancel(plan.id, Some("enough"), &call),
-            (_, 85..) => self.lifecycle.revert(plan.id, "another way", &call),
+            (_, 95..) => self.lifecycle.cancel_plan(plan.id, Some("enough"), &call),
+            (_, 85..) => self
+                .lifecycle
+                .revert_to_strategize(plan.id, "another way", &call),
             (Some(_) | None, _) => return Ok(()),
         };
         self.heard(said).map(drop)
@@ -164,7 +171,7 @@ impl Player<'_> {
             return Ok(false);
         }
         for path in &files {
-            let entry = Entry::new(TreePath::new(path.as_str())?, Operation::Create);
+            let entry = ChangesetEntry::new(TreePath::new(path.as_str())?, PathOperation::Create);
             let call = self.call(true);
             let into = Target::Node(Node::main());
             let recorded = self
@@ -183,17 +190,19 @@ impl Player<'_> {
     fn spend(&mut self, claim: &Claim) -> anyhow::Result<bool> {
         let (plan, epoch) = (claim.plan().id, claim.epoch());
         let call = self.call(false);
-        let granted = self.lifecycle.reserve(plan, epoch, Metering::Cost, &call);
-        if let Err(Error::Refused(Refusal::OverBudget(over))) = &granted {
+        let granted = self
+            .lifecycle
+            .reserve_budget(plan, epoch, MeteringLevel::Cost, &call);
+        if let Err(LifecycleError::Refused(Refusal::OverBudget(over))) = &granted {
             let call = self.call(false);
             let ended = match over.is_spent() {
                 true => {
                     let why = over.to_string();
                     self.lifecycle
-                        .fail(plan, epoch, Category::Budget, &why, &call)
+                        .fail_work(plan, epoch, FailureCategory::Budget, &why, &call)
                 }
                 // Others have it, and may leave something.
-                false => self.lifecycle.release(plan, epoch, &call),
+                false => self.lifecycle.release_lease(plan, epoch, &call),
             };
             return self.heard(ended).map(|_| false);
         }
@@ -203,16 +212,16 @@ impl Player<'_> {
         if self.chance(8) {
             return Ok(false);
         }
-        let mut used = Amount::default();
+        let mut used = BudgetAmount::default();
         let mut over = false;
         for _ in 0..self.random.u8(1..=4) {
             let tokens = self.random.u64(10..=CALL);
-            used = used.plus(Amount {
+            used = used.saturating_add(BudgetAmount {
                 tokens,
                 cost: tokens * PRICE,
                 time: 1000,
             });
-            over = grant.used_up_by(used).is_some();
+            over = grant.find_exhausted(used).is_some();
             if over {
                 break;
             }
@@ -220,7 +229,7 @@ impl Player<'_> {
         // Told twice, it is charged once.
         for _ in 0..self.random.u8(1..=2) {
             let call = self.call(false);
-            let settled = self.lifecycle.settle(plan, epoch, used, &call);
+            let settled = self.lifecycle.settle_usage(plan, epoch, used, &call);
             if self.heard(settled)?.is_none() {
                 return Ok(false);
             }
@@ -231,9 +240,9 @@ impl Player<'_> {
         })?;
         if over && self.chance(50) {
             let call = self.call(false);
-            let failed = self
-                .lifecycle
-                .fail(plan, epoch, Category::Budget, "used up", &call);
+            let failed =
+                self.lifecycle
+                    .fail_work(plan, epoch, FailureCategory::Budget, "used up", &call);
             return self.heard(failed).map(|_| false);
         }
         Ok(true)

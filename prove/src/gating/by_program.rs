@@ -1,9 +1,9 @@
 //! Plans that land on the repository: workers have them worked on, and people drive them through the
 //! program. What an engine without hands can do is sometimes done by the library.
 
-use plan::invariant::Check;
-use plan::stage::{Landing, Work};
-use plan::{Plan, Profile, Stage};
+use plan::invariant::RuleCheck;
+use plan::stage::{ApplyState, WorkState};
+use plan::{Plan, PlanStage, Profile};
 
 use super::player::{Player, id};
 use super::spender::{CALL, PRICE};
@@ -37,33 +37,36 @@ impl Player<'_> {
         let handle = id(plan.id);
         let handle = handle.as_str();
         match &plan.stage {
-            Stage::Execute(Work::Complete) => match self.random.u8(..100) {
+            PlanStage::Execute(WorkState::Complete) => match self.random.u8(..100) {
                 0..25 => self.program(&["apply", handle, "--yes"]),
                 25..60 => self.program(&["approve", handle]),
                 60..75 => self.program(&["revise", handle, "--detach", "Once more"]),
                 _ => self.say(plan),
             },
-            Stage::Apply(Landing::Constrained(_)) => match self.random.u8(..100) {
+            PlanStage::Apply(ApplyState::Constrained(_)) => match self.random.u8(..100) {
                 0..50 => self.program(&["apply", handle, "--yes"]),
                 50..75 => self.program(&["revise", handle, "--detach", "Once more"]),
                 _ => self.say(plan),
             },
-            Stage::Strategize(Work::Errored(_)) | Stage::Execute(Work::Errored(_)) => {
-                let used = self.ground.store.ledger(plan.id)?.plan.settled.tokens;
+            PlanStage::Strategize(WorkState::Errored(_))
+            | PlanStage::Execute(WorkState::Errored(_)) => {
+                let used = self.ground.store.read_ledger(plan.id)?.plan.settled.tokens;
                 let mut words = vec!["retry".to_owned(), id(plan.id), "--detach".to_owned()];
                 words.extend(self.limit_words(used));
                 self.program(&words)
             }
-            Stage::Apply(Landing::Errored(_)) => self.program(&["retry", handle, "--detach"]),
-            Stage::Strategize(Work::Complete) if self.chance(70) => {
+            PlanStage::Apply(ApplyState::Errored(_)) => {
+                self.program(&["retry", handle, "--detach"])
+            }
+            PlanStage::Strategize(WorkState::Complete) if self.chance(70) => {
                 self.program(&["plumbing", "execute-plan", handle])
             }
-            Stage::Strategize(Work::Queued(_))
+            PlanStage::Strategize(WorkState::Queued(_))
                 if plan.profile == Profile::Manual && self.chance(40) =>
             {
                 self.program(&["run", handle])
             }
-            Stage::Strategize(_) | Stage::Execute(_) | Stage::Apply(_) => {
+            PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
                 match self.random.u8(..100) {
                     0..3 => self.program(&["cancel", handle]),
                     3..15 => self.say(plan),
@@ -93,9 +96,12 @@ impl Player<'_> {
         };
         let (plan, rule, kind) = (id(plan.id), rule.draft.name.to_string(), rule.draft.check);
         let words = match kind {
-            Check::Ask(_) if self.chance(75) => vec!["approve", &plan, "--rule", &rule],
-            Check::Ask(_) => vec!["approve", &plan, "--rule", &rule, "--reject", "no"],
-            Check::Expr(_) | Check::Allow(_) | Check::Forbid(_) | Check::Command { .. } => {
+            RuleCheck::Ask(_) if self.chance(75) => vec!["approve", &plan, "--rule", &rule],
+            RuleCheck::Ask(_) => vec!["approve", &plan, "--rule", &rule, "--reject", "no"],
+            RuleCheck::Expr(_)
+            | RuleCheck::Allow(_)
+            | RuleCheck::Forbid(_)
+            | RuleCheck::Command { .. } => {
                 vec!["waive", &plan, &rule, "--reason", "so be it"]
             }
         };

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use lifecycle::{Call, Error, Lifecycle};
+use lifecycle::{Call, Lifecycle, LifecycleError};
 use plan::Caller;
 
 use crate::arena::Database;
@@ -144,8 +144,8 @@ fn end(ground: &Ground) -> anyhow::Result<()> {
     ground.must(&["doctor", "--fix"])?;
     let call = Call::by(Caller::Person("referee".to_owned()));
     for plan in ground.plans()? {
-        match ground.lifecycle.cancel(plan.id, None, &call) {
-            Ok(_) | Err(Error::Refused(_)) => {}
+        match ground.lifecycle.cancel_plan(plan.id, None, &call) {
+            Ok(_) | Err(LifecycleError::Refused(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use fastrand::Rng;
-use lifecycle::{Call, Error, Lifecycle};
-use plan::invariant::{Check, Rule, RuleDraft, Scope};
-use plan::ledger::Budget;
-use plan::stage::Work;
-use plan::{Caller, Plan, PlanId, Stage, Verb};
+use lifecycle::{Call, Lifecycle, LifecycleError};
+use plan::invariant::{Rule, RuleCheck, RuleDraft, RuleScope};
+use plan::ledger::GlobalBudget;
+use plan::stage::WorkState;
+use plan::{Caller, Plan, PlanId, PlanStage, Verb};
 use serde_json::Value;
 use store::PlanFilter;
 
@@ -63,7 +63,7 @@ impl Player<'_> {
     /// Does something.
     pub fn play(&mut self) -> anyhow::Result<()> {
         let by_library = self.by_library;
-        self.lifecycle = self.lifecycle.clone().with_budget(Budget {
+        self.lifecycle = self.lifecycle.clone().with_budget(GlobalBudget {
             cost: None,
             tokens: Some(self.purse.so_far()),
         });
@@ -83,7 +83,7 @@ impl Player<'_> {
         let is_signed = |plan: &Plan| {
             // Or was, before it was sent back.
             plan.done.contains_key(&Verb::Approve)
-                && matches!(plan.stage, Stage::Execute(Work::Complete))
+                && matches!(plan.stage, PlanStage::Execute(WorkState::Complete))
         };
         others.retain(|plan| by_library && is_signed(plan));
         if open.len() < few {
@@ -118,9 +118,9 @@ impl Player<'_> {
 
     /// A rule that bears on a plan, of those that are in force.
     pub fn some_rule(&mut self, plan: &Plan) -> anyhow::Result<Option<Rule>> {
-        let book = self.ground.store.rules(&scopes(plan))?;
+        let book = self.ground.store.read_rules(&scopes(plan))?;
         let mut rules: Vec<Rule> = rules::in_force(&book.rules).into_iter().cloned().collect();
-        let asks = |rule: &Rule| matches!(rule.draft.check, Check::Ask(_));
+        let asks = |rule: &Rule| matches!(rule.draft.check, RuleCheck::Ask(_));
         if self.chance(50) && rules.iter().any(asks) {
             rules.retain(asks);
         }
@@ -132,7 +132,7 @@ impl Player<'_> {
     pub(super) fn legislate(&mut self, plan: &Plan, alone: bool) -> anyhow::Result<()> {
         let mut scopes = scopes(plan);
         let scope = match alone {
-            true => &Scope::Plan(plan.id),
+            true => &RuleScope::Plan(plan.id),
             false => &scopes.swap_remove(self.random.usize(..scopes.len())),
         };
         let draft = rules::draft(&mut self.random);
@@ -159,7 +159,7 @@ impl Player<'_> {
         })
     }
 
-    fn add(&mut self, scope: &Scope, draft: RuleDraft) -> anyhow::Result<()> {
+    fn add(&mut self, scope: &RuleScope, draft: RuleDraft) -> anyhow::Result<()> {
         let call = self.call(true);
         let added = self.lifecycle.add_rule(scope.clone(), draft, &call);
         self.heard(added).map(drop)
@@ -167,7 +167,7 @@ impl Player<'_> {
 
     /// Adds a rule that keeps nobody from anything, and that nobody has signed.
     pub(super) fn remark(&mut self, plan: &Plan) -> anyhow::Result<()> {
-        let scope = Scope::Plan(plan.id);
+        let scope = RuleScope::Plan(plan.id);
         let draft = rules::remark(&mut self.random);
         let (statutes, ground) = (self.statutes, self.ground);
         statutes.amend(ground, &scope, |_| self.add(&scope, draft))
@@ -193,10 +193,10 @@ impl Player<'_> {
     }
 
     /// What the engine answered to the last call, if it did what it was asked for.
-    pub fn heard<T>(&self, answer: Result<T, Error>) -> anyhow::Result<Option<T>> {
+    pub fn heard<T>(&self, answer: Result<T, LifecycleError>) -> anyhow::Result<Option<T>> {
         match answer {
             Ok(done) => Ok(Some(done)),
-            Err(Error::Blocked(blocked)) => {
+            Err(LifecycleError::Blocked(blocked)) => {
                 self.notes.blocked(Blocked {
                     caller: self.name(),
                     plan: blocked.plan,
@@ -205,7 +205,7 @@ impl Player<'_> {
                 Ok(None)
             }
             // What cannot be reached without hands, or not as things are.
-            Err(Error::Refused(_) | Error::NoHands) => Ok(None),
+            Err(LifecycleError::Refused(_) | LifecycleError::NoLocalHost) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -234,13 +234,14 @@ impl Player<'_> {
 }
 
 /// A scope, as it is typed.
-fn flags(scope: &Scope) -> Vec<String> {
+fn flags(scope: &RuleScope) -> Vec<String> {
     match scope {
-        Scope::Plan(id) => vec!["--plan".to_owned(), id.to_string()],
-        Scope::Project(name) => vec!["--project".to_owned(), name.to_string()],
-        Scope::Global | Scope::Action(_) | Scope::Repository(_) | Scope::WorkingTree(_) => {
-            Vec::new()
-        }
+        RuleScope::Plan(id) => vec!["--plan".to_owned(), id.to_string()],
+        RuleScope::Project(name) => vec!["--project".to_owned(), name.to_string()],
+        RuleScope::Global
+        | RuleScope::Action(_)
+        | RuleScope::Repository(_)
+        | RuleScope::WorkingTree(_) => Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules as people would write them, and a second opinion on each that is not the engine's.
 
 use fastrand::Rng;
-use plan::invariant::{Check, Gate, Rule, RuleDraft, RuleRef};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleRef};
 use plan::{Plan, Profile};
 
 /// Few, so that a narrower rule often has the name of a wider one.
@@ -40,21 +40,21 @@ pub struct About<'a> {
 pub fn draft(random: &mut Rng) -> RuleDraft {
     let any = |random: &mut Rng, from: &[&str]| from[random.usize(..from.len())].to_owned();
     let check = match random.u8(..100) {
-        0..40 => Check::Expr(any(random, &ABOUT_THE_PLAN)),
-        40..55 => Check::Expr(any(random, &ABOUT_CHANGES)),
-        55..62 => Check::Allow(vec!["docs/**".to_owned()]),
-        62..70 => Check::Forbid(vec!["secret/**".to_owned()]),
-        70..80 => Check::Command {
+        0..40 => RuleCheck::Expr(any(random, &ABOUT_THE_PLAN)),
+        40..55 => RuleCheck::Expr(any(random, &ABOUT_CHANGES)),
+        55..62 => RuleCheck::Allow(vec!["docs/**".to_owned()]),
+        62..70 => RuleCheck::Forbid(vec!["secret/**".to_owned()]),
+        70..80 => RuleCheck::Command {
             command: COMMAND.to_owned(),
             timeout: None,
         },
-        _ => Check::Ask("Is it any good?".to_owned()),
+        _ => RuleCheck::Ask("Is it any good?".to_owned()),
     };
     let possible: &[Gate] = match &check {
-        Check::Expr(source) if ABOUT_CHANGES.contains(&source.as_str()) => {
+        RuleCheck::Expr(source) if ABOUT_CHANGES.contains(&source.as_str()) => {
             &[Gate::Result, Gate::Apply]
         }
-        check => check.gates(),
+        check => check.possible_gates(),
     };
     let mut at = possible.to_vec();
     random.shuffle(&mut at);
@@ -74,7 +74,7 @@ pub fn remark(random: &mut Rng) -> RuleDraft {
         name: NAMES[random.usize(..NAMES.len())]
             .parse()
             .expect("BUG: it is a name"),
-        check: Check::Expr("true".to_owned()),
+        check: RuleCheck::Expr("true".to_owned()),
         at: vec![Gate::Apply],
         advisory: false,
         non_overridable: false,
@@ -99,10 +99,10 @@ pub fn words(draft: &RuleDraft) -> Vec<String> {
 }
 
 /// Does it hold? `None` of one that asks, which is for people to say.
-pub fn holds(check: &Check, about: &About<'_>) -> Option<bool> {
+pub fn holds(check: &RuleCheck, about: &About<'_>) -> Option<bool> {
     let secret = || about.files.iter().any(|path| path.contains("secret"));
     Some(match check {
-        Check::Expr(source) => match source.as_str() {
+        RuleCheck::Expr(source) => match source.as_str() {
             "true" => true,
             "false" => false,
             "plan.version % 2 == 0" => about.plan.version.0.is_multiple_of(2),
@@ -112,11 +112,11 @@ pub fn holds(check: &Check, about: &About<'_>) -> Option<bool> {
             "!changes.exists(c, c.path.contains('secret'))" => !secret(),
             other => unreachable!("BUG: nobody wrote `{other}`"),
         },
-        Check::Allow(_) => about.files.iter().all(|path| path.starts_with("docs/")),
-        Check::Forbid(_) => !about.files.iter().any(|path| path.starts_with("secret/")),
+        RuleCheck::Allow(_) => about.files.iter().all(|path| path.starts_with("docs/")),
+        RuleCheck::Forbid(_) => !about.files.iter().any(|path| path.starts_with("secret/")),
         // Of a plan without a repository there is nothing to run it on.
-        Check::Command { .. } => about.plan.resources.is_empty() || !secret(),
-        Check::Ask(_) => return None,
+        RuleCheck::Command { .. } => about.plan.resources.is_empty() || !secret(),
+        RuleCheck::Ask(_) => return None,
     })
 }
 

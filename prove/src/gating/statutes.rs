@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::bail;
-use plan::invariant::{Rule, Scope};
+use plan::invariant::{Rule, RuleScope};
 use plan::{Plan, Timestamp};
 
 use crate::ground::Ground;
@@ -14,7 +14,7 @@ use crate::trial::moment;
 /// All scopes.
 #[derive(Default)]
 pub struct Statutes {
-    books: Mutex<BTreeMap<Scope, Arc<Mutex<Book>>>>,
+    books: Mutex<BTreeMap<RuleScope, Arc<Mutex<Book>>>>,
 }
 
 /// The rules of a scope, one revision after the other.
@@ -35,7 +35,7 @@ struct Amendment {
 }
 
 impl Statutes {
-    fn book(&self, scope: &Scope) -> Arc<Mutex<Book>> {
+    fn book(&self, scope: &RuleScope) -> Arc<Mutex<Book>> {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(books.entry(scope.clone()).or_default())
     }
@@ -44,7 +44,7 @@ impl Statutes {
     pub fn amend(
         &self,
         ground: &Ground,
-        scope: &Scope,
+        scope: &RuleScope,
         change: impl FnOnce(&[Rule]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let book = self.book(scope);
@@ -84,8 +84,8 @@ impl Statutes {
     }
 
     /// The rules in a plan's scopes at these revisions.
-    pub fn exactly(&self, plan: &Plan, revisions: &BTreeMap<Scope, u64>) -> Vec<Rule> {
-        let of = |scope: Scope| {
+    pub fn exactly(&self, plan: &Plan, revisions: &BTreeMap<RuleScope, u64>) -> Vec<Rule> {
+        let of = |scope: RuleScope| {
             let revision = revisions.get(&scope).copied().unwrap_or(0);
             let book = self.book(&scope);
             let book = book.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,20 +98,20 @@ impl Statutes {
 }
 
 /// The scopes of a trial that bear on a plan.
-pub fn scopes(plan: &Plan) -> Vec<Scope> {
-    let mut scopes = vec![Scope::Global];
+pub fn scopes(plan: &Plan) -> Vec<RuleScope> {
+    let mut scopes = vec![RuleScope::Global];
     scopes.extend(
         plan.resources
             .iter()
-            .map(|one| Scope::Project(one.project.clone())),
+            .map(|one| RuleScope::Project(one.project.clone())),
     );
-    scopes.push(Scope::Plan(plan.id));
+    scopes.push(RuleScope::Plan(plan.id));
     scopes
 }
 
 impl Book {
-    fn catch_up(&mut self, ground: &Ground, scope: &Scope) -> anyhow::Result<()> {
-        let read = ground.store.rules(std::slice::from_ref(scope))?;
+    fn catch_up(&mut self, ground: &Ground, scope: &RuleScope) -> anyhow::Result<()> {
+        let read = ground.store.read_rules(std::slice::from_ref(scope))?;
         let (revision, known) = (read.revision(scope), self.amendments.len() as u64);
         if revision == known {
             return Ok(());

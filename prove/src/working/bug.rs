@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use lifecycle::{Call, Error, Lifecycle};
+use lifecycle::{Call, Lifecycle, LifecycleError};
 use plan::{Caller, Timestamp};
 use store::Submission;
 
@@ -62,9 +62,9 @@ fn take_from_the_living(ground: &Ground) -> anyhow::Result<()> {
         return Ok(());
     };
     let lifecycle = Lifecycle::on(Arc::new(Wrapped::new(Arc::clone(&ground.store), NoLease)));
-    match lifecycle.reclaim(plan.id, &Call::by(Caller::Worker("greedy".to_owned()))) {
+    match lifecycle.reclaim_lease(plan.id, &Call::by(Caller::Worker("greedy".to_owned()))) {
         // Somebody handed it in meanwhile.
-        Ok(_) | Err(Error::Refused(_)) => Ok(()),
+        Ok(_) | Err(LifecycleError::Refused(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use plan::stage::Category;
-use plan::{Event, Phase, Plan, Recorded};
+use plan::stage::FailureCategory;
+use plan::{Event, Phase, Plan, RecordedEvent};
 
 use super::Outcome;
 use super::actor::{ON_PURPOSE, Start, starts};
@@ -26,7 +26,7 @@ struct Claimed {
 /// A plan, its log and the starts that were written down of it.
 struct Life<'a> {
     plan: &'a Plan,
-    history: Vec<Recorded>,
+    history: Vec<RecordedEvent>,
     claims: BTreeMap<u64, Claimed>,
     starts: Vec<&'a Start>,
 }
@@ -48,7 +48,7 @@ pub fn check(trial: &Trial, ground: &Ground, deeds: &Deeds) -> anyhow::Result<Ou
     let mut log = Log::create(&ground.ledger)?;
     for plan in &plans {
         let id = plan.id.to_string();
-        let history = ground.lifecycle.history(plan.id)?;
+        let history = ground.lifecycle.read_history(plan.id)?;
         log.write(&history)?;
         let life = Life {
             plan,
@@ -89,8 +89,8 @@ fn missing(outcome: &Outcome, trial: &Trial) -> Vec<String> {
     .collect()
 }
 
-fn claims(history: &[Recorded]) -> BTreeMap<u64, Claimed> {
-    let claimed = |recorded: &Recorded| match &recorded.event {
+fn claims(history: &[RecordedEvent]) -> BTreeMap<u64, Claimed> {
+    let claimed = |recorded: &RecordedEvent| match &recorded.event {
         Event::Claimed {
             phase,
             owner,
@@ -113,8 +113,9 @@ impl Life<'_> {
         if let Some(failure) = self.plan.stage.failure() {
             outcome.failed += 1;
             let said = failure.message.as_str();
-            let on_purpose = failure.category == Category::Actor && said.contains(ON_PURPOSE);
-            if failure.category != Category::Lost && !on_purpose {
+            let on_purpose =
+                failure.category == FailureCategory::Actor && said.contains(ON_PURPOSE);
+            if failure.category != FailureCategory::Lost && !on_purpose {
                 let why = format!("{id} failed for no reason ({}): {said}", failure.category);
                 outcome.violations.push(why);
             }
@@ -183,7 +184,7 @@ impl Life<'_> {
             let owner = match &recorded.event {
                 Event::Reclaimed { owner, .. } => owner,
                 // Once too often.
-                Event::Failed { failure } if failure.category == Category::Lost => holder,
+                Event::Failed { failure } if failure.category == FailureCategory::Lost => holder,
                 Event::Claimed { owner, .. } => {
                     holder = owner;
                     continue;
@@ -220,7 +221,7 @@ impl Life<'_> {
                     if holder != Some(epoch.0) || !complete.insert(Phase::Execute) {
                         violations.push(format!("{id}: a result was taken that must not be"));
                     }
-                    let said = result.report.as_ref().map(plan::Text::as_str);
+                    let said = result.report.as_ref().map(plan::ErasableText::as_str);
                     if said != Some(&format!("epoch {epoch}")) {
                         violations.push(format!("{id}: the result of {epoch} says {said:?}"));
                     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lifecycle::{Call, Error, Hands, Lifecycle};
+use lifecycle::{Call, Lifecycle, LifecycleError, LocalHost};
 use plan::{Caller, Span, Timestamp};
-use sandbox::{Surroundings, Workshop};
+use sandbox::{GitEnv, Sandboxes};
 use store::{Clock, SqliteOptions, SqliteStore};
 
 use crate::crowd::LEASE;
@@ -20,20 +20,20 @@ pub struct Hasty(Option<Lifecycle>);
 impl Hasty {
     /// One that shares the home of the trial's workers. PostgreSQL has a clock of its own, which is one for all.
     pub fn on(ground: &Ground) -> Self {
-        let hands = Hands {
-            workshop: Workshop::new(
+        let hands = LocalHost {
+            sandboxes: Sandboxes::new(
                 &ground.home,
-                Surroundings {
-                    git: "git".into(),
+                GitEnv {
+                    program: "git".into(),
                     path: None,
                     home: None,
                     config_home: None,
-                    patience: sandbox::PATIENCE,
+                    timeout: sandbox::GIT_TIMEOUT,
                 },
             ),
             host: "here".parse().expect("BUG: the name of a host"),
         };
-        Self(engine(ground).map(|engine| engine.with_hands(hands)))
+        Self(engine(ground).map(|engine| engine.with_local_host(hands)))
     }
 
     /// One that takes what has expired without asking who runs.
@@ -48,8 +48,8 @@ impl Hasty {
         let Some(engine) = &self.0 else {
             return Ok(());
         };
-        match engine.reclaim_expired(MOST, &Call::by(Caller::Worker("hasty".to_owned()))) {
-            Ok(_) | Err(Error::Refused(_)) => Ok(()),
+        match engine.reclaim_expired_leases(MOST, &Call::by(Caller::Worker("hasty".to_owned()))) {
+            Ok(_) | Err(LifecycleError::Refused(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -59,7 +59,7 @@ fn engine(ground: &Ground) -> Option<Lifecycle> {
     let path = ground.address.strip_prefix("sqlite:")?;
     let clock = Clock::default();
     let ahead = Span(i64::try_from(AHEAD.as_micros()).unwrap_or(i64::MAX));
-    let ahead = move || -> Timestamp { clock.now().plus(ahead) };
+    let ahead = move || -> Timestamp { clock.now().saturating_add(ahead) };
     let options = SqliteOptions {
         clock: Clock::new(ahead),
         ..SqliteOptions::default()

@@ -11,21 +11,21 @@ use anyhow::{Context, bail};
 
 /// The user the server runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Account {
+pub enum ServerAccount {
     /// Whoever runs us.
-    Ours,
+    CurrentUser,
     /// An unprivileged user of this system, since we are root.
-    Other { user: u32, group: u32 },
+    OtherUser { user: u32, group: u32 },
 }
 
-impl Account {
+impl ServerAccount {
     /// Our own account, unless that is root's.
     pub fn choose() -> anyhow::Result<Self> {
         if !rustix::process::geteuid().is_root() {
-            return Ok(Self::Ours);
+            return Ok(Self::CurrentUser);
         }
         let users = fs::read_to_string("/etc/passwd").context("could not read /etc/passwd")?;
-        match unprivileged(&users) {
+        match find_unprivileged(&users) {
             Some(account) => Ok(account),
             None => bail!(
                 "PostgreSQL does not run as root, and there is neither a user postgres nor nobody here"
@@ -34,36 +34,36 @@ impl Account {
     }
 
     /// Lets `command` run as this user.
-    pub fn apply(self, command: &mut Command) {
-        if let Self::Other { user, group } = self {
+    pub fn apply_to(self, command: &mut Command) {
+        if let Self::OtherUser { user, group } = self {
             command.uid(user).gid(group);
         }
     }
 
     /// Gives `path` to this user.
-    pub fn own(self, path: &Path) -> io::Result<()> {
+    pub fn give_path(self, path: &Path) -> io::Result<()> {
         match self {
-            Self::Ours => Ok(()),
-            Self::Other { user, group } => chown(path, Some(user), Some(group)),
+            Self::CurrentUser => Ok(()),
+            Self::OtherUser { user, group } => chown(path, Some(user), Some(group)),
         }
     }
 }
 
 /// Looks for a fitting user in the text of `/etc/passwd`.
-fn unprivileged(users: &str) -> Option<Account> {
+fn find_unprivileged(users: &str) -> Option<ServerAccount> {
     ["postgres", "nobody"]
         .iter()
-        .find_map(|name| users.lines().find_map(|line| named(name, line)))
+        .find_map(|name| users.lines().find_map(|line| parse_passwd_line(name, line)))
 }
 
-fn named(name: &str, line: &str) -> Option<Account> {
+fn parse_passwd_line(name: &str, line: &str) -> Option<ServerAccount> {
     let mut fields = line.split(':');
     if fields.next()? != name {
         return None;
     }
     let user = fields.nth(1)?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    (user != 0).then_some(Account::Other { user, group })
+    (user != 0).then_some(ServerAccount::OtherUser { user, group })
 }
 
 #[cfg(test)]
@@ -71,9 +71,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(users: &str, expected: Option<(u32, u32)>) {
-        let expected = expected.map(|(user, group)| Account::Other { user, group });
-        assert_eq!(unprivileged(users), expected);
+    fn check_user(users: &str, expected: Option<(u32, u32)>) {
+        let expected = expected.map(|(user, group)| ServerAccount::OtherUser { user, group });
+        assert_eq!(find_unprivileged(users), expected);
     }
 
     #[test]
@@ -81,10 +81,10 @@ mod tests {
         let root = "root:x:0:0:root:/root:/bin/bash\n";
         let nobody = "nobody:x:65534:65533:nobody:/nonexistent:/usr/sbin/nologin\n";
         let postgres = "postgres:x:101:104:PostgreSQL:/var/lib/postgresql:/bin/bash\n";
-        check(&[root, nobody, postgres].concat(), Some((101, 104)));
-        check(&[root, nobody].concat(), Some((65534, 65533)));
-        check(root, None);
-        check("postgres:x:0:0::/:/bin/sh\n", None);
-        check("nobody:*\n", None);
+        check_user(&[root, nobody, postgres].concat(), Some((101, 104)));
+        check_user(&[root, nobody].concat(), Some((65534, 65533)));
+        check_user(root, None);
+        check_user("postgres:x:0:0::/:/bin/sh\n", None);
+        check_user("nobody:*\n", None);
     }
 }

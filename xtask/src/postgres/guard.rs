@@ -13,21 +13,21 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::Durability;
-use super::server::Server;
-use crate::signals::Signals;
+use super::server::PostgresServer;
+use crate::signals::StopSignals;
 
 /// Own a PostgreSQL server until standard input ends.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct GuardArgs {
     programs: PathBuf,
     durability: Durability,
 }
 
 /// Starts a server, prints its URL, and stops it when standard input ends.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &GuardArgs) -> anyhow::Result<ExitCode> {
     // Caught and never looked at: the end of the input is the only thing that ends the guard.
-    let _ignored = Signals::catch()?;
-    let server = Server::start(&arguments.programs, arguments.durability)?;
+    let _ignored = StopSignals::register()?;
+    let server = PostgresServer::start(&arguments.programs, arguments.durability)?;
     // Fails if whoever started us is gone already; the server is then stopped on the way out.
     writeln!(io::stdout(), "{}", server.url()).context("whoever asked for the server is gone")?;
     io::copy(&mut io::stdin(), &mut io::sink())?;

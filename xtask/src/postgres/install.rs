@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 use crate::child;
-use crate::signals::Signals;
+use crate::signals::StopSignals;
 
 /// Installs PostgreSQL's server programs, or says what a person would have to type.
-pub fn install(signals: &Signals) -> anyhow::Result<()> {
+pub fn install_postgres(signals: &StopSignals) -> anyhow::Result<()> {
     let Some(manager) = PackageManager::ALL
         .into_iter()
         .find(|manager| is_in_path(manager.program()))
@@ -19,11 +19,11 @@ pub fn install(signals: &Signals) -> anyhow::Result<()> {
              package manager we know: install PostgreSQL and put its bin directory into PATH"
         );
     };
-    let Some(commands) = manager.commands(Rights::of_this_process()) else {
+    let Some(commands) = manager.install_commands(InstallRights::of_current_process()) else {
         bail!(
             "PostgreSQL's server programs (initdb, postgres, pg_ctl) were not found, and installing them \
              takes rights we do not have. Run this:\n  {}",
-            manager.advice()
+            manager.manual_command()
         );
     };
     if manager == PackageManager::AptGet {
@@ -34,13 +34,15 @@ pub fn install(signals: &Signals) -> anyhow::Result<()> {
     for words in commands {
         eprintln!("PostgreSQL was not found; running: {}", words.join(" "));
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).envs(NEVER_ASK.split_once('='));
-        let status = child::run(&mut command, signals)
+        command
+            .args(&words[1..])
+            .envs(NONINTERACTIVE_ENV.split_once('='));
+        let status = child::run_child(&mut command, signals)
             .with_context(|| format!("could not run {}", words[0]))?;
         if !status.success() {
             bail!(
                 "installing PostgreSQL failed. Once this succeeds, try again:\n  {}",
-                manager.advice()
+                manager.manual_command()
             );
         }
     }
@@ -48,7 +50,7 @@ pub fn install(signals: &Signals) -> anyhow::Result<()> {
 }
 
 /// Keeps Debian's packages from asking questions; it means nothing to the others.
-const NEVER_ASK: &str = "DEBIAN_FRONTEND=noninteractive";
+const NONINTERACTIVE_ENV: &str = "DEBIAN_FRONTEND=noninteractive";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PackageManager {
@@ -61,15 +63,15 @@ enum PackageManager {
 
 /// What this process may do to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rights {
+enum InstallRights {
     Root,
     /// `sudo` asks for no password.
     Sudo,
     User,
 }
 
-impl Rights {
-    fn of_this_process() -> Self {
+impl InstallRights {
+    fn of_current_process() -> Self {
         if rustix::process::geteuid().is_root() {
             return Self::Root;
         }
@@ -98,17 +100,19 @@ impl PackageManager {
     }
 
     /// What installs the server, in order; `None` if these rights do not allow it.
-    fn commands(self, rights: Rights) -> Option<Vec<Vec<&'static str>>> {
+    fn install_commands(self, rights: InstallRights) -> Option<Vec<Vec<&'static str>>> {
         let prefix: &[&str] = match (self, rights) {
             // Homebrew installs for its user and refuses to run as root.
-            (Self::Brew, Rights::Root) => return None,
-            (Self::Brew, Rights::Sudo | Rights::User) | (_, Rights::Root) => &[],
+            (Self::Brew, InstallRights::Root) => return None,
+            (Self::Brew, InstallRights::Sudo | InstallRights::User) | (_, InstallRights::Root) => {
+                &[]
+            }
             // sudo does not pass our environment on.
-            (_, Rights::Sudo) => &["sudo", "-n", "env", NEVER_ASK],
-            (_, Rights::User) => return None,
+            (_, InstallRights::Sudo) => &["sudo", "-n", "env", NONINTERACTIVE_ENV],
+            (_, InstallRights::User) => return None,
         };
         Some(
-            self.plain_commands()
+            self.base_commands()
                 .iter()
                 .map(|command| [prefix, command].concat())
                 .collect(),
@@ -116,17 +120,17 @@ impl PackageManager {
     }
 
     /// What a person has to type.
-    fn advice(self) -> String {
+    fn manual_command(self) -> String {
         let prefix = if self == Self::Brew { "" } else { "sudo " };
         let lines: Vec<String> = self
-            .plain_commands()
+            .base_commands()
             .iter()
             .map(|command| format!("{prefix}{}", command.join(" ")))
             .collect();
         lines.join(" && ")
     }
 
-    fn plain_commands(self) -> &'static [&'static [&'static str]] {
+    fn base_commands(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::AptGet => &[
                 &["apt-get", "update"],
@@ -162,8 +166,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(manager: PackageManager, rights: Rights, expected: Option<&[&str]>) {
-        let commands = manager.commands(rights);
+    fn check_commands(manager: PackageManager, rights: InstallRights, expected: Option<&[&str]>) {
+        let commands = manager.install_commands(rights);
         let lines: Option<Vec<String>> =
             commands.map(|commands| commands.iter().map(|words| words.join(" ")).collect());
         let expected = expected.map(|lines| {
@@ -177,34 +181,37 @@ mod tests {
 
     #[test]
     fn commands_fit_the_rights() {
-        check(
+        check_commands(
             PackageManager::AptGet,
-            Rights::Root,
+            InstallRights::Root,
             Some(&[
                 "apt-get update",
                 "apt-get install -y --no-install-recommends postgresql",
             ]),
         );
-        check(
+        check_commands(
             PackageManager::Apk,
-            Rights::Sudo,
+            InstallRights::Sudo,
             Some(&["sudo -n env DEBIAN_FRONTEND=noninteractive apk add postgresql"]),
         );
-        check(PackageManager::Dnf, Rights::User, None);
-        check(
+        check_commands(PackageManager::Dnf, InstallRights::User, None);
+        check_commands(
             PackageManager::Brew,
-            Rights::User,
+            InstallRights::User,
             Some(&["brew install postgresql@17"]),
         );
-        check(PackageManager::Brew, Rights::Root, None);
+        check_commands(PackageManager::Brew, InstallRights::Root, None);
     }
 
     #[test]
     fn advice_can_be_pasted() {
         assert_eq!(
-            PackageManager::AptGet.advice(),
+            PackageManager::AptGet.manual_command(),
             "sudo apt-get update && sudo apt-get install -y --no-install-recommends postgresql"
         );
-        assert_eq!(PackageManager::Brew.advice(), "brew install postgresql@17");
+        assert_eq!(
+            PackageManager::Brew.manual_command(),
+            "brew install postgresql@17"
+        );
     }
 }

@@ -5,9 +5,9 @@
 //! which runs `server` as an unprivileged `account`; `guard` says why.
 
 mod account;
-mod cluster;
 mod find;
 mod guard;
+mod guarded_server;
 mod install;
 mod postmaster;
 mod server;
@@ -17,17 +17,17 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-pub use cluster::Cluster;
 pub use find::ServerPrograms;
-pub use guard::{Arguments as GuardArguments, run as guard};
+pub use guard::{GuardArgs as GuardArguments, run as guard};
+pub use guarded_server::GuardedServer;
 
-use crate::signals::{self, Signals};
+use crate::signals::{self, StopSignals};
 use crate::{cargo, child};
 
 /// Run a command with a PostgreSQL server made for it: its URL is in PLANWRIGHT_TEST_POSTGRES, the directory
 /// of the server's programs in PLANWRIGHT_TEST_PGBIN.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct PostgresArgs {
     /// Let the server keep its promises across a power cut, as benches need it.
     #[arg(long)]
     durable: bool,
@@ -47,24 +47,24 @@ pub enum Durability {
 }
 
 /// Runs the given command; its exit code becomes ours.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
+pub fn run(arguments: &PostgresArgs) -> anyhow::Result<ExitCode> {
+    let signals = StopSignals::register()?;
     let durability = if arguments.durable {
         Durability::Full
     } else {
         Durability::Throwaway
     };
-    let cluster = Cluster::start(&ServerPrograms::find_or_install(&signals)?, durability)?;
-    if let Some(signal) = signals.received() {
-        return Ok(signals::exit_code(signal));
+    let cluster = GuardedServer::start(&ServerPrograms::find_or_install(&signals)?, durability)?;
+    if let Some(signal) = signals.received_signal() {
+        return Ok(signals::signal_exit_code(signal));
     }
     let (program, rest) = arguments
         .command
         .split_first()
         .context("no command was given")?;
-    let mut command = cargo::command(program);
+    let mut command = cargo::command_without_cargo_env(program);
     command.args(rest).envs(cluster.environment());
-    let status = child::run(&mut command, &signals)
+    let status = child::run_child(&mut command, &signals)
         .with_context(|| format!("could not run {}", program.display()))?;
     Ok(child::exit_code(status))
 }

@@ -8,41 +8,41 @@ use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 
 use super::Durability;
-use super::account::Account;
-use super::postmaster::{Postmaster, Start};
+use super::account::ServerAccount;
+use super::postmaster::{Postmaster, StartOutcome};
 use crate::cargo;
 
 /// A server with a cluster of its own. Dropping it stops it and removes its files.
-pub struct Server {
+pub struct PostgresServer {
     port: u16,
     // In this order: the server is stopped before its directory is removed.
     _postmaster: Postmaster,
     _directory: TempDir,
 }
 
-impl Server {
+impl PostgresServer {
     /// Makes a cluster with the programs in `programs` and waits until its server accepts connections.
     pub fn start(programs: &Path, durability: Durability) -> anyhow::Result<Self> {
-        let account = Account::choose()?;
+        let account = ServerAccount::choose()?;
         let directory =
             make_directory(account, durability).context("could not make a temporary directory")?;
-        account.own(directory.path())?;
-        initdb(programs, directory.path(), account, durability)?;
+        account.give_path(directory.path())?;
+        run_initdb(programs, directory.path(), account, durability)?;
 
         // Between our asking for a free port and the server's taking it, somebody else may take it.
         for _ in 0..PORT_ATTEMPTS {
             let port = free_port().context("there is no free port on 127.0.0.1")?;
-            let settings = settings(directory.path(), durability, port);
+            let settings = server_settings(directory.path(), durability, port);
             let mut postmaster = Postmaster::spawn(programs, directory.path(), account, &settings)?;
             match postmaster.wait_until_ready()? {
-                Start::Ready => {
+                StartOutcome::Ready => {
                     return Ok(Self {
                         port,
                         _postmaster: postmaster,
                         _directory: directory,
                     });
                 }
-                Start::PortTaken => {}
+                StartOutcome::PortTaken => {}
             }
         }
         bail!("each of the {PORT_ATTEMPTS} ports we tried was taken by somebody else")
@@ -57,26 +57,26 @@ impl Server {
 const SUPERUSER: &str = "postgres";
 const PORT_ATTEMPTS: u32 = 5;
 
-fn make_directory(account: Account, durability: Durability) -> io::Result<TempDir> {
+fn make_directory(account: ServerAccount, durability: Durability) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("planwright-postgres-");
     match (durability, account) {
-        (Durability::Throwaway, Account::Ours) => builder.tempdir(),
+        (Durability::Throwaway, ServerAccount::CurrentUser) => builder.tempdir(),
         // Root's own temporary directory, where it has one, is closed to other users.
-        (Durability::Throwaway, Account::Other { .. }) => builder.tempdir_in("/tmp"),
+        (Durability::Throwaway, ServerAccount::OtherUser { .. }) => builder.tempdir_in("/tmp"),
         // /tmp is often kept in memory, where waiting for the disk costs nothing; /var/tmp is on a disk.
         (Durability::Full, _) => builder.tempdir_in("/var/tmp"),
     }
 }
 
-fn initdb(
+fn run_initdb(
     programs: &Path,
     directory: &Path,
-    account: Account,
+    account: ServerAccount,
     durability: Durability,
 ) -> anyhow::Result<()> {
-    let mut command = cargo::command(programs.join("initdb"));
-    account.apply(&mut command);
+    let mut command = cargo::command_without_cargo_env(programs.join("initdb"));
+    account.apply_to(&mut command);
     command
         .current_dir(directory)
         .env("LC_ALL", "C")
@@ -104,7 +104,7 @@ fn free_port() -> io::Result<u16> {
 }
 
 /// The settings in which this server differs from PostgreSQL's defaults.
-fn settings(directory: &Path, durability: Durability, port: u16) -> Vec<String> {
+fn server_settings(directory: &Path, durability: Durability, port: u16) -> Vec<String> {
     let mut settings = vec![
         "listen_addresses=127.0.0.1".to_owned(),
         format!("port={port}"),
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn only_a_throwaway_server_skips_the_disk() {
-        let settings_for = |durability| settings(Path::new("/somewhere"), durability, 5433);
+        let settings_for = |durability| server_settings(Path::new("/somewhere"), durability, 5433);
         assert!(settings_for(Durability::Throwaway).contains(&"fsync=off".to_owned()));
         assert!(
             settings_for(Durability::Full)
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn only_this_machine_is_listened_to() {
         for durability in [Durability::Throwaway, Durability::Full] {
-            let settings = settings(Path::new("/somewhere"), durability, 5433);
+            let settings = server_settings(Path::new("/somewhere"), durability, 5433);
             assert!(settings.contains(&"listen_addresses=127.0.0.1".to_owned()));
         }
     }

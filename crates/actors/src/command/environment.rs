@@ -5,12 +5,12 @@ use std::ffi::OsString;
 
 use plan::actor::CommandLine;
 
-use super::desk::Desk;
-use crate::secrets::Secrets;
-use crate::{Ambient, Assignment};
+use super::run_dir::RunDir;
+use crate::secrets::SecretValues;
+use crate::{Assignment, HostEnv};
 
 /// Passed on to every program: who and where it is, how it speaks, and how it gets out into the network.
-const ALWAYS: &[&str] = &[
+const PASSED_VARIABLES: &[&str] = &[
     "HOME",
     "USER",
     "LOGNAME",
@@ -47,27 +47,27 @@ const ALWAYS: &[&str] = &[
 ];
 
 /// Passed on as well, in either case; their values may hold a password.
-const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+const PROXY_VARIABLES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /// Where temporary files go. `/tmp` is out of a confined program's reach, and Claude Code, which could run
 /// no command then, heeds only a name of its own.
-const TEMPORARY: &[&str] = &["TMPDIR", "TMP", "TEMP", "CLAUDE_CODE_TMPDIR"];
+const TEMP_DIR_VARIABLES: &[&str] = &["TMPDIR", "TMP", "TEMP", "CLAUDE_CODE_TMPDIR"];
 
 /// Longest value of a variable that tells of the assignment. A longer one is only in the file.
-const LONGEST_VALUE: usize = 64 * 1024;
+const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// The environment of a run, and what of it must not be told.
-pub(super) struct Environment {
+pub(super) struct RunEnvironment {
     pub(super) variables: Vec<(OsString, OsString)>,
-    pub(super) secrets: Secrets,
+    pub(super) secrets: SecretValues,
 }
 
-impl Environment {
-    pub(super) fn of(
-        line: &CommandLine,
-        ambient: &Ambient,
+impl RunEnvironment {
+    pub(super) fn build(
+        command_line: &CommandLine,
+        host_env: &HostEnv,
         assignment: &Assignment,
-        desk: &Desk,
+        run_dir: &RunDir,
     ) -> Self {
         let mut variables: Vec<(OsString, OsString)> = Vec::new();
         let mut set = |name: &str, value: OsString| {
@@ -75,17 +75,17 @@ impl Environment {
             variables.push((name.into(), value));
         };
         let mut secrets = Vec::new();
-        set("PATH", ambient.path().to_owned());
-        for (name, value) in &ambient.environment {
+        set("PATH", host_env.path().to_owned());
+        for (name, value) in &host_env.environment {
             let Some(name) = name
                 .to_str()
                 .filter(|name| !name.starts_with("PLANWRIGHT_"))
             else {
                 continue;
             };
-            let is_proxy = PROXIES.contains(&name.to_ascii_uppercase().as_str());
-            let is_named = line.env.iter().any(|named| named == name);
-            if is_proxy || is_named || ALWAYS.contains(&name) || name.starts_with("LC_") {
+            let is_proxy = PROXY_VARIABLES.contains(&name.to_ascii_uppercase().as_str());
+            let is_named = command_line.env.iter().any(|named| named == name);
+            if is_proxy || is_named || PASSED_VARIABLES.contains(&name) || name.starts_with("LC_") {
                 set(name, value.clone());
             }
             if let Some(value) = value.to_str()
@@ -95,32 +95,32 @@ impl Environment {
                 secrets.push((name, value));
             }
         }
-        if let Some(home) = &ambient.home {
+        if let Some(home) = &host_env.home {
             set("HOME", home.into());
         }
-        for name in TEMPORARY {
-            set(name, (&desk.tmp).into());
+        for name in TEMP_DIR_VARIABLES {
+            set(name, (&run_dir.tmp_dir).into());
         }
-        for (name, value) in &line.set_env {
+        for (name, value) in &command_line.set_env {
             set(name, value.into());
         }
-        set("PLANWRIGHT_ASSIGNMENT", (&desk.assignment).into());
-        set("PLANWRIGHT_REPORT", (&desk.report).into());
-        for (name, value) in told(assignment) {
-            if value.len() <= LONGEST_VALUE {
+        set("PLANWRIGHT_ASSIGNMENT", (&run_dir.assignment_file).into());
+        set("PLANWRIGHT_REPORT", (&run_dir.report_file).into());
+        for (name, value) in assignment_variables(assignment) {
+            if value.len() <= MAX_VALUE_BYTES {
                 set(&format!("PLANWRIGHT_{name}"), value.into());
             }
         }
         Self {
-            secrets: Secrets::of(secrets.into_iter()),
+            secrets: SecretValues::from_variables(secrets.into_iter()),
             variables,
         }
     }
 }
 
 /// The assignment as far as it is a list of values.
-fn told(assignment: &Assignment) -> Vec<(String, String)> {
-    let mut told = vec![
+fn assignment_variables(assignment: &Assignment) -> Vec<(String, String)> {
+    let mut variables = vec![
         ("PLAN".to_owned(), assignment.plan.to_string()),
         ("PHASE".to_owned(), assignment.phase.to_string()),
         ("ATTEMPT".to_owned(), assignment.attempt.to_string()),
@@ -139,20 +139,20 @@ fn told(assignment: &Assignment) -> Vec<(String, String)> {
             serde_json::Value::String(text) => text,
             value => value.to_string(),
         };
-        told.push((format!("ARG_{name}"), value));
+        variables.push((format!("ARG_{name}"), value));
     }
-    told
+    variables
 }
 
 /// Names of models, places and the like are passed on as keys are, but they are no secret, and hidden they
 /// would leave holes in what an agent says. An address is one if somebody's name or key is in it.
 fn is_secret(name: &str, value: &str) -> bool {
-    const PLAIN: [&str; 5] = ["MODEL", "PROVIDER", "REGION", "LOCATION", "PROJECT"];
-    const ADDRESS: [&str; 5] = ["URL", "BASE", "HOST", "ENDPOINT", "PROXY"];
+    const PUBLIC_SUFFIXES: [&str; 5] = ["MODEL", "PROVIDER", "REGION", "LOCATION", "PROJECT"];
+    const ADDRESS_SUFFIXES: [&str; 5] = ["URL", "BASE", "HOST", "ENDPOINT", "PROXY"];
     let name = name.to_ascii_uppercase();
     let ends_in = |endings: [&str; 5]| endings.iter().any(|ending| name.ends_with(ending));
-    if ends_in(ADDRESS) {
+    if ends_in(ADDRESS_SUFFIXES) {
         return value.contains(['@', '?']);
     }
-    !ends_in(PLAIN)
+    !ends_in(PUBLIC_SUFFIXES)
 }

@@ -7,41 +7,41 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::desk;
+use super::run_dir;
 
 /// Longest transcript.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_TRANSCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A transcript being written. That it cannot be written is no reason for a run to fail.
-pub(super) struct Transcript {
+pub(super) struct TranscriptWriter {
     file: Option<BufWriter<File>>,
-    start: Instant,
-    written: u64,
+    started_at: Instant,
+    written_bytes: u64,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct TranscriptRecord<'a> {
     ms: u128,
     stream: &'a str,
     text: &'a str,
 }
 
-impl Transcript {
-    pub(super) fn start(path: &Path) -> io::Result<Self> {
+impl TranscriptWriter {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            file: Some(BufWriter::new(desk::create(path)?)),
-            start: Instant::now(),
-            written: 0,
+            file: Some(BufWriter::new(run_dir::create_private_file(path)?)),
+            started_at: Instant::now(),
+            written_bytes: 0,
         })
     }
 
-    pub(super) fn record(&mut self, stream: &str, text: &str) {
-        if self.written >= LONGEST {
+    pub(super) fn record_line(&mut self, stream: &str, text: &str) {
+        if self.written_bytes >= MAX_TRANSCRIPT_BYTES {
             return;
         }
-        self.write(stream, text);
-        if self.written >= LONGEST {
-            self.write(
+        self.write_record(stream, text);
+        if self.written_bytes >= MAX_TRANSCRIPT_BYTES {
+            self.write_record(
                 "note",
                 "the transcript ends here: it holds no more than 64 MiB",
             );
@@ -50,8 +50,8 @@ impl Transcript {
     }
 
     /// Something that we say.
-    pub(super) fn note(&mut self, text: &str) {
-        self.record("note", text);
+    pub(super) fn add_note(&mut self, text: &str) {
+        self.record_line("note", text);
         self.flush();
     }
 
@@ -63,12 +63,12 @@ impl Transcript {
         }
     }
 
-    fn write(&mut self, stream: &str, text: &str) {
+    fn write_record(&mut self, stream: &str, text: &str) {
         let Some(file) = &mut self.file else {
             return;
         };
-        let line = Line {
-            ms: self.start.elapsed().as_millis(),
+        let line = TranscriptRecord {
+            ms: self.started_at.elapsed().as_millis(),
             stream,
             text,
         };
@@ -76,7 +76,7 @@ impl Transcript {
             return;
         };
         bytes.push(b'\n');
-        self.written += bytes.len() as u64;
+        self.written_bytes += bytes.len() as u64;
         if file.write_all(&bytes).is_err() {
             self.file = None;
         }

@@ -3,50 +3,54 @@
 
 use serde_json::Value;
 
-use super::json::{Object, count, list, micros, object, text};
-use super::{Heard, Said, answer, called, step, step_with};
+use super::json::{JsonObject, dollars_to_micros, get_array, get_count, get_object, get_text};
+use super::{
+    StreamSummary, StreamUpdate, bounded_answer, push_step, push_step_with, push_tool_call,
+};
 use crate::Usage;
 
 /// What has to be remembered between lines.
 #[derive(Default)]
-pub(super) struct Claude {
+pub(super) struct ClaudeReader {
     /// The message the last line belonged to. A message comes in several lines, each with the same usage.
-    message: String,
+    message_id: String,
     /// Used before that message.
-    before: Usage,
+    usage_before: Usage,
     /// The plan it asked leave to carry out, which is its answer then, whatever it says about it.
-    plan: Option<String>,
+    proposed_plan: Option<String>,
 }
 
-impl Claude {
-    pub(super) fn event(
+impl ClaudeReader {
+    pub(super) fn read_event(
         &mut self,
         kind: &str,
-        event: &Object,
-        heard: &mut Heard,
-        said: &mut Vec<Said>,
+        event: &JsonObject,
+        summary: &mut StreamSummary,
+        updates: &mut Vec<StreamUpdate>,
     ) {
-        if let Some(session) = text(event, "session_id").filter(|session| !session.is_empty()) {
-            heard.session = Some(session.to_owned());
+        if let Some(session) = get_text(event, "session_id").filter(|session| !session.is_empty()) {
+            summary.session = Some(session.to_owned());
         }
         // Said at the end, and by some on the way.
         let cost = event.get("total_cost_usd").and_then(Value::as_f64);
-        if let Some(cost) = cost.and_then(micros) {
-            heard.usage.cost_micros = cost;
+        if let Some(cost) = cost.and_then(dollars_to_micros) {
+            summary.usage.cost_micros = cost;
         }
         if matches!(kind, "assistant" | "user" | "tool_call" | "result") {
-            heard.trouble = None;
+            summary.last_error = None;
         }
         match kind {
-            "system" => system(event, heard, said),
-            "assistant" => self.assistant(event, heard, said),
-            "tool_call" if text(event, "subtype") == Some("started") => tool_call(event, said),
-            "result" => self.result(event, heard),
+            "system" => read_system(event, summary, updates),
+            "assistant" => self.read_assistant(event, summary, updates),
+            "tool_call" if get_text(event, "subtype") == Some("started") => {
+                read_tool_call(event, updates)
+            }
+            "result" => self.read_result(event, summary),
             "error" => {
-                heard.failure = Some(
-                    object(event, "error")
-                        .and_then(|error| text(error, "message"))
-                        .or_else(|| text(event, "message"))
+                summary.failure = Some(
+                    get_object(event, "error")
+                        .and_then(|error| get_text(error, "message"))
+                        .or_else(|| get_text(event, "message"))
                         .unwrap_or("the agent reported an error")
                         .to_owned(),
                 );
@@ -55,81 +59,95 @@ impl Claude {
         }
     }
 
-    fn assistant(&mut self, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
-        let Some(message) = object(event, "message") else {
+    fn read_assistant(
+        &mut self,
+        event: &JsonObject,
+        summary: &mut StreamSummary,
+        updates: &mut Vec<StreamUpdate>,
+    ) {
+        let Some(message) = get_object(event, "message") else {
             return;
         };
         // What a helper of the agent says is not the agent's answer.
-        let of_a_helper = text(event, "parent_tool_use_id").is_some();
-        for block in list(message, "content").iter().filter_map(Value::as_object) {
-            match text(block, "type") {
+        let from_subagent = get_text(event, "parent_tool_use_id").is_some();
+        for block in get_array(message, "content")
+            .iter()
+            .filter_map(Value::as_object)
+        {
+            match get_text(block, "type") {
                 Some("text") => {
-                    let words = text(block, "text").unwrap_or_default();
-                    step(words, said);
-                    if !of_a_helper && let Some(words) = answer(words) {
-                        heard.answer = Some(words);
+                    let words = get_text(block, "text").unwrap_or_default();
+                    push_step(words, updates);
+                    if !from_subagent && let Some(words) = bounded_answer(words) {
+                        summary.answer = Some(words);
                     }
                 }
                 Some("tool_use") => {
-                    let name = text(block, "name").unwrap_or("tool");
-                    let input = object(block, "input");
+                    let name = get_text(block, "name").unwrap_or("tool");
+                    let input = get_object(block, "input");
                     if name == "ExitPlanMode"
-                        && let Some(plan) = input.and_then(|input| text(input, "plan"))
+                        && let Some(plan) = input.and_then(|input| get_text(input, "plan"))
                     {
-                        self.plan = answer(plan);
+                        self.proposed_plan = bounded_answer(plan);
                     }
-                    step_with(name, input.and_then(aim), said);
-                    called(name, &input.map(aims).unwrap_or_default(), said);
+                    push_step_with(name, input.and_then(first_tool_operand), updates);
+                    push_tool_call(name, &input.map(tool_operands).unwrap_or_default(), updates);
                 }
                 _ => {}
             }
         }
-        if let Some(used) = object(message, "usage") {
-            let id = text(message, "id").unwrap_or_default();
-            if self.message != id {
-                id.clone_into(&mut self.message);
-                self.before = heard.usage;
+        if let Some(used) = get_object(message, "usage") {
+            let id = get_text(message, "id").unwrap_or_default();
+            if self.message_id != id {
+                id.clone_into(&mut self.message_id);
+                self.usage_before = summary.usage;
             }
-            let now = usage(used);
-            heard.usage.input_tokens = self.before.input_tokens.saturating_add(now.input_tokens);
-            heard.usage.output_tokens = self.before.output_tokens.saturating_add(now.output_tokens);
+            let now = parse_usage(used);
+            summary.usage.input_tokens = self
+                .usage_before
+                .input_tokens
+                .saturating_add(now.input_tokens);
+            summary.usage.output_tokens = self
+                .usage_before
+                .output_tokens
+                .saturating_add(now.output_tokens);
         }
     }
 
     /// The end, which counts everything again and is the one to go by.
-    fn result(&mut self, event: &Object, heard: &mut Heard) {
-        let words = text(event, "result").and_then(answer);
-        heard.failure = failure(event, words.as_deref());
-        if heard.failure.is_none() {
-            let answer = self.plan.take().or(words);
-            heard.answer = answer.or_else(|| heard.answer.take());
+    fn read_result(&mut self, event: &JsonObject, summary: &mut StreamSummary) {
+        let words = get_text(event, "result").and_then(bounded_answer);
+        summary.failure = failure_message(event, words.as_deref());
+        if summary.failure.is_none() {
+            let answer = self.proposed_plan.take().or(words);
+            summary.answer = answer.or_else(|| summary.answer.take());
         }
-        let used = of_all_models(event).or_else(|| object(event, "usage").map(usage));
+        let used = sum_model_usage(event).or_else(|| get_object(event, "usage").map(parse_usage));
         if let Some(used) = used {
-            heard.usage.input_tokens = used.input_tokens;
-            heard.usage.output_tokens = used.output_tokens;
+            summary.usage.input_tokens = used.input_tokens;
+            summary.usage.output_tokens = used.output_tokens;
         }
     }
 }
 
-fn system(event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
-    match text(event, "subtype") {
-        Some("init") => heard.began = true,
+fn read_system(event: &JsonObject, summary: &mut StreamSummary, updates: &mut Vec<StreamUpdate>) {
+    match get_text(event, "subtype") {
+        Some("init") => summary.session_started = true,
         // It may wait for minutes, and be cut off meanwhile.
         Some("api_retry") => {
-            let why = trouble(event);
-            step(&why, said);
-            heard.trouble = Some(why);
+            let why = retry_message(event);
+            push_step(&why, updates);
+            summary.last_error = Some(why);
         }
         _ => {}
     }
 }
 
 /// Why a request is made once more.
-pub(super) fn trouble(event: &Object) -> String {
-    let (attempt, most) = (count(event, "attempt"), count(event, "max_retries"));
-    let error = text(event, "error").unwrap_or("error");
-    let status = match count(event, "error_status") {
+pub(super) fn retry_message(event: &JsonObject) -> String {
+    let (attempt, most) = (get_count(event, "attempt"), get_count(event, "max_retries"));
+    let error = get_text(event, "error").unwrap_or("error");
+    let status = match get_count(event, "error_status") {
         0 => String::new(),
         status => format!(" {status}"),
     };
@@ -138,8 +156,8 @@ pub(super) fn trouble(event: &Object) -> String {
 
 /// What every model used that worked for it: those it asks for a title or a summary are not in its `usage`,
 /// but are in what it cost.
-fn of_all_models(event: &Object) -> Option<Usage> {
-    let models = object(event, "modelUsage").filter(|models| !models.is_empty())?;
+fn sum_model_usage(event: &JsonObject) -> Option<Usage> {
+    let models = get_object(event, "modelUsage").filter(|models| !models.is_empty())?;
     let mut all = Usage::default();
     for used in models.values().filter_map(Value::as_object) {
         for key in [
@@ -147,24 +165,27 @@ fn of_all_models(event: &Object) -> Option<Usage> {
             "cacheReadInputTokens",
             "cacheCreationInputTokens",
         ] {
-            all.input_tokens = all.input_tokens.saturating_add(count(used, key));
+            all.input_tokens = all.input_tokens.saturating_add(get_count(used, key));
         }
         all.output_tokens = all
             .output_tokens
-            .saturating_add(count(used, "outputTokens"));
+            .saturating_add(get_count(used, "outputTokens"));
     }
     Some(all)
 }
 
 /// What it failed with, if it did: an ending of type success can tell of an error too.
-fn failure(event: &Object, words: Option<&str>) -> Option<String> {
-    let subtype = text(event, "subtype").unwrap_or_default();
-    let says_so = event.get("is_error").and_then(Value::as_bool) == Some(true);
-    if !says_so && !subtype.starts_with("error") {
+fn failure_message(event: &JsonObject, words: Option<&str>) -> Option<String> {
+    let subtype = get_text(event, "subtype").unwrap_or_default();
+    let is_error = event.get("is_error").and_then(Value::as_bool) == Some(true);
+    if !is_error && !subtype.starts_with("error") {
         return None;
     }
-    let listed = list(event, "errors").iter().filter_map(Value::as_str);
-    let errors: Vec<&str> = listed.chain(text(event, "error")).chain(words).collect();
+    let listed = get_array(event, "errors").iter().filter_map(Value::as_str);
+    let errors: Vec<&str> = listed
+        .chain(get_text(event, "error"))
+        .chain(words)
+        .collect();
     Some(match (subtype, errors.join("; ")) {
         ("" | "success", errors) if errors.is_empty() => "the agent reported an error".to_owned(),
         ("" | "success", errors) => errors,
@@ -173,30 +194,34 @@ fn failure(event: &Object, words: Option<&str>) -> Option<String> {
     })
 }
 
-fn usage(used: &Object) -> Usage {
+fn parse_usage(used: &JsonObject) -> Usage {
     Usage {
-        input_tokens: count(used, "input_tokens")
-            .saturating_add(count(used, "cache_creation_input_tokens"))
-            .saturating_add(count(used, "cache_read_input_tokens")),
-        output_tokens: count(used, "output_tokens"),
+        input_tokens: get_count(used, "input_tokens")
+            .saturating_add(get_count(used, "cache_creation_input_tokens"))
+            .saturating_add(get_count(used, "cache_read_input_tokens")),
+        output_tokens: get_count(used, "output_tokens"),
         cost_micros: 0,
     }
 }
 
 /// Cursor's way of naming a tool: `{"readToolCall": {"args": {"path": …}}}`.
-fn tool_call(event: &Object, said: &mut Vec<Said>) {
-    let Some((name, call)) = object(event, "tool_call").and_then(|calls| calls.iter().next())
+fn read_tool_call(event: &JsonObject, updates: &mut Vec<StreamUpdate>) {
+    let Some((name, call)) = get_object(event, "tool_call").and_then(|calls| calls.iter().next())
     else {
         return;
     };
-    let arguments = call.as_object().and_then(|call| object(call, "args"));
+    let arguments = call.as_object().and_then(|call| get_object(call, "args"));
     let name = name.strip_suffix("ToolCall").unwrap_or(name);
-    step_with(name, arguments.and_then(aim), said);
-    called(name, &arguments.map(aims).unwrap_or_default(), said);
+    push_step_with(name, arguments.and_then(first_tool_operand), updates);
+    push_tool_call(
+        name,
+        &arguments.map(tool_operands).unwrap_or_default(),
+        updates,
+    );
 }
 
 /// What tools call what they are used on.
-const AIMS: [&str; 12] = [
+const OPERAND_KEYS: [&str; 12] = [
     "command",
     "cmd",
     "file_path",
@@ -212,12 +237,15 @@ const AIMS: [&str; 12] = [
 ];
 
 /// Everything a tool is used on.
-pub(super) fn aims(input: &Object) -> Vec<&str> {
-    AIMS.iter().filter_map(|key| text(input, key)).collect()
+pub(super) fn tool_operands(input: &JsonObject) -> Vec<&str> {
+    OPERAND_KEYS
+        .iter()
+        .filter_map(|key| get_text(input, key))
+        .collect()
 }
 
 /// What a tool is used on, in a word; without any, what it is for.
-pub(super) fn aim(input: &Object) -> Option<&str> {
-    let mut keys = AIMS.iter().chain(&["description", "prompt"]);
-    keys.find_map(|key| text(input, key))
+pub(super) fn first_tool_operand(input: &JsonObject) -> Option<&str> {
+    let mut keys = OPERAND_KEYS.iter().chain(&["description", "prompt"]);
+    keys.find_map(|key| get_text(input, key))
 }

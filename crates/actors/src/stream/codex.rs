@@ -2,129 +2,141 @@
 
 use serde_json::Value;
 
-use super::json::{Object, count, list, object, text};
-use super::{Heard, Said, answer, called, step, step_with};
-use crate::Earlier;
+use super::json::{JsonObject, get_array, get_count, get_object, get_text};
+use super::{
+    StreamSummary, StreamUpdate, bounded_answer, push_step, push_step_with, push_tool_call,
+};
+use crate::EarlierSession;
 
 /// What has to be remembered between lines.
-pub(super) struct Codex {
+pub(super) struct CodexReader {
     /// The thread that is gone on with: what it used in runs before this one, it counts again.
-    earlier: Option<Earlier>,
+    earlier: Option<EarlierSession>,
 }
 
-impl Codex {
-    pub(super) fn new(earlier: Option<Earlier>) -> Self {
+impl CodexReader {
+    pub(super) fn new(earlier: Option<EarlierSession>) -> Self {
         Self { earlier }
     }
 
-    pub(super) fn event(
+    pub(super) fn read_event(
         &mut self,
         kind: &str,
-        event: &Object,
-        heard: &mut Heard,
-        said: &mut Vec<Said>,
+        event: &JsonObject,
+        summary: &mut StreamSummary,
+        updates: &mut Vec<StreamUpdate>,
     ) {
-        take(kind, event, heard, said);
+        apply_event(kind, event, summary, updates);
         // It may have begun another one.
         self.earlier
-            .take_if(|earlier| heard.session.as_ref() != Some(&earlier.session));
+            .take_if(|earlier| summary.session.as_ref() != Some(&earlier.session));
         if kind == "turn.completed"
-            && let Some(used) = object(event, "usage")
+            && let Some(used) = get_object(event, "usage")
         {
             let earlier = self.earlier.as_ref();
             let before = earlier.map(|earlier| earlier.used).unwrap_or_default();
-            heard.includes_usage_of = earlier
+            summary.includes_usage_of = earlier
                 .map(|earlier| earlier.lost_runs.clone())
                 .unwrap_or_default();
-            let used = |key, before| without(count(used, key), before);
-            heard.usage.input_tokens = used("input_tokens", before.input_tokens);
-            heard.usage.output_tokens = used("output_tokens", before.output_tokens);
+            let used = |key, before| usage_since(get_count(used, key), before);
+            summary.usage.input_tokens = used("input_tokens", before.input_tokens);
+            summary.usage.output_tokens = used("output_tokens", before.output_tokens);
         }
     }
 }
 
 /// What of a total came to it since; all of it if it cannot be that total.
-fn without(total: u64, before: u64) -> u64 {
+fn usage_since(total: u64, before: u64) -> u64 {
     total.checked_sub(before).unwrap_or(total)
 }
 
-fn take(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
+fn apply_event(
+    kind: &str,
+    event: &JsonObject,
+    summary: &mut StreamSummary,
+    updates: &mut Vec<StreamUpdate>,
+) {
     match kind {
         "thread.started" => {
-            heard.began = true;
-            if let Some(thread) = text(event, "thread_id").filter(|thread| !thread.is_empty()) {
-                heard.session = Some(thread.to_owned());
+            summary.session_started = true;
+            if let Some(thread) = get_text(event, "thread_id").filter(|thread| !thread.is_empty()) {
+                summary.session = Some(thread.to_owned());
             }
         }
         "item.started" | "item.completed" => {
-            heard.trouble = None;
-            if let Some(entry) = object(event, "item") {
-                item(kind == "item.completed", entry, heard, said);
+            summary.last_error = None;
+            if let Some(entry) = get_object(event, "item") {
+                read_item(kind == "item.completed", entry, summary, updates);
             }
         }
         "turn.completed" => {
-            heard.failure = None;
-            heard.trouble = None;
+            summary.failure = None;
+            summary.last_error = None;
         }
         "turn.failed" => {
-            let message = object(event, "error").and_then(|error| text(error, "message"));
-            heard.failure = Some(message.unwrap_or("the turn failed").to_owned());
+            let message = get_object(event, "error").and_then(|error| get_text(error, "message"));
+            summary.failure = Some(message.unwrap_or("the turn failed").to_owned());
         }
         "error" => {
-            let message = text(event, "message").unwrap_or("the agent reported an error");
-            step(message, said);
+            let message = get_text(event, "message").unwrap_or("the agent reported an error");
+            push_step(message, updates);
             // It tells of every reconnection as of an error.
-            heard.trouble = Some(message.to_owned());
+            summary.last_error = Some(message.to_owned());
         }
         _ => {}
     }
 }
 
 /// An item is shown when it tells something new: what takes time when it starts, the rest when it is there.
-fn item(completed: bool, item: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
-    let kind = text(item, "type").or_else(|| text(item, "item_type"));
-    let words = || text(item, "text").unwrap_or_default();
+fn read_item(
+    completed: bool,
+    item: &JsonObject,
+    summary: &mut StreamSummary,
+    updates: &mut Vec<StreamUpdate>,
+) {
+    let kind = get_text(item, "type").or_else(|| get_text(item, "item_type"));
+    let words = || get_text(item, "text").unwrap_or_default();
     match (kind.unwrap_or_default(), completed) {
         ("agent_message" | "assistant_message" | "plan", true) => {
-            step(words(), said);
-            if let Some(words) = answer(words()) {
-                heard.answer = Some(words);
+            push_step(words(), updates);
+            if let Some(words) = bounded_answer(words()) {
+                summary.answer = Some(words);
             }
         }
-        ("reasoning", true) => step(&words().replace("**", ""), said),
+        ("reasoning", true) => push_step(&words().replace("**", ""), updates),
         ("command_execution", false) => {
-            let command = text(item, "command").unwrap_or_default();
-            step(&format!("$ {command}"), said);
-            called("shell", &[command], said);
+            let command = get_text(item, "command").unwrap_or_default();
+            push_step(&format!("$ {command}"), updates);
+            push_tool_call("shell", &[command], updates);
         }
         ("file_change", true) => {
-            let paths: Vec<&str> = list(item, "changes")
+            let paths: Vec<&str> = get_array(item, "changes")
                 .iter()
-                .filter_map(|change| text(change.as_object()?, "path"))
+                .filter_map(|change| get_text(change.as_object()?, "path"))
                 .collect();
-            step_with("edit", Some(&paths.join(", ")), said);
-            called("edit", &paths, said);
+            push_step_with("edit", Some(&paths.join(", ")), updates);
+            push_tool_call("edit", &paths, updates);
         }
         ("mcp_tool_call", false) => {
-            let server = text(item, "server").unwrap_or("tool");
-            let tool = text(item, "tool");
-            step_with(server, tool, said);
+            let server = get_text(item, "server").unwrap_or("tool");
+            let tool = get_text(item, "tool");
+            push_step_with(server, tool, updates);
             let name = format!("mcp__{server}__{}", tool.unwrap_or_default());
-            called(&name, &[], said);
+            push_tool_call(&name, &[], updates);
         }
         ("web_search", true) => {
-            let query = text(item, "query");
-            step_with("search", query, said);
-            called("search", query.as_slice(), said);
+            let query = get_text(item, "query");
+            push_step_with("search", query, updates);
+            push_tool_call("search", query.as_slice(), updates);
         }
         ("todo_list", false) => {
-            let items = list(item, "items").iter().filter_map(Value::as_object);
+            let items = get_array(item, "items").iter().filter_map(Value::as_object);
             let next = items
                 .filter(|item| item.get("completed") != Some(&Value::Bool(true)))
-                .find_map(|item| text(item, "text"));
-            step_with("next", next, said);
+                .find_map(|item| get_text(item, "text"));
+            push_step_with("next", next, updates);
         }
-        ("error", true) => step(text(item, "message").unwrap_or_default(), said),
+        ("error", true) => push_step(get_text(item, "message").unwrap_or_default(), updates),
         _ => {}
     }
 }

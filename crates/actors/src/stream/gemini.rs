@@ -3,72 +3,72 @@
 
 use serde_json::Value;
 
-use super::claude::{aim, aims};
-use super::json::{Object, count, object, text};
-use super::{Heard, Said, called, step, step_with};
-use crate::excerpt::Excerpt;
+use super::claude::{first_tool_operand, tool_operands};
+use super::json::{JsonObject, get_count, get_object, get_text};
+use super::{StreamSummary, StreamUpdate, push_step, push_step_with, push_tool_call};
+use crate::excerpt::TextExcerpt;
 
 /// What has to be remembered between lines.
 #[derive(Default)]
-pub(super) struct Gemini {
+pub(super) struct GeminiReader {
     /// What it said since it last used a tool: an answer comes in pieces.
-    words: Excerpt,
+    answer: TextExcerpt,
 }
 
-impl Gemini {
-    pub(super) fn event(
+impl GeminiReader {
+    pub(super) fn read_event(
         &mut self,
         kind: &str,
-        event: &Object,
-        heard: &mut Heard,
-        said: &mut Vec<Said>,
+        event: &JsonObject,
+        summary: &mut StreamSummary,
+        updates: &mut Vec<StreamUpdate>,
     ) {
         match kind {
             "init" => {
-                heard.began = true;
-                let session = text(event, "session_id").filter(|session| !session.is_empty());
-                heard.session = session.map(str::to_owned);
+                summary.session_started = true;
+                let session = get_text(event, "session_id").filter(|session| !session.is_empty());
+                summary.session = session.map(str::to_owned);
             }
-            "message" if text(event, "role") == Some("assistant") => {
-                let piece = text(event, "content").unwrap_or_default();
+            "message" if get_text(event, "role") == Some("assistant") => {
+                let piece = get_text(event, "content").unwrap_or_default();
                 if event.get("delta") != Some(&Value::Bool(true)) {
-                    self.words = Excerpt::default();
+                    self.answer = TextExcerpt::default();
                 }
-                self.words.push(piece);
-                step(piece, said);
-                if !self.words.is_blank() {
-                    heard.answer = Some(self.words.text());
+                self.answer.push(piece);
+                push_step(piece, updates);
+                if !self.answer.is_blank() {
+                    summary.answer = Some(self.answer.to_text());
                 }
             }
             "tool_use" => {
-                self.words = Excerpt::default();
-                let name = text(event, "tool_name").unwrap_or("tool");
-                let input = object(event, "parameters");
-                step_with(name, input.and_then(aim), said);
-                called(name, &input.map(aims).unwrap_or_default(), said);
+                self.answer = TextExcerpt::default();
+                let name = get_text(event, "tool_name").unwrap_or("tool");
+                let input = get_object(event, "parameters");
+                push_step_with(name, input.and_then(first_tool_operand), updates);
+                push_tool_call(name, &input.map(tool_operands).unwrap_or_default(), updates);
             }
             "error" => {
-                let message = text(event, "message").unwrap_or("the agent reported an error");
-                step(message, said);
-                if text(event, "severity") == Some("error") {
-                    heard.failure = Some(message.to_owned());
+                let message = get_text(event, "message").unwrap_or("the agent reported an error");
+                push_step(message, updates);
+                if get_text(event, "severity") == Some("error") {
+                    summary.failure = Some(message.to_owned());
                 }
             }
-            "result" => result(event, heard),
+            "result" => read_result(event, summary),
             _ => {}
         }
     }
 }
 
 /// The end, which counts everything.
-fn result(event: &Object, heard: &mut Heard) {
-    if let Some(stats) = object(event, "stats") {
-        heard.usage.input_tokens = count(stats, "input_tokens");
-        heard.usage.output_tokens = count(stats, "output_tokens");
+fn read_result(event: &JsonObject, summary: &mut StreamSummary) {
+    if let Some(stats) = get_object(event, "stats") {
+        summary.usage.input_tokens = get_count(stats, "input_tokens");
+        summary.usage.output_tokens = get_count(stats, "output_tokens");
     }
-    heard.failure = match text(event, "status") {
+    summary.failure = match get_text(event, "status") {
         Some("error") => {
-            let message = object(event, "error").and_then(|error| text(error, "message"));
+            let message = get_object(event, "error").and_then(|error| get_text(error, "message"));
             Some(message.unwrap_or("the agent reported an error").to_owned())
         }
         _ => None,

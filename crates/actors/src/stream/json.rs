@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-pub(super) type Object = Map<String, Value>;
+pub(super) type JsonObject = Map<String, Value>;
 
 /// The event in a line: an object that says of which type it is.
-pub(super) fn event(line: &str) -> Option<(String, Object)> {
+pub(super) fn parse_event(line: &str) -> Option<(String, JsonObject)> {
     let line = line.trim();
     if !line.starts_with('{') {
         return None;
@@ -13,30 +13,30 @@ pub(super) fn event(line: &str) -> Option<(String, Object)> {
     let Ok(Value::Object(event)) = serde_json::from_str(line) else {
         return None;
     };
-    Some((text(&event, "type")?.to_owned(), event))
+    Some((get_text(&event, "type")?.to_owned(), event))
 }
 
-pub(super) fn text<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
+pub(super) fn get_text<'a>(object: &'a JsonObject, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str()
 }
 
-pub(super) fn object<'a>(object: &'a Object, key: &str) -> Option<&'a Object> {
+pub(super) fn get_object<'a>(object: &'a JsonObject, key: &str) -> Option<&'a JsonObject> {
     object.get(key)?.as_object()
 }
 
-pub(super) fn list<'a>(object: &'a Object, key: &str) -> &'a [Value] {
+pub(super) fn get_array<'a>(object: &'a JsonObject, key: &str) -> &'a [Value] {
     object
         .get(key)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-pub(super) fn count(object: &Object, key: &str) -> u64 {
+pub(super) fn get_count(object: &JsonObject, key: &str) -> u64 {
     object.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// An amount of dollars in millionths of one.
-pub(crate) fn micros(dollars: f64) -> Option<u64> {
+pub(crate) fn dollars_to_micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6).round();
     #[expect(
         clippy::cast_possible_truncation,

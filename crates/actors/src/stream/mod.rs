@@ -5,74 +5,77 @@
 //! is not of the format at all is text. Nothing here is believed; it is shown, and it is one part of how a
 //! run is judged to have ended.
 
-mod aloud;
 mod claude;
 mod codex;
 mod gemini;
 mod json;
 mod opencode;
+mod transcript_entry;
 
 use plan::Epoch;
-use plan::actor::Output;
+use plan::actor::ActorOutputFormat;
 use plan::guard::ToolCall;
-use plan::ledger::Metering;
+use plan::ledger::MeteringLevel;
 
-pub use aloud::{Aloud, aloud};
-pub(crate) use json::micros;
+pub(crate) use json::dollars_to_micros;
+pub use transcript_entry::{TranscriptEntry, parse_transcript_line};
 
-use crate::excerpt::{Excerpt, one_line};
-use crate::{Earlier, Usage};
+use crate::excerpt::{TextExcerpt, to_single_line};
+use crate::{EarlierSession, Usage};
 
 /// Reads one stream.
-pub struct Stream {
+pub struct AgentStream {
     /// Nothing if it is text.
-    reader: Option<Reader>,
+    reader: Option<FormatReader>,
     /// Lines that are not of the format; all of them if there is none.
-    text: Excerpt,
-    heard: Heard,
+    text: TextExcerpt,
+    summary: StreamSummary,
 }
 
 /// Reads the events of one format.
-enum Reader {
-    Claude(claude::Claude),
-    Codex(codex::Codex),
-    Gemini(gemini::Gemini),
+enum FormatReader {
+    Claude(claude::ClaudeReader),
+    Codex(codex::CodexReader),
+    Gemini(gemini::GeminiReader),
     Opencode,
 }
 
 /// Do streams of a format tell which tools are used?
-pub(crate) fn tells_of_tools(output: Output) -> bool {
+pub(crate) fn reports_tool_calls(output: ActorOutputFormat) -> bool {
     match output {
-        Output::Text => false,
-        Output::CodexJson | Output::ClaudeJson | Output::GeminiJson | Output::OpencodeJson => true,
+        ActorOutputFormat::Text => false,
+        ActorOutputFormat::CodexJson
+        | ActorOutputFormat::ClaudeJson
+        | ActorOutputFormat::GeminiJson
+        | ActorOutputFormat::OpencodeJson => true,
     }
 }
 
 /// What streams of a format tell of the use of means.
-pub fn metering(output: Output) -> Metering {
+pub fn metering_for_output(output: ActorOutputFormat) -> MeteringLevel {
     match output {
-        Output::Text => Metering::Time,
-        Output::CodexJson | Output::GeminiJson => Metering::Tokens,
-        Output::ClaudeJson | Output::OpencodeJson => Metering::Cost,
+        ActorOutputFormat::Text => MeteringLevel::Time,
+        ActorOutputFormat::CodexJson | ActorOutputFormat::GeminiJson => MeteringLevel::Tokens,
+        ActorOutputFormat::ClaudeJson | ActorOutputFormat::OpencodeJson => MeteringLevel::Cost,
     }
 }
 
 /// Something a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum StreamUpdate {
     /// What is being done now, in one line.
     Step(String),
     /// A tool is used.
-    Called(ToolCall),
+    ToolCall(ToolCall),
     /// What was used so far.
-    Used(Usage),
+    UsageChanged(Usage),
 }
 
 /// What a stream said in all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct StreamSummary {
     /// It took the conversation up; whoever ends before that has forgotten the one it was to go on with.
-    pub began: bool,
+    pub session_started: bool,
     /// The agent's own name for the conversation.
     pub session: Option<String>,
     /// What it says it used.
@@ -84,85 +87,99 @@ pub struct Heard {
     /// It says that it failed, with this.
     pub failure: Option<String>,
     /// What went wrong last, as long as nothing went on after it. At the end of a stream it is a failure.
-    trouble: Option<String>,
+    last_error: Option<String>,
 }
 
-impl Stream {
+impl AgentStream {
     /// A stream of this format, from its beginning, perhaps of a conversation that is gone on with.
-    pub fn new(output: Output, earlier: Option<Earlier>) -> Self {
+    pub fn new(output: ActorOutputFormat, earlier: Option<EarlierSession>) -> Self {
         Self {
             reader: match output {
-                Output::Text => None,
-                Output::ClaudeJson => Some(Reader::Claude(claude::Claude::default())),
-                Output::CodexJson => Some(Reader::Codex(codex::Codex::new(earlier))),
-                Output::GeminiJson => Some(Reader::Gemini(gemini::Gemini::default())),
-                Output::OpencodeJson => Some(Reader::Opencode),
+                ActorOutputFormat::Text => None,
+                ActorOutputFormat::ClaudeJson => {
+                    Some(FormatReader::Claude(claude::ClaudeReader::default()))
+                }
+                ActorOutputFormat::CodexJson => {
+                    Some(FormatReader::Codex(codex::CodexReader::new(earlier)))
+                }
+                ActorOutputFormat::GeminiJson => {
+                    Some(FormatReader::Gemini(gemini::GeminiReader::default()))
+                }
+                ActorOutputFormat::OpencodeJson => Some(FormatReader::Opencode),
             },
-            text: Excerpt::default(),
-            heard: Heard::default(),
+            text: TextExcerpt::default(),
+            summary: StreamSummary::default(),
         }
     }
 
     /// Takes one line, without its end.
-    pub fn line(&mut self, line: &str) -> Vec<Said> {
-        let before = self.heard.usage;
-        let mut said = Vec::new();
+    pub fn read_line(&mut self, line: &str) -> Vec<StreamUpdate> {
+        let usage_before = self.summary.usage;
+        let mut updates = Vec::new();
         let reader = self.reader.as_mut();
-        if let Some((reader, (kind, event))) = reader.zip(json::event(line)) {
-            let heard = &mut self.heard;
+        if let Some((reader, (kind, event))) = reader.zip(json::parse_event(line)) {
+            let summary = &mut self.summary;
             match reader {
-                Reader::Claude(claude) => claude.event(&kind, &event, heard, &mut said),
-                Reader::Codex(codex) => codex.event(&kind, &event, heard, &mut said),
-                Reader::Gemini(gemini) => gemini.event(&kind, &event, heard, &mut said),
-                Reader::Opencode => opencode::event(&kind, &event, heard, &mut said),
+                FormatReader::Claude(claude) => {
+                    claude.read_event(&kind, &event, summary, &mut updates)
+                }
+                FormatReader::Codex(codex) => {
+                    codex.read_event(&kind, &event, summary, &mut updates)
+                }
+                FormatReader::Gemini(gemini) => {
+                    gemini.read_event(&kind, &event, summary, &mut updates)
+                }
+                FormatReader::Opencode => {
+                    opencode::read_event(&kind, &event, summary, &mut updates)
+                }
             }
         } else {
             self.text.push(line);
             self.text.push("\n");
             // A progress bar writes over itself: what counts is what it says last.
             let shown = line.trim_end_matches('\r').rsplit('\r').next();
-            said.extend(shown.and_then(one_line).map(Said::Step));
+            updates.extend(shown.and_then(to_single_line).map(StreamUpdate::Step));
         }
-        if self.heard.usage != before {
-            said.push(Said::Used(self.heard.usage));
+        if self.summary.usage != usage_before {
+            updates.push(StreamUpdate::UsageChanged(self.summary.usage));
         }
-        said
+        updates
     }
 
     /// It has ended.
-    pub fn end(self) -> Heard {
-        let mut heard = self.heard;
-        heard.failure = heard.failure.or(heard.trouble.take());
-        if heard.answer.is_none() && !self.text.is_blank() {
-            heard.answer = Some(self.text.text());
+    pub fn finish(self) -> StreamSummary {
+        let mut summary = self.summary;
+        summary.failure = summary.failure.or(summary.last_error.take());
+        if summary.answer.is_none() && !self.text.is_blank() {
+            summary.answer = Some(self.text.to_text());
         }
-        heard
+        summary
     }
 }
 
 /// A step in an agent's words.
-fn step(text: &str, said: &mut Vec<Said>) {
-    said.extend(one_line(text).map(Said::Step));
+fn push_step(text: &str, updates: &mut Vec<StreamUpdate>) {
+    updates.extend(to_single_line(text).map(StreamUpdate::Step));
 }
 
 /// A step that names what is done and to what.
-fn step_with(doing: &str, what: Option<&str>, said: &mut Vec<Said>) {
+fn push_step_with(doing: &str, what: Option<&str>, updates: &mut Vec<StreamUpdate>) {
     match what.map(str::trim) {
-        Some(what) if !what.is_empty() => step(&format!("{doing}: {what}"), said),
-        _ => step(doing, said),
+        Some(what) if !what.is_empty() => push_step(&format!("{doing}: {what}"), updates),
+        _ => push_step(doing, updates),
     }
 }
 
 /// A tool that is used, and on what.
-fn called(tool: &str, on: &[&str], said: &mut Vec<Said>) {
-    said.push(Said::Called(ToolCall {
+fn push_tool_call(tool: &str, on: &[&str], updates: &mut Vec<StreamUpdate>) {
+    updates.push(StreamUpdate::ToolCall(ToolCall {
         tool: tool.to_owned(),
-        on: on.iter().map(|&on| on.to_owned()).collect(),
+        inputs: on.iter().map(|&on| on.to_owned()).collect(),
     }));
 }
 
 /// An answer as it is kept.
-fn answer(text: &str) -> Option<String> {
-    let excerpt = Excerpt::of(text);
-    (!excerpt.is_blank()).then(|| excerpt.text())
+fn bounded_answer(text: &str) -> Option<String> {
+    let excerpt = TextExcerpt::from_text(text);
+    (!excerpt.is_blank()).then(|| excerpt.to_text())
 }

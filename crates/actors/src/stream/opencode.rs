@@ -2,71 +2,83 @@
 
 use serde_json::Value;
 
-use super::claude::{aim, aims};
-use super::json::{Object, count, micros, object, text};
-use super::{Heard, Said, answer, called, step, step_with};
+use super::claude::{first_tool_operand, tool_operands};
+use super::json::{JsonObject, dollars_to_micros, get_count, get_object, get_text};
+use super::{
+    StreamSummary, StreamUpdate, bounded_answer, push_step, push_step_with, push_tool_call,
+};
 
-pub(super) fn event(kind: &str, event: &Object, heard: &mut Heard, said: &mut Vec<Said>) {
-    if let Some(session) = text(event, "sessionID").filter(|session| !session.is_empty()) {
-        heard.session = Some(session.to_owned());
-        heard.began = true;
+pub(super) fn read_event(
+    kind: &str,
+    event: &JsonObject,
+    summary: &mut StreamSummary,
+    updates: &mut Vec<StreamUpdate>,
+) {
+    if let Some(session) = get_text(event, "sessionID").filter(|session| !session.is_empty()) {
+        summary.session = Some(session.to_owned());
+        summary.session_started = true;
     }
     if kind == "error" {
-        let message = error(event);
-        step(&message, said);
-        heard.trouble = Some(message);
+        let message = error_message(event);
+        push_step(&message, updates);
+        summary.last_error = Some(message);
         return;
     }
-    let Some(part) = object(event, "part") else {
+    let Some(part) = get_object(event, "part") else {
         return;
     };
-    heard.trouble = None;
-    let words = text(part, "text").unwrap_or_default();
+    summary.last_error = None;
+    let words = get_text(part, "text").unwrap_or_default();
     match kind {
         "text" => {
-            step(words, said);
-            if let Some(words) = answer(words) {
-                heard.answer = Some(words);
+            push_step(words, updates);
+            if let Some(words) = bounded_answer(words) {
+                summary.answer = Some(words);
             }
         }
-        "reasoning" => step(words, said),
+        "reasoning" => push_step(words, updates),
         "tool_use" => {
-            let name = text(part, "tool").unwrap_or("tool");
-            let input = object(part, "state").and_then(|state| object(state, "input"));
-            step_with(name, input.and_then(aim), said);
-            called(name, &input.map(aims).unwrap_or_default(), said);
+            let name = get_text(part, "tool").unwrap_or("tool");
+            let input = get_object(part, "state").and_then(|state| get_object(state, "input"));
+            push_step_with(name, input.and_then(first_tool_operand), updates);
+            push_tool_call(name, &input.map(tool_operands).unwrap_or_default(), updates);
         }
-        "step_finish" => add_up(part, heard),
+        "step_finish" => add_usage(part, summary),
         _ => {}
     }
 }
 
 /// What a request used.
-fn add_up(part: &Object, heard: &mut Heard) {
-    let usage = &mut heard.usage;
-    if let Some(tokens) = object(part, "tokens") {
-        let cache = object(tokens, "cache");
-        let cached = |key| cache.map_or(0, |cache| count(cache, key));
-        for input in [count(tokens, "input"), cached("read"), cached("write")] {
+fn add_usage(part: &JsonObject, summary: &mut StreamSummary) {
+    let usage = &mut summary.usage;
+    if let Some(tokens) = get_object(part, "tokens") {
+        let cache = get_object(tokens, "cache");
+        let cached = |key| cache.map_or(0, |cache| get_count(cache, key));
+        for input in [get_count(tokens, "input"), cached("read"), cached("write")] {
             usage.input_tokens = usage.input_tokens.saturating_add(input);
         }
-        for output in [count(tokens, "output"), count(tokens, "reasoning")] {
+        for output in [get_count(tokens, "output"), get_count(tokens, "reasoning")] {
             usage.output_tokens = usage.output_tokens.saturating_add(output);
         }
     }
-    let cost = part.get("cost").and_then(Value::as_f64).and_then(micros);
+    let cost = part
+        .get("cost")
+        .and_then(Value::as_f64)
+        .and_then(dollars_to_micros);
     usage.cost_micros = usage.cost_micros.saturating_add(cost.unwrap_or(0));
 }
 
 /// What went wrong, in its words.
-pub(super) fn error(event: &Object) -> String {
-    let error = object(event, "error");
-    let data = error.and_then(|error| object(error, "data"));
+pub(super) fn error_message(event: &JsonObject) -> String {
+    let error = get_object(event, "error");
+    let data = error.and_then(|error| get_object(error, "data"));
     let message = data
-        .and_then(|data| text(data, "message"))
-        .or_else(|| error.and_then(|error| text(error, "message").or_else(|| text(error, "name"))))
+        .and_then(|data| get_text(data, "message"))
+        .or_else(|| {
+            error.and_then(|error| get_text(error, "message").or_else(|| get_text(error, "name")))
+        })
         .unwrap_or("the agent reported an error");
-    match data.map_or(0, |data| count(data, "statusCode")) {
+    match data.map_or(0, |data| get_count(data, "statusCode")) {
         0 => message.to_owned(),
         status => format!("{message} (status {status})"),
     }

@@ -6,25 +6,28 @@ use std::path::Path;
 use std::time::Duration;
 
 use plan::Phase;
-use plan::actor::{ActorKind, Stdin};
+use plan::actor::{ActorKind, ActorStdin};
 use plan::argument::ArgumentValue;
-use plan::guard::Guards;
-use plan::stage::Category;
-use planwright_actors::{Earlier, Outcome, Progress, Usage, preset, prompt, prompt_to_resume};
+use plan::guard::ToolGuards;
+use plan::stage::FailureCategory;
+use planwright_actors::{
+    EarlierSession, ReportOutcome, RunProgress, Usage, build_prompt, build_resume_prompt,
+    find_preset,
+};
 
-use crate::given::assignment;
-use crate::yard::{Yard, agent, failure};
+use crate::actor_test_env::{ActorTestEnv, agent_definition, expect_failure};
+use crate::sample_assignments::sample_assignment;
 
 /// Writes down everything it is given.
-const RECORDS: &str =
+const RECORD_INPUTS_SCRIPT: &str =
     r#"printf '%s\n' "$@" > argv.txt; cat > stdin.txt; env > env.txt; pwd > pwd.txt"#;
 
 /// Writes down what a shell would have to be told to start it like this: each word ends with a NUL, because some have
 /// lines.
-const SEES: &str =
+const RECORD_START_SCRIPT: &str =
     r#"printf '%s\0' "${0##*/}" "$@" > argv.txt; cat > stdin.txt; env | sort > env.txt"#;
 
-const SAYS_DONE: &str = r#"
+const REPORT_DONE_SCRIPT: &str = r#"
 echo '{"type":"system","subtype":"init","session_id":"s-1"}'
 echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]},"session_id":"s-1"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"All done.","session_id":"s-1","total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":3}}'
@@ -32,8 +35,11 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"All done."
 
 #[test]
 fn claude_is_given_the_prompt_and_only_what_is_its_own() {
-    let mut yard = Yard::new();
-    yard.program("claude", &format!("{RECORDS}{SAYS_DONE}"));
+    let mut test_env = ActorTestEnv::new();
+    test_env.install_program(
+        "claude",
+        &format!("{RECORD_INPUTS_SCRIPT}{REPORT_DONE_SCRIPT}"),
+    );
     for (name, value) in [
         ("ANTHROPIC_API_KEY", "sk-ant-0123456789"),
         ("OPENAI_API_KEY", "sk-not-for-claude"),
@@ -42,37 +48,40 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
         ("LC_TIME", "C"),
         ("HTTPS_PROXY", "http://proxy:1"),
     ] {
-        yard.environment.insert(name.into(), value.into());
+        test_env.environment.insert(name.into(), value.into());
     }
-    let given = assignment(Phase::Execute);
-    let report = yard.work(&preset("claude").unwrap(), given.clone());
-    assert_eq!(report.outcome, Outcome::Done);
+    let given = sample_assignment(Phase::Execute);
+    let report = test_env.run_actor(&find_preset("claude").unwrap(), given.clone());
+    assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.summary.as_deref(), Some("All done."));
     assert_eq!(report.session.as_deref(), Some("s-1"));
     assert_eq!(
         (report.usage.input_tokens, report.usage.cost_micros),
         (7, 500_000)
     );
-    assert_eq!(yard.steps(), ["Bash: ls"]);
+    assert_eq!(test_env.reported_steps(), ["Bash: ls"]);
     assert!(matches!(
-        yard.told.lock().unwrap()[0],
-        Progress::Began { .. }
+        test_env.reported.lock().unwrap()[0],
+        RunProgress::Started { .. }
     ));
 
     assert_eq!(
-        yard.read("argv.txt"),
+        test_env.read_file("argv.txt"),
         "--print\n--output-format\nstream-json\n--verbose\n--permission-mode\nbypassPermissions\n"
     );
     // Where it works is told only if there are several.
-    assert_eq!(yard.read("stdin.txt"), prompt(&given));
-    assert_eq!(yard.read("pwd.txt").trim(), yard.sandbox.to_str().unwrap());
-    let environment = yard.read("env.txt");
-    let run = yard.run.display();
+    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&given));
+    assert_eq!(
+        test_env.read_file("pwd.txt").trim(),
+        test_env.sandbox.to_str().unwrap()
+    );
+    let environment = test_env.read_file("env.txt");
+    let run = test_env.run_dir.display();
     for expected in [
         "ANTHROPIC_API_KEY=sk-ant-0123456789".to_owned(),
         "LC_TIME=C".to_owned(),
         "HTTPS_PROXY=http://proxy:1".to_owned(),
-        format!("HOME={}", yard.home.display()),
+        format!("HOME={}", test_env.home.display()),
         format!("TMPDIR={run}/tmp"),
         format!("CLAUDE_CODE_TMPDIR={run}/tmp"),
         format!("PLANWRIGHT_ASSIGNMENT={run}/assignment.json"),
@@ -92,79 +101,86 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
     for absent in ["OPENAI_API_KEY", "PLANWRIGHT_STORE", "SSH_AUTH_SOCK"] {
         assert!(!environment.contains(absent), "{absent} in\n{environment}");
     }
-    let json = fs::read_to_string(yard.run.join("assignment.json")).unwrap();
+    let json = fs::read_to_string(test_env.run_dir.join("assignment.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["sandboxes"][0]["path"], yard.sandbox.to_str().unwrap());
+    assert_eq!(
+        json["sandboxes"][0]["path"],
+        test_env.sandbox.to_str().unwrap()
+    );
 }
 
 /// How each preset is started in each of its forms, as a shell would have it typed: what is set for it, its words,
 /// and what it reads. What a well-known agent takes is not for a change to lose unseen.
 #[test]
 fn every_preset_is_started_with_its_words() {
-    let yard = Yard::new();
-    yard.program("agent", SEES);
-    yard.work(&agent(|_| {}), assignment(Phase::Execute));
-    let everybody_s = variables(&yard);
-    let mut seen = String::new();
-    for preset in planwright_actors::presets() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program("agent", RECORD_START_SCRIPT);
+    test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
+    let common_variables = recorded_variables(&test_env);
+    let mut recorded = String::new();
+    for preset in planwright_actors::all_presets() {
         let ActorKind::Command(line) = &preset.kind else {
             panic!("{preset:?}");
         };
         let name = preset.name.to_string();
-        yard.program(&name, SEES);
-        let mut resumed = assignment(Phase::Execute);
-        resumed.earlier = Some(Earlier {
+        test_env.install_program(&name, RECORD_START_SCRIPT);
+        let mut resumed = sample_assignment(Phase::Execute);
+        resumed.earlier = Some(EarlierSession {
             session: "the-session".into(),
             used: Usage::default(),
             lost_runs: Vec::new(),
         });
-        let executed = assignment(Phase::Execute);
-        let strategized = assignment(Phase::Strategize);
-        for (form, given, told) in [
-            ("execute", Some(&executed), prompt(&executed)),
+        let executed = sample_assignment(Phase::Execute);
+        let strategized = sample_assignment(Phase::Strategize);
+        for (form, given, prompt_text) in [
+            ("execute", Some(&executed), build_prompt(&executed)),
             (
                 "strategize",
                 line.strategize.as_ref().map(|_| &strategized),
-                prompt(&strategized),
+                build_prompt(&strategized),
             ),
             (
                 "resume",
                 line.resume.as_ref().map(|_| &resumed),
-                prompt_to_resume(&resumed),
+                build_resume_prompt(&resumed),
             ),
         ] {
             let Some(given) = given else {
                 continue;
             };
-            fs::remove_file(yard.sandbox.join("argv.txt")).unwrap();
-            yard.work(preset, given.clone());
-            let mut typed = variables(&yard);
-            typed.retain(|variable| !everybody_s.contains(variable));
-            let argv = yard.read("argv.txt");
+            fs::remove_file(test_env.sandbox.join("argv.txt")).unwrap();
+            test_env.run_actor(preset, given.clone());
+            let mut shell_words = recorded_variables(&test_env);
+            shell_words.retain(|variable| !common_variables.contains(variable));
+            let argv = test_env.read_file("argv.txt");
             let words = argv.split_terminator('\0');
-            typed.extend(words.map(|word| match word {
-                word if word == told => "{prompt}".to_owned(),
+            shell_words.extend(words.map(|word| match word {
+                word if word == prompt_text => "{prompt}".to_owned(),
                 word if word.is_empty() || word.contains(char::is_whitespace) => {
                     format!("{word:?}")
                 }
                 word => word.to_owned(),
             }));
-            match yard.read("stdin.txt") {
+            match test_env.read_file("stdin.txt") {
                 nothing if nothing.is_empty() => {}
-                input if input == told => typed.push("< {prompt}".to_owned()),
-                input => typed.push(format!("< {input:?}")),
+                input if input == prompt_text => shell_words.push("< {prompt}".to_owned()),
+                input => shell_words.push(format!("< {input:?}")),
             }
-            writeln!(seen, "{name}, {form}: {}", typed.join(" ")).unwrap();
+            writeln!(recorded, "{name}, {form}: {}", shell_words.join(" ")).unwrap();
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/presets.expected");
     let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(seen == expected, "{} is not\n{seen}", path.display());
+    assert!(
+        recorded == expected,
+        "{} is not\n{recorded}",
+        path.display()
+    );
 }
 
 /// The variables that the last program saw, but for those that tell of its assignment or that its shell has set.
-fn variables(yard: &Yard) -> Vec<String> {
-    let environment = yard.read("env.txt");
+fn recorded_variables(test_env: &ActorTestEnv) -> Vec<String> {
+    let environment = test_env.read_file("env.txt");
     let variables = environment
         .lines()
         .filter(|variable| !variable.starts_with("PLANWRIGHT_") && !variable.starts_with("_="));
@@ -172,112 +188,144 @@ fn variables(yard: &Yard) -> Vec<String> {
 }
 
 #[test]
-fn a_conversation_is_gone_on_with_in_execute_only() {
-    let yard = Yard::new();
-    yard.program("codex", RECORDS);
-    let mut given = assignment(Phase::Execute);
-    given.earlier = Some(Earlier {
+fn a_session_is_resumed_in_execute_only() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program("codex", RECORD_INPUTS_SCRIPT);
+    let mut given = sample_assignment(Phase::Execute);
+    given.earlier = Some(EarlierSession {
         session: "0199-thread".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    let codex = preset("codex").unwrap();
-    assert_eq!(yard.work(&codex, given.clone()).outcome, Outcome::Done);
-    assert!(yard.read("argv.txt").ends_with("resume\n0199-thread\n-\n"));
-    assert_eq!(yard.read("stdin.txt"), prompt_to_resume(&given));
+    let codex = find_preset("codex").unwrap();
+    assert_eq!(
+        test_env.run_actor(&codex, given.clone()).outcome,
+        ReportOutcome::Done
+    );
+    assert!(
+        test_env
+            .read_file("argv.txt")
+            .ends_with("resume\n0199-thread\n-\n")
+    );
+    assert_eq!(test_env.read_file("stdin.txt"), build_resume_prompt(&given));
 
-    yard.program("claude", &format!("{RECORDS}{SAYS_DONE}"));
+    test_env.install_program(
+        "claude",
+        &format!("{RECORD_INPUTS_SCRIPT}{REPORT_DONE_SCRIPT}"),
+    );
     given.phase = Phase::Strategize;
-    let claude = preset("claude").unwrap();
-    let report = yard.work(&claude, given.clone());
+    let claude = find_preset("claude").unwrap();
+    let report = test_env.run_actor(&claude, given.clone());
     assert_eq!(report.summary.as_deref(), Some("All done."));
-    assert!(yard.read("argv.txt").ends_with("--permission-mode\nplan\n"));
-    assert_eq!(yard.read("stdin.txt"), prompt(&given));
+    assert!(
+        test_env
+            .read_file("argv.txt")
+            .ends_with("--permission-mode\nplan\n")
+    );
+    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&given));
 }
 
 #[test]
 fn without_words_for_it_a_program_is_not_started_in_strategize_unless_a_strategy_is_wanted() {
-    let mut yard = Yard::new();
-    yard.program("agent", "echo started; touch started");
-    let plain = agent(|_| {});
-    let report = yard.work(&plain, assignment(Phase::Strategize));
-    assert_eq!((report.outcome, report.summary), (Outcome::Done, None));
-    assert!(!yard.sandbox.join("started").exists());
-    yard.strategy_wanted = true;
-    let report = yard.work(&plain, assignment(Phase::Strategize));
+    let mut test_env = ActorTestEnv::new();
+    test_env.install_program("agent", "echo started; touch started");
+    let plain = agent_definition(|_| {});
+    let report = test_env.run_actor(&plain, sample_assignment(Phase::Strategize));
+    assert_eq!(
+        (report.outcome, report.summary),
+        (ReportOutcome::Done, None)
+    );
+    assert!(!test_env.sandbox.join("started").exists());
+    test_env.strategy_wanted = true;
+    let report = test_env.run_actor(&plain, sample_assignment(Phase::Strategize));
     assert_eq!(report.summary.as_deref(), Some("started"));
 
-    yard.program("agent", "echo nothing to say >&2");
-    let report = yard.work(&plain, assignment(Phase::Strategize));
-    let (category, message) = failure(&report);
-    assert_eq!(category, Category::Actor);
+    test_env.install_program("agent", "echo nothing to say >&2");
+    let report = test_env.run_actor(&plain, sample_assignment(Phase::Strategize));
+    let (category, message) = expect_failure(&report);
+    assert_eq!(category, FailureCategory::Actor);
     assert_eq!(message, "agent ended without a strategy: nothing to say");
 }
 
 #[test]
 fn words_are_replaced_whole_and_never_by_a_shell() {
-    let yard = Yard::new();
-    yard.program("agent", RECORDS);
-    let mut given = assignment(Phase::Execute);
+    let test_env = ActorTestEnv::new();
+    test_env.install_program("agent", RECORD_INPUTS_SCRIPT);
+    let mut given = sample_assignment(Phase::Execute);
     given.goal = "$(touch pwned) `x` 'y' \"z\" {sandbox}".into();
-    let definition = agent(|line| {
+    let definition = agent_definition(|line| {
         let words = ["agent", "{sandbox}", "--", "{prompt}", "$HOME"];
         line.command = words.map(String::from).into();
-        line.stdin = Stdin::Assignment;
+        line.stdin = ActorStdin::Assignment;
     });
-    assert_eq!(yard.work(&definition, given.clone()).outcome, Outcome::Done);
-    let argv = yard.read("argv.txt");
+    assert_eq!(
+        test_env.run_actor(&definition, given.clone()).outcome,
+        ReportOutcome::Done
+    );
+    let argv = test_env.read_file("argv.txt");
     assert_eq!(
         argv,
         format!(
             "{}\n--\n{}\n$HOME\n",
-            yard.sandbox.display(),
-            prompt(&given)
+            test_env.sandbox.display(),
+            build_prompt(&given)
         )
     );
-    assert!(!yard.sandbox.join("pwned").exists());
-    let input: serde_json::Value = serde_json::from_str(&yard.read("stdin.txt")).unwrap();
+    assert!(!test_env.sandbox.join("pwned").exists());
+    let input: serde_json::Value = serde_json::from_str(&test_env.read_file("stdin.txt")).unwrap();
     assert_eq!(input["goal"], given.goal);
 }
 
 #[test]
 fn a_prompt_too_long_for_an_argument_goes_in_through_standard_input() {
-    let yard = Yard::new();
-    yard.program("agent", "wc -c < /dev/stdin > size.txt");
-    let mut given = assignment(Phase::Execute);
+    let test_env = ActorTestEnv::new();
+    test_env.install_program("agent", "wc -c < /dev/stdin > size.txt");
+    let mut given = sample_assignment(Phase::Execute);
     given.goal = "x".repeat(150_000);
-    let as_argument = agent(|line| line.command.push("{prompt}".into()));
-    let (category, message) = failure(&yard.work(&as_argument, given.clone()));
-    assert_eq!(category, Category::Resource);
+    let as_argument = agent_definition(|line| line.command.push("{prompt}".into()));
+    let (category, message) = expect_failure(&test_env.run_actor(&as_argument, given.clone()));
+    assert_eq!(category, FailureCategory::Resource);
     assert!(
         message.contains("define the actor with `stdin: prompt`"),
         "{message}"
     );
-    let as_input = agent(|line| line.stdin = Stdin::Prompt);
-    assert_eq!(yard.work(&as_input, given).outcome, Outcome::Done);
-    assert!(yard.read("size.txt").trim().parse::<usize>().unwrap() > 150_000);
+    let as_input = agent_definition(|line| line.stdin = ActorStdin::Prompt);
+    assert_eq!(
+        test_env.run_actor(&as_input, given).outcome,
+        ReportOutcome::Done
+    );
+    assert!(
+        test_env
+            .read_file("size.txt")
+            .trim()
+            .parse::<usize>()
+            .unwrap()
+            > 150_000
+    );
 }
 
 #[test]
 fn what_is_too_long_for_a_variable_is_in_the_file() {
-    let yard = Yard::new();
-    yard.program("agent", SEES);
-    let mut given = assignment(Phase::Execute);
+    let test_env = ActorTestEnv::new();
+    test_env.install_program("agent", RECORD_START_SCRIPT);
+    let mut given = sample_assignment(Phase::Execute);
     for (length, is_variable) in [(64 * 1024, true), (64 * 1024 + 1, false)] {
         given.goal = "x".repeat(length);
         let argument = ArgumentValue::String(given.goal.clone().into());
         given.arguments.insert("area".to_owned(), argument);
         assert_eq!(
-            yard.work(&agent(|_| {}), given.clone()).outcome,
-            Outcome::Done
+            test_env
+                .run_actor(&agent_definition(|_| {}), given.clone())
+                .outcome,
+            ReportOutcome::Done
         );
-        let environment = yard.read("env.txt");
+        let environment = test_env.read_file("env.txt");
         for name in ["PLANWRIGHT_GOAL", "PLANWRIGHT_ARG_AREA"] {
             let variable = format!("{name}={}\n", given.goal);
             assert_eq!(environment.contains(&variable), is_variable, "{name}");
             assert_eq!(environment.contains(name), is_variable, "{name}");
         }
-        let file = fs::read_to_string(yard.run.join("assignment.json")).unwrap();
+        let file = fs::read_to_string(test_env.run_dir.join("assignment.json")).unwrap();
         let file: serde_json::Value = serde_json::from_str(&file).unwrap();
         assert_eq!(file["goal"], given.goal);
         assert_eq!(file["arguments"]["area"], given.goal);
@@ -285,95 +333,107 @@ fn what_is_too_long_for_a_variable_is_in_the_file() {
 }
 
 #[test]
-fn a_program_that_is_missing_is_told_with_what_to_do() {
-    let yard = Yard::new();
-    let (category, message) =
-        failure(&yard.work(&preset("goose").unwrap(), assignment(Phase::Execute)));
-    assert_eq!(category, Category::Resource);
+fn a_missing_program_is_reported_with_what_to_do() {
+    let test_env = ActorTestEnv::new();
+    let (category, message) = expect_failure(&test_env.run_actor(
+        &find_preset("goose").unwrap(),
+        sample_assignment(Phase::Execute),
+    ));
+    assert_eq!(category, FailureCategory::Resource);
     assert!(
         message.starts_with("`goose` is not installed: no directory of PATH has"),
         "{message}"
     );
 
-    fs::write(yard.sandbox.join("script"), "not executable").unwrap();
-    let own = agent(|line| line.command = vec!["./script".into()]);
-    let (_, message) = failure(&yard.work(&own, assignment(Phase::Execute)));
+    fs::write(test_env.sandbox.join("script"), "not executable").unwrap();
+    let own = agent_definition(|line| line.command = vec!["./script".into()]);
+    let (_, message) = expect_failure(&test_env.run_actor(&own, sample_assignment(Phase::Execute)));
     assert_eq!(message, "`./script` is not there, or not a program");
 
-    yard.program("agent", "");
-    fs::write(yard.bin.join("agent"), "#!/no/such/interpreter\n").unwrap();
-    let (category, message) = failure(&yard.work(&agent(|_| {}), assignment(Phase::Execute)));
-    assert_eq!(category, Category::Resource);
+    test_env.install_program("agent", "");
+    fs::write(test_env.bin.join("agent"), "#!/no/such/interpreter\n").unwrap();
+    let (category, message) = expect_failure(
+        &test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute)),
+    );
+    assert_eq!(category, FailureCategory::Resource);
     assert!(message.starts_with("agent was not started:"), "{message}");
 }
 
 #[test]
-fn how_a_program_ends_is_told_with_its_last_words() {
-    let yard = Yard::new();
-    yard.program("agent", "echo fine; echo one >&2; echo two >&2; exit 3");
-    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+fn a_failed_exit_is_reported_with_the_last_output() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program("agent", "echo fine; echo one >&2; echo two >&2; exit 3");
+    let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
     assert_eq!(
-        failure(&report),
+        expect_failure(&report),
         (
-            Category::Actor,
+            FailureCategory::Actor,
             "agent ended with exit code 3: one\ntwo".into()
         )
     );
-    yard.program("agent", "echo only output; exit 4");
-    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
+    test_env.install_program("agent", "echo only output; exit 4");
+    let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
     assert_eq!(
-        failure(&report).1,
+        expect_failure(&report).1,
         "agent ended with exit code 4: only output"
     );
-    yard.program("agent", "kill -9 $$");
-    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
-    assert_eq!(failure(&report).1, "agent was ended by signal 9");
+    test_env.install_program("agent", "kill -9 $$");
+    let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
+    assert_eq!(expect_failure(&report).1, "agent was ended by signal 9");
 }
 
 #[test]
 fn a_written_report_counts_and_a_broken_one_is_a_failure() {
-    let yard = Yard::new();
-    let reports = |report: &str, code: u8| {
-        yard.program(
+    let test_env = ActorTestEnv::new();
+    let run_with_report = |report: &str, code: u8| {
+        test_env.install_program(
             "agent",
             &format!("echo said; cat > \"$PLANWRIGHT_REPORT\" <<'END'\n{report}\nEND\nexit {code}"),
         );
-        yard.work(&agent(|_| {}), assignment(Phase::Execute))
+        test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute))
     };
-    let report = reports(
+    let report = run_with_report(
         r#"{"outcome": "done", "summary": "written", "session": "w"}"#,
         0,
     );
-    assert_eq!(report.outcome, Outcome::Done);
+    assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.summary.as_deref(), Some("written"));
     assert_eq!(report.session.as_deref(), Some("w"));
     assert_eq!(
-        reports(r#"{"outcome": "done"}"#, 0).summary.as_deref(),
+        run_with_report(r#"{"outcome": "done"}"#, 0)
+            .summary
+            .as_deref(),
         Some("said")
     );
 
-    let report = reports(
+    let report = run_with_report(
         r#"{"outcome": "failed", "message": "no", "category": "strategy"}"#,
         0,
     );
-    assert_eq!(failure(&report), (Category::Strategy, "no".into()));
-    let report = reports(r#"{"outcome": "ask", "question": "Which?"}"#, 0);
-    assert!(matches!(report.outcome, Outcome::Asks { question, .. } if question == "Which?"));
-    let report = reports("all went well", 0);
+    assert_eq!(
+        expect_failure(&report),
+        (FailureCategory::Strategy, "no".into())
+    );
+    let report = run_with_report(r#"{"outcome": "ask", "question": "Which?"}"#, 0);
     assert!(
-        failure(&report)
+        matches!(report.outcome, ReportOutcome::NeedsAnswer { question, .. } if question == "Which?")
+    );
+    let report = run_with_report("all went well", 0);
+    assert!(
+        expect_failure(&report)
             .1
             .starts_with("the actor's report cannot be taken: expected")
     );
-    let report = reports(r#"{"outcome": "done"}"#, 1);
+    let report = run_with_report(r#"{"outcome": "done"}"#, 1);
     assert_eq!(
-        failure(&report).1,
+        expect_failure(&report).1,
         "agent reported that it is done, but ended with exit code 1"
     );
     // An old report is none of a new run's.
-    yard.program("agent", "true");
+    test_env.install_program("agent", "true");
     assert_eq!(
-        yard.work(&agent(|_| {}), assignment(Phase::Execute))
+        test_env
+            .run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute))
             .summary,
         None
     );
@@ -381,52 +441,61 @@ fn a_written_report_counts_and_a_broken_one_is_a_failure() {
 
 #[test]
 fn an_agent_that_says_it_failed_has_failed_whatever_its_exit_code() {
-    let yard = Yard::new();
+    let test_env = ActorTestEnv::new();
     let error = r#"echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 529 Overloaded","session_id":"s"}'"#;
-    yard.program("claude", error);
-    let report = yard.work(&preset("claude").unwrap(), assignment(Phase::Execute));
+    test_env.install_program("claude", error);
+    let report = test_env.run_actor(
+        &find_preset("claude").unwrap(),
+        sample_assignment(Phase::Execute),
+    );
     assert_eq!(
-        failure(&report),
+        expect_failure(&report),
         (
-            Category::Transient,
+            FailureCategory::Transient,
             "claude failed: API Error: 529 Overloaded".into()
         )
     );
     assert_eq!(report.session.as_deref(), Some("s"));
-    yard.program(
+    test_env.install_program(
         "codex",
         r#"echo '{"type":"turn.failed","error":{"message":"model not found"}}'"#,
     );
-    let report = yard.work(&preset("codex").unwrap(), assignment(Phase::Execute));
+    let report = test_env.run_actor(
+        &find_preset("codex").unwrap(),
+        sample_assignment(Phase::Execute),
+    );
     assert_eq!(
-        failure(&report),
-        (Category::Actor, "codex failed: model not found".into())
+        expect_failure(&report),
+        (
+            FailureCategory::Actor,
+            "codex failed: model not found".into()
+        )
     );
 }
 
 #[test]
-fn a_conversation_that_is_forgotten_is_started_afresh() {
-    let yard = Yard::new();
-    yard.program(
+fn a_forgotten_session_is_started_anew() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program(
         "claude",
         &format!(
             r#"case "$*" in
             *--resume*) echo "No conversation found with session ID: gone" >&2; exit 1;;
             esac
-            {RECORDS}{SAYS_DONE}"#
+            {RECORD_INPUTS_SCRIPT}{REPORT_DONE_SCRIPT}"#
         ),
     );
-    let mut given = assignment(Phase::Execute);
-    given.earlier = Some(Earlier {
+    let mut given = sample_assignment(Phase::Execute);
+    given.earlier = Some(EarlierSession {
         session: "gone".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    let report = yard.work(&preset("claude").unwrap(), given.clone());
-    assert_eq!(report.outcome, Outcome::Done);
+    let report = test_env.run_actor(&find_preset("claude").unwrap(), given.clone());
+    assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.session.as_deref(), Some("s-1"));
-    assert_eq!(yard.read("stdin.txt"), prompt(&given));
-    let transcript = yard.transcript();
+    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&given));
+    let transcript = test_env.read_transcript();
     for part in ["No conversation found", "it is started afresh", "All done."] {
         assert!(transcript.contains(part), "{part} in\n{transcript}");
     }
@@ -434,31 +503,31 @@ fn a_conversation_that_is_forgotten_is_started_afresh() {
 
 /// One that took the conversation up and failed then has not forgotten it.
 #[test]
-fn a_conversation_outlives_a_failure_in_it() {
-    let yard = Yard::new();
-    yard.program(
+fn a_failure_in_a_resumed_session_keeps_the_session() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program(
         "codex",
         r#"echo "$@" >> starts.txt
         echo '{"type":"thread.started","thread_id":"0199-thread"}'
         echo '{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}'
         exit 1"#,
     );
-    let mut given = assignment(Phase::Execute);
-    given.earlier = Some(Earlier {
+    let mut given = sample_assignment(Phase::Execute);
+    given.earlier = Some(EarlierSession {
         session: "0199-thread".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    let report = yard.work(&preset("codex").unwrap(), given);
-    assert_eq!(failure(&report).0, Category::Actor);
+    let report = test_env.run_actor(&find_preset("codex").unwrap(), given);
+    assert_eq!(expect_failure(&report).0, FailureCategory::Actor);
     assert_eq!(report.session.as_deref(), Some("0199-thread"));
-    assert_eq!(yard.read("starts.txt").lines().count(), 1);
+    assert_eq!(test_env.read_file("starts.txt").lines().count(), 1);
 }
 
 /// Codex counts what its thread used from its beginning.
 #[test]
-fn a_conversation_that_is_gone_on_with_is_charged_for_what_came_to_it() {
-    let yard = Yard::new();
+fn a_resumed_session_is_charged_only_for_its_new_usage() {
+    let test_env = ActorTestEnv::new();
     let uses = |input: u64| {
         let output = input / 10;
         format!(
@@ -466,66 +535,75 @@ fn a_conversation_that_is_gone_on_with_is_charged_for_what_came_to_it() {
             echo '{{"type":"turn.completed","usage":{{"input_tokens":{input},"output_tokens":{output}}}}}'"#
         )
     };
-    let codex = preset("codex").unwrap();
-    let mut given = assignment(Phase::Execute);
-    yard.program("codex", &uses(2200));
-    assert_eq!(yard.work(&codex, given.clone()).usage.input_tokens, 2200);
+    let codex = find_preset("codex").unwrap();
+    let mut given = sample_assignment(Phase::Execute);
+    test_env.install_program("codex", &uses(2200));
+    assert_eq!(
+        test_env.run_actor(&codex, given.clone()).usage.input_tokens,
+        2200
+    );
     let mut used = Usage::default();
     (used.input_tokens, used.output_tokens) = (2200, 220);
-    given.earlier = Some(Earlier {
+    given.earlier = Some(EarlierSession {
         session: "t".into(),
         used,
         lost_runs: Vec::new(),
     });
-    yard.program("codex", &uses(4400));
-    let usage = yard.work(&codex, given.clone()).usage;
+    test_env.install_program("codex", &uses(4400));
+    let usage = test_env.run_actor(&codex, given.clone()).usage;
     assert_eq!((usage.input_tokens, usage.output_tokens), (2200, 220));
     // A count that began anew is no less than it says.
-    yard.program("codex", &uses(1000));
-    assert_eq!(yard.work(&codex, given).usage.input_tokens, 1000);
+    test_env.install_program("codex", &uses(1000));
+    assert_eq!(test_env.run_actor(&codex, given).usage.input_tokens, 1000);
 }
 
 #[test]
-fn a_wait_that_takes_too_long_says_what_it_was_for() {
-    let mut yard = Yard::new();
-    yard.time = Some(Duration::from_secs(3));
-    yard.program(
+fn a_timeout_names_the_last_error() {
+    let mut test_env = ActorTestEnv::new();
+    test_env.time_limit = Some(Duration::from_secs(3));
+    test_env.install_program(
         "claude",
         r#"echo '{"type":"system","subtype":"api_retry","attempt":7,"max_retries":10,"error_status":529,"error":"overloaded"}'
         sleep 60"#,
     );
-    let report = yard.work(&preset("claude").unwrap(), assignment(Phase::Execute));
-    let (category, message) = failure(&report);
-    assert_eq!(category, Category::Timeout);
+    let report = test_env.run_actor(
+        &find_preset("claude").unwrap(),
+        sample_assignment(Phase::Execute),
+    );
+    let (category, message) = expect_failure(&report);
+    assert_eq!(category, FailureCategory::Timeout);
     assert_eq!(
         message,
         "claude took longer than 3 s: API error 529 (overloaded), attempt 7 of 10"
     );
     assert_eq!(
-        yard.steps(),
+        test_env.reported_steps(),
         ["API error 529 (overloaded), attempt 7 of 10"]
     );
     // One that says so only beside its stream.
-    yard.program(
+    test_env.install_program(
         "gemini",
         r"echo '{}' ; echo 'Attempt 4 failed with status 429. Retrying with backoff...' >&2
         printf '    at retry (file:///bundle/chunk.js:1:2) {\n  status: 429\n}\n' >&2; sleep 60",
     );
-    let report = yard.work(&preset("gemini").unwrap(), assignment(Phase::Execute));
+    let report = test_env.run_actor(
+        &find_preset("gemini").unwrap(),
+        sample_assignment(Phase::Execute),
+    );
     assert_eq!(
-        failure(&report).1,
+        expect_failure(&report).1,
         "gemini took longer than 3 s: Attempt 4 failed with status 429. Retrying with backoff..."
     );
 }
 
 /// What an agent keeps for itself it finds at its first run, too.
 #[test]
-fn the_directories_of_an_agent_are_there_at_its_first_run() {
-    for preset in planwright_actors::presets() {
+fn the_directories_of_an_agent_exist_at_its_first_run() {
+    for preset in planwright_actors::all_presets() {
         let ActorKind::Command(line) = &preset.kind else {
             continue;
         };
-        let yard = Yard::new();
+        let test_env = ActorTestEnv::new();
         let name = preset.name.to_string();
         let directories = line
             .writable
@@ -535,54 +613,61 @@ fn the_directories_of_an_agent_are_there_at_its_first_run() {
         let writes = directories
             .iter()
             .map(|path| format!("echo 1 > ~/{path}new || exit 1"));
-        let script: Vec<String> = writes.chain([RECORDS.to_owned()]).collect();
-        yard.program(&name, &script.join("\n"));
-        let report = yard.work(preset, assignment(Phase::Execute));
-        assert_eq!(report.outcome, Outcome::Done, "{name}");
+        let script: Vec<String> = writes.chain([RECORD_INPUTS_SCRIPT.to_owned()]).collect();
+        test_env.install_program(&name, &script.join("\n"));
+        let report = test_env.run_actor(preset, sample_assignment(Phase::Execute));
+        assert_eq!(report.outcome, ReportOutcome::Done, "{name}");
         for path in directories {
-            assert!(yard.home.join(path).join("new").exists(), "{name}: {path}");
+            assert!(
+                test_env.home.join(path).join("new").exists(),
+                "{name}: {path}"
+            );
         }
     }
 }
 
 /// Agents that end with an error and say why only where nobody reads: by their words it may pass.
 #[test]
-fn what_an_agent_says_on_its_way_out_tells_whether_it_passes() {
-    let yard = Yard::new();
-    yard.program(
+fn the_error_output_of_an_agent_tells_whether_a_failure_is_transient() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program(
         "gemini",
         r#"printf '\033[31mAttempt 3 failed\033[0m _ApiError: {"message":"too fast","status":"RESOURCE_EXHAUSTED"}\n' >&2
         echo '    at throwErrorIfNotOK (file:///bundle/chunk.js:288018:500)' >&2
         exit 1"#,
     );
-    let (category, message) =
-        failure(&yard.work(&preset("gemini").unwrap(), assignment(Phase::Execute)));
-    assert_eq!(category, Category::Transient);
+    let (category, message) = expect_failure(&test_env.run_actor(
+        &find_preset("gemini").unwrap(),
+        sample_assignment(Phase::Execute),
+    ));
+    assert_eq!(category, FailureCategory::Transient);
     assert_eq!(
         message,
         "gemini ended with exit code 1: Attempt 3 failed _ApiError: \
          {\"message\":\"too fast\",\"status\":\"RESOURCE_EXHAUSTED\"}"
     );
     // A script may mean anything by such words.
-    yard.program("agent", "echo the connection is drawn wrongly >&2; exit 1");
-    let report = yard.work(&agent(|_| {}), assignment(Phase::Execute));
-    assert_eq!(failure(&report).0, Category::Actor);
+    test_env.install_program("agent", "echo the connection is drawn wrongly >&2; exit 1");
+    let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
+    assert_eq!(expect_failure(&report).0, FailureCategory::Actor);
 }
 
 #[test]
-fn a_run_without_a_place_is_refused() {
-    let mut yard = Yard::new();
-    yard.program("agent", "true");
-    yard.run = std::path::PathBuf::new();
-    let (category, message) = failure(&yard.work(&agent(|_| {}), assignment(Phase::Execute)));
-    assert_eq!(category, Category::Resource);
+fn a_run_without_a_directory_is_refused() {
+    let mut test_env = ActorTestEnv::new();
+    test_env.install_program("agent", "true");
+    test_env.run_dir = std::path::PathBuf::new();
+    let (category, message) = expect_failure(
+        &test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute)),
+    );
+    assert_eq!(category, FailureCategory::Resource);
     assert_eq!(message, "a program needs a directory for its run");
 }
 
 /// An agent with guards: the call is told, the agent ends, and what it would have done next does not happen.
 #[test]
 fn a_call_against_its_guards_ends_an_agent() {
-    const PUSHES: &str = r#"
+    const PUSH_SCRIPT: &str = r#"
 echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"cd src && git push -f","description":"tidy up"}}]}}'
 sleep 60
 echo done > after.txt
@@ -606,40 +691,50 @@ echo done > after.txt
         ),
         ("WebFetch", "bash", Some(1), None),
     ] {
-        let yard = Yard::new();
-        let ends = if said.is_some() { PUSHES } else { SAYS_DONE };
-        yard.program("claude", ends);
-        let mut claude = preset("claude").unwrap();
+        let test_env = ActorTestEnv::new();
+        let script = if said.is_some() {
+            PUSH_SCRIPT
+        } else {
+            REPORT_DONE_SCRIPT
+        };
+        test_env.install_program("claude", script);
+        let mut claude = find_preset("claude").unwrap();
         let ActorKind::Command(line) = &mut claude.kind else {
             panic!("{claude:?}");
         };
         let patterns = |text: &str| text.parse().into_iter().collect();
-        line.guards = Guards {
+        line.guards = ToolGuards {
             deny: patterns(deny),
             allow: patterns(allow),
             calls,
         };
-        let report = yard.work(&claude, assignment(Phase::Execute));
+        let report = test_env.run_actor(&claude, sample_assignment(Phase::Execute));
         match said {
-            Some(said) => assert_eq!(failure(&report), (Category::Actor, said.to_owned())),
-            None => assert_eq!(report.outcome, Outcome::Done),
+            Some(said) => assert_eq!(
+                expect_failure(&report),
+                (FailureCategory::Actor, said.to_owned())
+            ),
+            None => assert_eq!(report.outcome, ReportOutcome::Done),
         }
-        assert!(!yard.sandbox.join("after.txt").exists());
+        assert!(!test_env.sandbox.join("after.txt").exists());
     }
 }
 
 /// Also one that is done before anybody could stop it.
 #[test]
 fn calls_are_counted_until_the_last() {
-    let yard = Yard::new();
-    let call = SAYS_DONE.lines().nth(2).unwrap();
-    yard.program("claude", &format!("{call}\n{call}{SAYS_DONE}"));
-    let mut claude = preset("claude").unwrap();
+    let test_env = ActorTestEnv::new();
+    let call = REPORT_DONE_SCRIPT.lines().nth(2).unwrap();
+    test_env.install_program("claude", &format!("{call}\n{call}{REPORT_DONE_SCRIPT}"));
+    let mut claude = find_preset("claude").unwrap();
     let ActorKind::Command(line) = &mut claude.kind else {
         panic!("{claude:?}");
     };
     line.guards.calls = Some(2);
-    let report = yard.work(&claude, assignment(Phase::Execute));
-    let said = "claude was stopped: it used its tools more than 2 times";
-    assert_eq!(failure(&report), (Category::Budget, said.to_owned()));
+    let report = test_env.run_actor(&claude, sample_assignment(Phase::Execute));
+    let expected = "claude was stopped: it used its tools more than 2 times";
+    assert_eq!(
+        expect_failure(&report),
+        (FailureCategory::Budget, expected.to_owned())
+    );
 }

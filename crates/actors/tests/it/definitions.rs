@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plan::actor::{ActorDefinition, ActorKind, CommandLine, Output, Stdin};
-use plan::guard::Guards;
+use plan::actor::{ActorDefinition, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::guard::ToolGuards;
 use plan::time::Span;
-use planwright_actors::{ActorProblem, check, installed, preset, presets};
+use planwright_actors::{
+    ActorDefinitionError, all_presets, check_definition, find_installed_program, find_preset,
+};
 
-fn definition(line: CommandLine) -> ActorDefinition {
+fn command_definition(line: CommandLine) -> ActorDefinition {
     ActorDefinition {
         name: "mine".parse().unwrap(),
         description: None,
@@ -17,65 +19,69 @@ fn definition(line: CommandLine) -> ActorDefinition {
     }
 }
 
-fn words(given: &[&str]) -> Vec<String> {
+fn to_strings(given: &[&str]) -> Vec<String> {
     given.iter().map(|word| (*word).to_owned()).collect()
 }
 
 #[track_caller]
-fn refused(line: CommandLine, expected: &str) {
-    let problem: ActorProblem = check(&definition(line)).expect_err(expected);
+fn assert_refused(line: CommandLine, expected: &str) {
+    let problem: ActorDefinitionError =
+        check_definition(&command_definition(line)).expect_err(expected);
     assert_eq!(problem.to_string(), expected);
 }
 
 #[test]
 fn guards_that_would_see_nothing_are_refused() {
-    let blind = CommandLine {
-        command: words(&["a"]),
-        guards: Guards {
+    let with_text_output = CommandLine {
+        command: to_strings(&["a"]),
+        guards: ToolGuards {
             calls: Some(3),
-            ..Guards::default()
+            ..ToolGuards::default()
         },
         ..CommandLine::default()
     };
-    for output in [Output::ClaudeJson, Output::CodexJson] {
-        let seeing = CommandLine {
+    for output in [ActorOutputFormat::ClaudeJson, ActorOutputFormat::CodexJson] {
+        let with_json_output = CommandLine {
             output,
-            ..blind.clone()
+            ..with_text_output.clone()
         };
-        assert_eq!(check(&definition(seeing)), Ok(()));
+        assert_eq!(
+            check_definition(&command_definition(with_json_output)),
+            Ok(())
+        );
     }
-    refused(
-        blind,
+    assert_refused(
+        with_text_output,
         "`guards` see the calls of agents that tell of them: `output` must not be text",
     );
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn invalid_definitions_are_refused() {
     let command = |given: &[&str]| CommandLine {
-        command: words(given),
+        command: to_strings(given),
         ..CommandLine::default()
     };
-    refused(command(&[]), "`command` names no program");
-    refused(command(&[" "]), "`command` names no program");
-    refused(
+    assert_refused(command(&[]), "`command` names no program");
+    assert_refused(command(&[" "]), "`command` names no program");
+    assert_refused(
         command(&["{sandbox}"]),
         "`command` starts with `{sandbox}`: the program itself is not replaced",
     );
-    refused(
+    assert_refused(
         command(&["a", "{promt}"]),
         "`command`: `{promt}` is replaced by nothing: use {prompt}, {session} or {sandbox}",
     );
-    refused(
+    assert_refused(
         command(&["a", "--say={prompt}"]),
         "`command`: `{prompt}` is replaced only as a word of its own, not within `--say={prompt}`",
     );
-    refused(
+    assert_refused(
         command(&["a", "{session}"]),
         "`command`: `{session}` is known only in `resume`",
     );
-    refused(command(&["a", "b\0c"]), "`command` holds a NUL character");
-    refused(
+    assert_refused(command(&["a", "b\0c"]), "`command` holds a NUL character");
+    assert_refused(
         CommandLine {
             strategize: Some(vec![]),
             ..command(&["a"])
@@ -83,32 +89,32 @@ fn what_cannot_be_meant_is_refused() {
         "`strategize` names no program",
     );
     let env = |name: &str| CommandLine {
-        env: words(&[name]),
+        env: to_strings(&[name]),
         ..command(&["a"])
     };
-    refused(
+    assert_refused(
         env("A-B"),
         "`env`: `A-B` is no name of a variable: use letters, digits and `_`",
     );
-    refused(
+    assert_refused(
         env("PLANWRIGHT_STORE"),
         "`env`: `PLANWRIGHT_STORE` is set by Planwright and cannot be given",
     );
     let writable = |path: &str| CommandLine {
-        writable: words(&[path]),
+        writable: to_strings(&[path]),
         ..command(&["a"])
     };
-    refused(
+    assert_refused(
         writable("cache"),
         "`writable`: `cache` is relative: start it with `/` or `~/`",
     );
     for everything in ["/", "~", "~/", "/./", "~/a/../.."] {
-        refused(
+        assert_refused(
             writable(everything),
             &format!("`writable`: `{everything}` holds everything: name what is needed in it"),
         );
     }
-    refused(
+    assert_refused(
         CommandLine {
             timeout: Some(Span(0)),
             ..command(&["a"])
@@ -118,23 +124,23 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn what_can_be_meant_is_taken() {
+fn valid_definitions_are_accepted() {
     let line = CommandLine {
-        command: words(&["a", "{prompt}", "{sandbox}", "{}", r#"{"json": 1}"#]),
-        resume: Some(words(&["a", "--resume", "{session}", "{prompt}"])),
-        env: words(&["KEY", "_x9"]),
-        writable: words(&["~/.a", "/var/cache/a"]),
-        timeout: Some(Span::seconds(1)),
+        command: to_strings(&["a", "{prompt}", "{sandbox}", "{}", r#"{"json": 1}"#]),
+        resume: Some(to_strings(&["a", "--resume", "{session}", "{prompt}"])),
+        env: to_strings(&["KEY", "_x9"]),
+        writable: to_strings(&["~/.a", "/var/cache/a"]),
+        timeout: Some(Span::from_seconds(1)),
         ..CommandLine::default()
     };
-    assert_eq!(check(&definition(line)), Ok(()));
+    assert_eq!(check_definition(&command_definition(line)), Ok(()));
 }
 
 #[test]
 fn every_preset_can_be_run_and_gives_the_prompt_once() {
-    assert!(presets().is_sorted_by_key(|preset| preset.name.to_string()));
-    for preset in presets() {
-        check(preset).unwrap_or_else(|problem| panic!("{}: {problem}", preset.name));
+    assert!(all_presets().is_sorted_by_key(|preset| preset.name.to_string()));
+    for preset in all_presets() {
+        check_definition(preset).unwrap_or_else(|problem| panic!("{}: {problem}", preset.name));
         assert!(preset.description.is_some(), "{}", preset.name);
         let ActorKind::Command(line) = &preset.kind else {
             panic!("{} starts no program", preset.name);
@@ -147,15 +153,15 @@ fn every_preset_can_be_run_and_gives_the_prompt_once() {
         ];
         for form in forms.into_iter().flatten() {
             let as_argument = form.iter().filter(|word| *word == "{prompt}").count();
-            let as_input = usize::from(line.stdin == Stdin::Prompt);
+            let as_input = usize::from(line.stdin == ActorStdin::Prompt);
             assert_eq!(as_argument + as_input, 1, "{}: {form:?}", preset.name);
         }
         if let Some(resume) = &line.resume {
             assert!(resume.contains(&"{session}".to_owned()), "{}", preset.name);
         }
     }
-    assert!(preset("claude").is_some());
-    assert!(preset("nobody").is_none());
+    assert!(find_preset("claude").is_some());
+    assert!(find_preset("nobody").is_none());
 }
 
 #[test]
@@ -172,19 +178,19 @@ fn a_program_is_found_where_the_path_says_and_only_if_it_can_be_started() {
     program(&one, 0o644);
     let there = program(&two, 0o755);
     let path = std::env::join_paths([Path::new("relative"), &one, &two]).unwrap();
-    let claude = preset("claude").unwrap();
-    assert_eq!(installed(&claude, &path), Some(there.clone()));
-    assert_eq!(installed(&claude, one.as_os_str()), None);
+    let claude = find_preset("claude").unwrap();
+    assert_eq!(find_installed_program(&claude, &path), Some(there.clone()));
+    assert_eq!(find_installed_program(&claude, one.as_os_str()), None);
 
-    let absolute = definition(CommandLine {
+    let absolute = command_definition(CommandLine {
         command: vec![there.to_string_lossy().into_owned()],
         ..CommandLine::default()
     });
-    assert_eq!(installed(&absolute, "".as_ref()), Some(there));
+    assert_eq!(find_installed_program(&absolute, "".as_ref()), Some(there));
     let human = ActorDefinition {
         name: "me".parse().unwrap(),
         description: None,
         kind: ActorKind::Human { timeout: None },
     };
-    assert_eq!(installed(&human, &path), None);
+    assert_eq!(find_installed_program(&human, &path), None);
 }

@@ -9,12 +9,12 @@
 
 mod agents;
 mod definitions;
-mod given;
 mod hostile;
 mod people;
 mod prompts;
+mod sample_assignments;
 // Shared as a file: the crate it lives in brings databases along.
+mod actor_test_env;
 #[path = "../../../testkit/src/script.rs"]
 mod script;
 mod streams;
-mod yard;

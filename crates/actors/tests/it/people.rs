@@ -2,34 +2,38 @@
 
 use plan::Phase;
 use plan::time::Span;
-use planwright_actors::{Actor, Assignment, HumanActor, Outcome, Stop, Workplace};
+use planwright_actors::{Actor, Assignment, HumanActor, ReportOutcome, Stop, Workplace};
 
-use crate::given::{assignment, finding};
+use crate::sample_assignments::{make_note, sample_assignment};
 
-fn work(given: &Assignment) -> planwright_actors::Report {
+fn run_human(given: &Assignment) -> planwright_actors::Report {
     let human = HumanActor {
-        timeout: Some(Span::seconds(60)),
+        timeout: Some(Span::from_seconds(60)),
     };
     assert!(!human.strategizes());
     let workplace = Workplace {
-        run: "/nowhere".into(),
-        readable: Vec::new(),
-        locks: Vec::new(),
-        time: None,
+        run_dir: "/nowhere".into(),
+        readable_paths: Vec::new(),
+        lock_files: Vec::new(),
+        time_limit: None,
         strategy_wanted: false,
         stop: Stop::default(),
-        progress: &|_| {},
+        on_progress: &|_| {},
     };
     human.work(given, &workplace)
 }
 
 #[test]
 fn a_person_is_asked_and_done_once_they_answered() {
-    let mut given = assignment(Phase::Execute);
-    let Outcome::Asks { question, patience } = work(&given).outcome else {
+    let mut given = sample_assignment(Phase::Execute);
+    let ReportOutcome::NeedsAnswer {
+        question,
+        timeout: patience,
+    } = run_human(&given).outcome
+    else {
         panic!("nobody was asked");
     };
-    assert_eq!(patience, Some(Span::seconds(60)));
+    assert_eq!(patience, Some(Span::from_seconds(60)));
     assert_eq!(
         question,
         format!(
@@ -38,15 +42,15 @@ fn a_person_is_asked_and_done_once_they_answered() {
             given.plan
         )
     );
-    given.answers.push(finding(&question, "Did it."));
-    let report = work(&given);
-    assert_eq!(report.outcome, Outcome::Done);
+    given.answers.push(make_note(&question, "Did it."));
+    let report = run_human(&given);
+    assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.summary.as_deref(), Some("Did it."));
 
     given.answers.clear();
-    given.feedback = vec![finding("you", "Not like that.")];
+    given.feedback = vec![make_note("you", "Not like that.")];
     given.revises = true;
-    let Outcome::Asks { question, .. } = work(&given).outcome else {
+    let ReportOutcome::NeedsAnswer { question, .. } = run_human(&given).outcome else {
         panic!("an old answer was taken for a new one");
     };
     assert!(
@@ -54,7 +58,9 @@ fn a_person_is_asked_and_done_once_they_answered() {
         "{question}"
     );
 
-    let Outcome::Asks { question, .. } = work(&assignment(Phase::Strategize)).outcome else {
+    let ReportOutcome::NeedsAnswer { question, .. } =
+        run_human(&sample_assignment(Phase::Strategize)).outcome
+    else {
         panic!("nobody was asked");
     };
     assert_eq!(

@@ -3,17 +3,18 @@
 use plan::Phase;
 use plan::decision::DecisionKind;
 use planwright_actors::{
-    Earlier, LimitsTold, RuleTold, SandboxTold, Usage, prompt, prompt_to_resume,
+    AssignmentLimits, EarlierSession, RuleTold, SandboxTold, Usage, build_prompt,
+    build_resume_prompt,
 };
 
-use crate::given::{assignment, finding, node};
+use crate::sample_assignments::{make_decision_node, make_note, sample_assignment};
 
-const ASK: &str = "
+const ASK_TEXT: &str = "
 Only if you cannot go on without a person's answer: write {\"outcome\": \"ask\", \"question\": \"…\"} to \
 the file that the environment variable PLANWRIGHT_REPORT names, and end.
 ";
 
-const DO_IT: &str = "# What to do now
+const EXECUTE_TEXT: &str = "# What to do now
 
 Do the task. Change the files in the current directory, which is a private copy: what you leave in them is \
 the result, and a person reviews it before it is brought in. You need not commit. Do not ask whether to go \
@@ -22,35 +23,45 @@ on. End with a short summary of what you changed.
 
 #[test]
 fn a_plain_assignment_is_short() {
-    let expected =
-        format!("# Task\n\nMake the footer say 2025\n\n- dry_run: a \"b\"\n\n{DO_IT}{ASK}");
-    assert_eq!(prompt(&assignment(Phase::Execute)), expected);
+    let expected = format!(
+        "# Task\n\nMake the footer say 2025\n\n- dry_run: a \"b\"\n\n{EXECUTE_TEXT}{ASK_TEXT}"
+    );
+    assert_eq!(build_prompt(&sample_assignment(Phase::Execute)), expected);
 }
 
 #[test]
 fn in_strategize_nothing_is_to_be_changed() {
-    let told = prompt(&assignment(Phase::Strategize));
-    assert!(told.contains("do not change any file"), "{told}");
-    assert!(told.contains("Your last message is the strategy"), "{told}");
-    let mut reading = assignment(Phase::Execute);
+    let prompt_text = build_prompt(&sample_assignment(Phase::Strategize));
+    assert!(
+        prompt_text.contains("do not change any file"),
+        "{prompt_text}"
+    );
+    assert!(
+        prompt_text.contains("Your last message is the strategy"),
+        "{prompt_text}"
+    );
+    let mut reading = sample_assignment(Phase::Execute);
     reading.read_only = true;
-    let told = prompt(&reading);
-    assert!(told.contains("nothing you change is kept"), "{told}");
-    assert!(!told.contains("Change the files"), "{told}");
+    let prompt_text = build_prompt(&reading);
+    assert!(
+        prompt_text.contains("nothing you change is kept"),
+        "{prompt_text}"
+    );
+    assert!(!prompt_text.contains("Change the files"), "{prompt_text}");
 }
 
 #[test]
-fn everything_known_is_told_and_the_feedback_it_is_for_comes_first() {
-    let mut given = assignment(Phase::Execute);
+fn a_full_assignment_is_written_in_order() {
+    let mut given = sample_assignment(Phase::Execute);
     given.description = Some("It is in every page.".into());
     given.strategy = vec![
-        node(
+        make_decision_node(
             1,
             DecisionKind::PromptDefinition,
             "Make the footer say 2025",
         ),
-        node(2, DecisionKind::StrategyChoice, "1. Change it\n2. Build"),
-        node(3, DecisionKind::UserIntervention, "said elsewhere"),
+        make_decision_node(2, DecisionKind::StrategyChoice, "1. Change it\n2. Build"),
+        make_decision_node(3, DecisionKind::UserIntervention, "said elsewhere"),
     ];
     given.rules = vec![
         RuleTold {
@@ -65,15 +76,15 @@ fn everything_known_is_told_and_the_feedback_it_is_for_comes_first() {
         },
     ];
     given.feedback = vec![
-        finding("you", "Older."),
-        finding("you", "Keep the year a link."),
+        make_note("you", "Older."),
+        make_note("you", "Keep the year a link."),
     ];
     given.revises = true;
     given.dropped = vec!["package-lock.json".into()];
     given.conflicts = vec!["footer.html".into()];
-    given.answers = vec![finding("Which footer?", "The lower.")];
-    given.findings = vec![finding("timeout", "It took\ntoo long.")];
-    given.limits = LimitsTold {
+    given.answers = vec![make_note("Which footer?", "The lower.")];
+    given.findings = vec![make_note("timeout", "It took\ntoo long.")];
+    given.limits = AssignmentLimits {
         seconds: Some(600),
         attempts: 3,
     };
@@ -83,7 +94,7 @@ fn everything_known_is_told_and_the_feedback_it_is_for_comes_first() {
             path: format!("/s/{resource}").into(),
         })
         .into();
-    let told = prompt(&given);
+    let prompt_text = build_prompt(&given);
     let in_order = [
         "# Task\n\nMake the footer say 2025\n\nIt is in every page.\n\n- dry_run",
         "# What to do now",
@@ -101,61 +112,72 @@ fn everything_known_is_told_and_the_feedback_it_is_for_comes_first() {
         "You have 10 minutes.",
         "PLANWRIGHT_REPORT",
     ];
-    let mut rest = told.as_str();
+    let mut rest = prompt_text.as_str();
     for part in in_order {
         let found = rest
             .find(part)
-            .unwrap_or_else(|| panic!("{part:?} in\n{told}"));
+            .unwrap_or_else(|| panic!("{part:?} in\n{prompt_text}"));
         rest = &rest[found + part.len()..];
     }
-    assert_eq!(told.matches("Keep the year a link.").count(), 1, "{told}");
-    assert!(!told.contains("said elsewhere"), "{told}");
+    assert_eq!(
+        prompt_text.matches("Keep the year a link.").count(),
+        1,
+        "{prompt_text}"
+    );
+    assert!(!prompt_text.contains("said elsewhere"), "{prompt_text}");
 }
 
 #[test]
-fn a_resumed_conversation_is_told_only_what_is_new() {
-    let mut given = assignment(Phase::Execute);
-    given.earlier = Some(Earlier {
+fn a_resumed_session_gets_only_what_is_new() {
+    let mut given = sample_assignment(Phase::Execute);
+    given.earlier = Some(EarlierSession {
         session: "s".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    given.strategy = vec![node(1, DecisionKind::StrategyChoice, "long strategy")];
-    given.feedback = vec![finding("you", "Older."), finding("you", "Newer.")];
+    given.strategy = vec![make_decision_node(
+        1,
+        DecisionKind::StrategyChoice,
+        "long strategy",
+    )];
+    given.feedback = vec![make_note("you", "Older."), make_note("you", "Newer.")];
     given.revises = true;
-    given.answers = vec![finding("Which?", "This.")];
-    let told = prompt_to_resume(&given);
-    assert!(told.starts_with("# Task, as before\n\nMake the footer say 2025\n\n# What to do now"));
+    given.answers = vec![make_note("Which?", "This.")];
+    let prompt_text = build_resume_prompt(&given);
     assert!(
-        told.contains("# Your result was sent back with this\n\nNewer.\n"),
-        "{told}"
+        prompt_text
+            .starts_with("# Task, as before\n\nMake the footer say 2025\n\n# What to do now")
+    );
+    assert!(
+        prompt_text.contains("# Your result was sent back with this\n\nNewer.\n"),
+        "{prompt_text}"
     );
     for old in ["Older.", "long strategy", "This.", "dry_run"] {
-        assert!(!told.contains(old), "{old} in\n{told}");
+        assert!(!prompt_text.contains(old), "{old} in\n{prompt_text}");
     }
 
     given.revises = false;
-    given.findings = vec![finding("actor", "crashed")];
-    let told = prompt_to_resume(&given);
+    given.findings = vec![make_note("actor", "crashed")];
+    let prompt_text = build_resume_prompt(&given);
     assert!(
-        told.contains("# Answer to your question\n\n- Which?: This.\n"),
-        "{told}"
+        prompt_text.contains("# Answer to your question\n\n- Which?: This.\n"),
+        "{prompt_text}"
     );
     assert!(
-        told.contains("# How the last attempt ended\n\n- actor: crashed\n"),
-        "{told}"
+        prompt_text.contains("# How the last attempt ended\n\n- actor: crashed\n"),
+        "{prompt_text}"
     );
     assert!(
-        told.contains("# Strategy decided on\n\nlong strategy\n"),
-        "{told}"
+        prompt_text.contains("# Strategy decided on\n\nlong strategy\n"),
+        "{prompt_text}"
     );
-    assert!(!told.contains("Newer."), "{told}");
+    assert!(!prompt_text.contains("Newer."), "{prompt_text}");
 }
 
 #[test]
 fn the_assignment_is_plain_json() {
-    let mut given = assignment(Phase::Execute);
-    given.strategy = vec![node(1, DecisionKind::StrategyChoice, "So")];
+    let mut given = sample_assignment(Phase::Execute);
+    given.strategy = vec![make_decision_node(1, DecisionKind::StrategyChoice, "So")];
     let json = serde_json::to_value(&given).unwrap();
     assert_eq!(json["arguments"]["dry_run"], "a \"b\"");
     assert_eq!(json["strategy"][0]["choice"], "So");

@@ -4,44 +4,46 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use plan::actor::Output;
-use planwright_actors::stream::{Said, Stream};
-use planwright_actors::{Earlier, Usage};
+use plan::actor::ActorOutputFormat;
+use planwright_actors::stream::{AgentStream, StreamUpdate};
+use planwright_actors::{EarlierSession, Usage};
 
 /// A stream as lines of what it says, then what is known at its end.
-fn told(output: Output, stream: &str) -> String {
-    let mut told = String::new();
+fn describe_stream(output: ActorOutputFormat, stream: &str) -> String {
+    let mut description = String::new();
     let usage = |usage: &Usage| {
         format!(
             "{} in, {} out, {} micros",
             usage.input_tokens, usage.output_tokens, usage.cost_micros
         )
     };
-    let mut reader = Stream::new(output, None);
+    let mut reader = AgentStream::new(output, None);
     for line in stream
         .split('\n')
-        .filter(|line| !line.is_empty() || output == Output::Text)
+        .filter(|line| !line.is_empty() || output == ActorOutputFormat::Text)
     {
-        for said in reader.line(line) {
-            match said {
-                Said::Step(step) => writeln!(told, "step: {step}").unwrap(),
-                Said::Called(call) => writeln!(told, "call: {call}").unwrap(),
-                Said::Used(used) => writeln!(told, "used: {}", usage(&used)).unwrap(),
+        for update in reader.read_line(line) {
+            match update {
+                StreamUpdate::Step(step) => writeln!(description, "step: {step}").unwrap(),
+                StreamUpdate::ToolCall(call) => writeln!(description, "call: {call}").unwrap(),
+                StreamUpdate::UsageChanged(used) => {
+                    writeln!(description, "used: {}", usage(&used)).unwrap()
+                }
             }
         }
     }
-    let heard = reader.end();
+    let summary = reader.finish();
     for (what, text) in [
-        ("session", heard.session),
-        ("answer", heard.answer),
-        ("failure", heard.failure),
+        ("session", summary.session),
+        ("answer", summary.answer),
+        ("failure", summary.failure),
     ] {
         if let Some(text) = text {
             let text = text.replace('\n', "⏎").replace('\r', "␍");
-            writeln!(told, "{what}: {text}").unwrap();
+            writeln!(description, "{what}: {text}").unwrap();
         }
     }
-    told
+    description
 }
 
 #[test]
@@ -55,15 +57,15 @@ fn every_recorded_stream_says_what_is_expected() {
         }
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let output = match name.split_once('-').unwrap().0 {
-            "claude" => Output::ClaudeJson,
-            "codex" => Output::CodexJson,
-            "gemini" => Output::GeminiJson,
-            "opencode" => Output::OpencodeJson,
-            _ => Output::Text,
+            "claude" => ActorOutputFormat::ClaudeJson,
+            "codex" => ActorOutputFormat::CodexJson,
+            "gemini" => ActorOutputFormat::GeminiJson,
+            "opencode" => ActorOutputFormat::OpencodeJson,
+            _ => ActorOutputFormat::Text,
         };
         let expected = fs::read_to_string(path.with_extension("expected")).unwrap();
         let given = fs::read_to_string(&path).unwrap();
-        assert_eq!(told(output, &given), expected, "{name}");
+        assert_eq!(describe_stream(output, &given), expected, "{name}");
         checked += 1;
     }
     assert!(checked >= 10, "only {checked} streams");
@@ -74,9 +76,9 @@ fn what_a_step_shows_is_one_clean_short_line() {
     let text = format!("a\\u001b[31mb\\n\\u0007c {}", "x".repeat(10_000));
     let line =
         format!(r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}"#);
-    let said = Stream::new(Output::CodexJson, None).line(&line);
-    let [Said::Step(step)] = said.as_slice() else {
-        panic!("{said:?}");
+    let updates = AgentStream::new(ActorOutputFormat::CodexJson, None).read_line(&line);
+    let [StreamUpdate::Step(step)] = updates.as_slice() else {
+        panic!("{updates:?}");
     };
     assert!(
         step.starts_with("ab c xxx") && step.chars().count() <= 200,
@@ -86,9 +88,9 @@ fn what_a_step_shows_is_one_clean_short_line() {
 
 /// What a thread used in earlier runs is taken off its total only if it is that thread.
 #[test]
-fn a_thread_that_was_not_gone_on_with_has_used_all_it_says() {
+fn a_new_thread_is_charged_for_its_whole_total() {
     for (thread, expected) in [("t-1", 2_800), ("t-2", 5_000)] {
-        let earlier = Earlier {
+        let earlier = EarlierSession {
             session: "t-1".to_owned(),
             used: Usage {
                 input_tokens: 2_200,
@@ -96,11 +98,11 @@ fn a_thread_that_was_not_gone_on_with_has_used_all_it_says() {
             },
             lost_runs: Vec::new(),
         };
-        let mut stream = Stream::new(Output::CodexJson, Some(earlier));
-        stream.line(&format!(
+        let mut stream = AgentStream::new(ActorOutputFormat::CodexJson, Some(earlier));
+        stream.read_line(&format!(
             r#"{{"type":"thread.started","thread_id":"{thread}"}}"#
         ));
-        stream.line(r#"{"type":"turn.completed","usage":{"input_tokens":5000}}"#);
-        assert_eq!(stream.end().usage.input_tokens, expected, "{thread}");
+        stream.read_line(r#"{"type":"turn.completed","usage":{"input_tokens":5000}}"#);
+        assert_eq!(stream.finish().usage.input_tokens, expected, "{thread}");
     }
 }

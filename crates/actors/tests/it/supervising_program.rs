@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    sandbox::supervise(&arguments)
+    sandbox::run_supervisor(&arguments)
 }

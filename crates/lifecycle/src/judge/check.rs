@@ -12,33 +12,34 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use actors::{
-    Actor, Assignment, LimitsTold, Outcome, Progress, Report, SandboxTold, Stop, Workplace,
+    Actor, Assignment, AssignmentLimits, Report, ReportOutcome, RunProgress, SandboxTold, Stop,
+    Workplace,
 };
-use plan::actor::{ActorKind, CommandLine, Isolation};
-use plan::invariant::{Check, Rule, RuleDraft, RuleRef};
-use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Waits};
-use plan::ledger::{Amount, Grant};
+use plan::actor::{ActorIsolation, ActorKind, CommandLine};
+use plan::invariant::{Rule, RuleCheck, RuleDraft, RuleRef};
+use plan::judgement::{PendingVerdictReason, RuleEvidence, RuleOutcome, RuleVerdict};
+use plan::ledger::{BudgetAmount, BudgetGrant};
 use plan::{ActorDefinition, Digest, Phase, Plan, Span};
-use sandbox::{CheckRecord, sounds_denied};
+use sandbox::{CheckRecord, looks_like_permission_error};
 
-use super::{Case, Depth, inquiry};
-use crate::meter::Meter;
-use crate::{Aside, Call, Error, ExprProblem, Lifecycle};
+use super::{CheckDepth, GateEvaluation, inquiry};
+use crate::meter::UsageMeter;
+use crate::{Call, EngineProgress, Lifecycle, LifecycleError, RuleProblem};
 
 /// How long a command may take if its rule does not say.
-const USUAL_TIME: Span = Span::seconds(600);
+const DEFAULT_CHECK_TIMEOUT: Span = Span::from_seconds(600);
 
 /// How many commands run at the same time.
-const AT_ONCE: usize = 2;
+const MAX_PARALLEL_CHECKS: usize = 2;
 
 /// How often it is looked whether it is one's turn.
-const TURN: Duration = Duration::from_millis(100);
+const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often it is looked whether others left something to judge with.
-const MEANS: Duration = Duration::from_secs(1);
+const BUDGET_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long is waited for a store that is away, try by try.
-const AWAY: [Duration; 5] = [
+const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(400),
     Duration::from_secs(2),
@@ -47,34 +48,34 @@ const AWAY: [Duration; 5] = [
 ];
 
 /// What runs commands as they would be typed.
-const SHELL: &str = "/bin/sh";
+const SHELL_PATH: &str = "/bin/sh";
 
 /// Longest command.
-const LONGEST: usize = 16 * 1024;
+const MAX_COMMAND_BYTES: usize = 16 * 1024;
 
 /// Makes an actor of a definition.
-type Hire = dyn Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync;
+type RuleActorFactory = dyn Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync;
 
 /// Reads the rules out of a repository's file.
-type ReadRules = fn(&str) -> Result<Vec<RuleDraft>, String>;
+type RuleFileParser = fn(&str) -> Result<Vec<RuleDraft>, String>;
 
 /// What judging needs of the program it is part of.
 #[derive(Clone, Default)]
-pub struct Inspectors {
-    pub(super) hire: Option<Arc<Hire>>,
-    pub(super) read_rules: Option<ReadRules>,
+pub struct RuleCheckConfig {
+    pub(super) make_actor: Option<Arc<RuleActorFactory>>,
+    pub(super) read_rules: Option<RuleFileParser>,
     pub(super) writable: Vec<String>,
     pub(super) readable: Vec<String>,
 }
 
-impl Inspectors {
+impl RuleCheckConfig {
     /// Whoever runs commands, and whoever reads the rules of repositories.
     pub fn new(
-        hire: impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + 'static,
-        read_rules: ReadRules,
+        make_actor: impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + 'static,
+        read_rules: RuleFileParser,
     ) -> Self {
         Self {
-            hire: Some(Arc::new(hire)),
+            make_actor: Some(Arc::new(make_actor)),
             read_rules: Some(read_rules),
             writable: Vec::new(),
             readable: Vec::new(),
@@ -83,7 +84,7 @@ impl Inspectors {
 
     /// With what the person lets commands of rules write and read besides their checkout; paths may begin with `~/`.
     #[must_use]
-    pub fn with_reach(mut self, writable: Vec<String>, readable: Vec<String>) -> Self {
+    pub fn with_allowed_paths(mut self, writable: Vec<String>, readable: Vec<String>) -> Self {
         self.writable = writable;
         self.readable = readable;
         self
@@ -93,166 +94,193 @@ impl Inspectors {
 impl Lifecycle {
     /// The engine with inspectors: it runs the commands of rules, and heeds the rules of repositories.
     #[must_use]
-    pub fn with_inspectors(mut self, inspectors: Inspectors) -> Self {
-        self.inspectors = inspectors;
+    pub fn with_rule_checks(mut self, config: RuleCheckConfig) -> Self {
+        self.rule_checks = config;
         self
     }
 }
 
 /// Is there anything to run?
-pub(super) fn readable(command: &str) -> Result<(), ExprProblem> {
-    let problem = |why: &str| Err(ExprProblem(why.to_owned()));
+pub(super) fn check_command_text(command: &str) -> Result<(), RuleProblem> {
+    let problem = |why: &str| Err(RuleProblem(why.to_owned()));
     match command {
         blank if blank.trim().is_empty() => problem("its command is empty"),
-        long if long.len() > LONGEST => problem("its command is too long"),
+        long if long.len() > MAX_COMMAND_BYTES => problem("its command is too long"),
         odd if odd.contains('\0') => problem("its command has a NUL character in it"),
         _ => Ok(()),
     }
 }
 
-impl Case<'_> {
+impl GateEvaluation<'_> {
     /// What these rules by command say: as somebody found before, or by running them now.
-    pub(super) fn check_all(&self, rules: &[&Rule]) -> Result<Vec<RuleOutcome>, Error> {
+    pub(super) fn run_checks(&self, rules: &[&Rule]) -> Result<Vec<RuleOutcome>, LifecycleError> {
         let mut outcomes = Vec::new();
-        for some in rules.chunks(AT_ONCE) {
-            let said: Vec<Result<RuleOutcome, Error>> = std::thread::scope(|scope| {
-                let asked = some.iter().map(|rule| scope.spawn(|| self.checked(rule)));
-                let asked: Vec<_> = asked.collect();
-                let heard = asked.into_iter().map(std::thread::ScopedJoinHandle::join);
-                let open = |_| Ok(RuleOutcome::Open(Waits::Check));
-                heard.map(|said| said.unwrap_or_else(open)).collect()
-            });
-            for outcome in said {
+        for chunk in rules.chunks(MAX_PARALLEL_CHECKS) {
+            let outcomes_of_chunk: Vec<Result<RuleOutcome, LifecycleError>> =
+                std::thread::scope(|scope| {
+                    let running = chunk
+                        .iter()
+                        .map(|rule| scope.spawn(|| self.run_check(rule)));
+                    let running: Vec<_> = running.collect();
+                    let joined = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+                    let open = |_| Ok(RuleOutcome::Open(PendingVerdictReason::Check));
+                    joined.map(|outcome| outcome.unwrap_or_else(open)).collect()
+                });
+            for outcome in outcomes_of_chunk {
                 outcomes.push(outcome?);
             }
         }
         Ok(outcomes)
     }
 
-    fn checked(&self, rule: &Rule) -> Result<RuleOutcome, Error> {
+    fn run_check(&self, rule: &Rule) -> Result<RuleOutcome, LifecycleError> {
         let reference = rule.reference();
-        if let Some(known) = known(&self.snapshot.evidence, &reference, self.subject) {
-            return Ok(known);
+        if let Some(known_outcome) =
+            find_known_outcome(&self.snapshot.evidence, &reference, self.subject_digest)
+        {
+            return Ok(known_outcome);
         }
         let plan = &self.snapshot.row.plan;
-        let asked = match &rule.draft.check {
+        let request = match &rule.draft.check {
             // What changes nothing breaks nothing.
-            Check::Command { .. } if self.matter.steps().is_empty() => {
+            RuleCheck::Command { .. } if self.gate_subject.tree_changes().is_empty() => {
                 return Ok(RuleOutcome::Held);
             }
-            Check::Command { command, timeout } => Asked::Command {
+            RuleCheck::Command { command, timeout } => CheckRequest::Command {
                 command,
-                time: timeout.unwrap_or(USUAL_TIME),
+                time: timeout.unwrap_or(DEFAULT_CHECK_TIMEOUT),
             },
-            Check::Ask(text) => {
-                let Some(actor) = judge_of(plan) else {
-                    return Ok(RuleOutcome::Open(Waits::Person));
+            RuleCheck::Ask(text) => {
+                let Some(actor) = find_judging_actor(plan) else {
+                    return Ok(RuleOutcome::Open(PendingVerdictReason::Person));
                 };
-                Asked::Actor { actor, text }
+                CheckRequest::Actor { actor, text }
             }
-            Check::Expr(_) | Check::Allow(_) | Check::Forbid(_) => {
-                return Ok(RuleOutcome::Open(Waits::Check));
+            RuleCheck::Expr(_) | RuleCheck::Allow(_) | RuleCheck::Forbid(_) => {
+                return Ok(RuleOutcome::Open(PendingVerdictReason::Check));
             }
         };
-        let (Depth::Check, Some(hire)) = (self.depth, &self.lifecycle.inspectors.hire) else {
-            return Ok(RuleOutcome::Open(Waits::Check));
+        let (CheckDepth::RunChecks, Some(make_actor)) =
+            (self.depth, &self.lifecycle.rule_checks.make_actor)
+        else {
+            return Ok(RuleOutcome::Open(PendingVerdictReason::Check));
         };
-        let workshop = &self.lifecycle.hands()?.workshop;
-        let what = format!("{reference:?} {}", self.subject);
-        let what = Digest::of(what.as_bytes());
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
+        let trial_id = format!("{reference:?} {}", self.subject_digest);
+        let trial_id = Digest::hash_bytes(trial_id.as_bytes());
         let trial = loop {
-            let trial = workshop.begin_trial(plan.id, what)?;
+            let trial = sandboxes.lock_check_dir(plan.id, trial_id)?;
             // Somebody else may have had their turn before.
-            if let Some(snapshot) = self.lifecycle.store.snapshot(plan.id)?
-                && let Some(known) = known(&snapshot.evidence, &reference, self.subject)
+            if let Some(snapshot) = self.lifecycle.store.read_snapshot(plan.id)?
+                && let Some(known_outcome) =
+                    find_known_outcome(&snapshot.evidence, &reference, self.subject_digest)
             {
-                return Ok(known);
+                return Ok(known_outcome);
             }
             match trial {
                 Some(trial) => break trial,
-                None if self.stop.wait(TURN) => return Err(Error::Stopped),
+                None if self.stop.wait_for_request(TURN_POLL_INTERVAL) => {
+                    return Err(LifecycleError::Stopped);
+                }
                 None => {}
             }
         };
-        let laid_out = self.look_at_each(|room, from, to| {
-            let sandbox = workshop.lay_out_trial(&trial, room, from, to)?;
-            let wanted = plan.ways.furnishings.iter();
-            let mut wanted = wanted.filter(|one| one.resource == room.site.name);
-            let wanted = wanted.next();
-            let include = wanted.map(|one| one.include.as_slice()).unwrap_or_default();
-            workshop.furnish(room, &sandbox, include)?;
-            let told = SandboxTold {
-                resource: room.site.name.clone(),
+        let checkouts = self.visit_changed_resources(|sandbox_key, from, to| {
+            let sandbox = sandboxes.make_check_checkout(&trial, sandbox_key, from, to)?;
+            let sandbox_setups = plan.ways.furnishings.iter();
+            let mut sandbox_setups =
+                sandbox_setups.filter(|one| one.resource == sandbox_key.resource.name);
+            let sandbox_setup = sandbox_setups.next();
+            let include = sandbox_setup
+                .map(|one| one.include.as_slice())
+                .unwrap_or_default();
+            sandboxes.copy_ignored_files(sandbox_key, &sandbox, include)?;
+            let checkout = SandboxTold {
+                resource: sandbox_key.resource.name.clone(),
                 path: sandbox.path,
             };
-            let setup = wanted.and_then(|one| one.setup.clone());
-            Ok((told, setup, workshop.borrowed(room)?))
+            let setup_command = sandbox_setup.and_then(|one| one.setup.clone());
+            Ok((
+                checkout,
+                setup_command,
+                sandboxes.list_borrowed_objects(sandbox_key)?,
+            ))
         })?;
-        let mut bench = Bench {
+        let mut environment = CheckEnvironment {
             plan,
             rule,
-            hire: hire.as_ref(),
-            inspectors: &self.lifecycle.inspectors,
+            make_actor: make_actor.as_ref(),
+            config: &self.lifecycle.rule_checks,
             stop: &self.stop,
-            run: trial.path.join("run"),
+            run_dir: trial.path.join("run"),
             readable: Vec::new(),
             sandboxes: Vec::new(),
         };
         let mut setups = Vec::new();
-        for (sandbox, setup, readable) in laid_out {
+        for (sandbox, setup, readable) in checkouts {
             setups.extend(setup.map(|setup| (setup, sandbox.clone())));
-            bench.sandboxes.push(sandbox);
-            bench.readable.extend(readable);
+            environment.sandboxes.push(sandbox);
+            environment.readable.extend(readable);
         }
-        self.lifecycle.tell(plan, Aside::Checks(rule));
-        let began = self.lifecycle.store.now()?;
-        let (outcome, used) = match asked {
-            Asked::Command { command, time } => {
-                (bench.judge(command, &setups, time), Amount::default())
-            }
-            Asked::Actor { actor, text } => {
-                let question = inquiry::question(text, &self.changes()?);
-                let _alone = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(grant) = self.means_of(actor)? else {
-                    return Ok(RuleOutcome::Open(Waits::Person));
+        self.lifecycle
+            .report_progress(plan, EngineProgress::CheckingRule(rule));
+        let started_at = self.lifecycle.store.now()?;
+        let (outcome, used) = match request {
+            CheckRequest::Command { command, time } => (
+                environment.run_command_rule(command, &setups, time),
+                BudgetAmount::default(),
+            ),
+            CheckRequest::Actor { actor, text } => {
+                let question = inquiry::format_question(text, &self.read_changes()?);
+                let _actor_guard = self
+                    .actor_lock
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                let Some(grant) = self.wait_for_grant(actor)? else {
+                    return Ok(RuleOutcome::Open(PendingVerdictReason::Person));
                 };
-                bench.inquire(actor, question, grant)
+                environment.ask_actor(actor, question, grant)
             }
         };
-        if self.stop.is_asked() {
+        if self.stop.is_requested() {
             // What was cut short says nothing of the result, and took what it took.
-            if used != Amount::default() {
-                self.keep(None, used)?;
+            if used != BudgetAmount::default() {
+                self.store_evidence(None, used)?;
             }
-            return Err(Error::Stopped);
+            return Err(LifecycleError::Stopped);
         }
         let record = CheckRecord {
             rule: rule.draft.name.clone(),
-            subject: self.subject,
-            began,
-            ended: self.lifecycle.store.now().unwrap_or(began),
+            subject: self.subject_digest,
+            began: started_at,
+            ended: self.lifecycle.store.now().unwrap_or(started_at),
             outcome: outcome.clone(),
         };
         // What cannot be kept is missed in `log`, and nowhere else.
-        let _ = workshop.keep_check(plan.id, &bench.run, &record);
+        let _ = sandboxes.save_check_run(plan.id, &environment.run_dir, &record);
         let verdict = RuleVerdict {
             rule: reference,
             outcome: outcome.clone(),
         };
-        self.keep(Some(&verdict), used)?;
+        self.store_evidence(Some(&verdict), used)?;
         Ok(outcome)
     }
 
     /// What an actor may use to judge with; nothing if nothing is left. What is only set aside for others is waited
     /// for.
-    fn means_of(&self, actor: &ActorDefinition) -> Result<Option<Grant>, Error> {
+    fn wait_for_grant(
+        &self,
+        actor: &ActorDefinition,
+    ) -> Result<Option<BudgetGrant>, LifecycleError> {
         let plan = &self.snapshot.row.plan;
         let metering = actors::metering(actor);
         loop {
-            match self.lifecycle.in_prospect(plan, metering)? {
+            match self.lifecycle.preview_grant(plan, metering)? {
                 Ok(grant) => return Ok(Some(grant)),
                 Err(over) if over.is_spent() => return Ok(None),
-                Err(_) if self.stop.wait(MEANS) => return Err(Error::Stopped),
+                Err(_) if self.stop.wait_for_request(BUDGET_POLL_INTERVAL) => {
+                    return Err(LifecycleError::Stopped);
+                }
                 Err(_) => {}
             }
         }
@@ -260,28 +288,32 @@ impl Case<'_> {
 
     /// Keeps what was said, and charges what that took. It was paid for: a store that is away for a moment is waited
     /// for.
-    fn keep(&self, said: Option<&RuleVerdict>, used: Amount) -> Result<(), Error> {
+    fn store_evidence(
+        &self,
+        verdict: Option<&RuleVerdict>,
+        used: BudgetAmount,
+    ) -> Result<(), LifecycleError> {
         let plan = &self.snapshot.row.plan;
         let judge = Call::by(plan::Caller::Worker("judge".to_owned()));
-        let call = judge.with_key(format!("judged {}", self.lifecycle.ids.command()));
-        let mut patience = AWAY.into_iter();
+        let call = judge.with_key(format!("judged {}", self.lifecycle.ids.new_command_id()));
+        let mut delays = RETRY_DELAYS.into_iter();
         loop {
-            let said = said.cloned();
-            let kept = self
-                .lifecycle
-                .keep_evidence(plan, self.subject, said, used, &call);
-            match (kept, patience.next()) {
-                (Err(error), Some(pause)) if error.is_of_a_store_that_is_away() => {
-                    std::thread::sleep(pause);
+            let verdict = verdict.cloned();
+            let stored =
+                self.lifecycle
+                    .submit_evidence(plan, self.subject_digest, verdict, used, &call);
+            match (stored, delays.next()) {
+                (Err(error), Some(delay)) if error.is_store_unavailable() => {
+                    std::thread::sleep(delay);
                 }
-                (kept, _) => return kept,
+                (stored, _) => return stored,
             }
         }
     }
 }
 
 /// Who or what is asked.
-enum Asked<'a> {
+enum CheckRequest<'a> {
     Command {
         command: &'a str,
         time: Span,
@@ -293,90 +325,108 @@ enum Asked<'a> {
 }
 
 /// Who judges by a plan's rules that ask, if it is not people.
-fn judge_of(plan: &Plan) -> Option<&ActorDefinition> {
-    let definition = plan.definition(plan.actors.invariant.as_ref()?)?;
+fn find_judging_actor(plan: &Plan) -> Option<&ActorDefinition> {
+    let definition = plan.actor_definition(plan.actors.invariant.as_ref()?)?;
     matches!(definition.kind, ActorKind::Command(_)).then_some(definition)
 }
 
 /// What is known of a rule and a subject: also that nobody but a person can tell.
-fn known(evidence: &[Evidence], rule: &RuleRef, subject: Digest) -> Option<RuleOutcome> {
+fn find_known_outcome(
+    evidence: &[RuleEvidence],
+    rule: &RuleRef,
+    subject: Digest,
+) -> Option<RuleOutcome> {
     let mut evidence = evidence.iter();
     let found = evidence.find(|one| one.verdict.rule == *rule && one.subject == subject)?;
     match &found.verdict.outcome {
-        RuleOutcome::Open(Waits::Check) => None,
+        RuleOutcome::Open(PendingVerdictReason::Check) => None,
         outcome => Some(outcome.clone()),
     }
 }
 
 /// Where one rule is asked.
-struct Bench<'a> {
+struct CheckEnvironment<'a> {
     plan: &'a Plan,
     rule: &'a Rule,
-    hire: &'a Hire,
-    inspectors: &'a Inspectors,
+    make_actor: &'a RuleActorFactory,
+    config: &'a RuleCheckConfig,
     stop: &'a Stop,
-    run: PathBuf,
+    run_dir: PathBuf,
     readable: Vec<PathBuf>,
     sandboxes: Vec<SandboxTold>,
 }
 
-impl Bench<'_> {
+impl CheckEnvironment<'_> {
     /// What the command says, once the checkouts are set up. That too is done in here: what an agent wrote
     /// into a set-up script gets no further than the agent did.
-    fn judge(&self, command: &str, setups: &[(String, SandboxTold)], time: Span) -> RuleOutcome {
+    fn run_command_rule(
+        &self,
+        command: &str,
+        setups: &[(String, SandboxTold)],
+        time: Span,
+    ) -> RuleOutcome {
         for (setup, sandbox) in setups {
-            let report = self.start(setup, std::slice::from_ref(sandbox), time);
-            if let RuleOutcome::Failed(why) = said_by(report) {
+            let report = self.run_shell(setup, std::slice::from_ref(sandbox), time);
+            if let RuleOutcome::Failed(why) = outcome_from_report(report) {
                 return RuleOutcome::Failed(format!("its checkout could not be set up: {why}"));
             }
         }
-        said_by(self.start(command, &self.sandboxes, time))
+        outcome_from_report(self.run_shell(command, &self.sandboxes, time))
     }
 
     /// What an actor says when it is asked, and what that took. It is stopped when nothing is left of what it
     /// may use.
-    fn inquire(
+    fn ask_actor(
         &self,
         actor: &ActorDefinition,
         question: String,
-        grant: Grant,
-    ) -> (RuleOutcome, Amount) {
+        grant: BudgetGrant,
+    ) -> (RuleOutcome, BudgetAmount) {
         let assignment = Assignment {
             goal: question,
-            ..self.assignment(&self.sandboxes)
+            ..self.build_assignment(&self.sandboxes)
         };
         let stop = Stop::default();
-        let meter = Meter::new(grant, stop.clone());
+        let meter = UsageMeter::new(grant, stop.clone());
         let report = std::thread::scope(|scope| {
             // Ends with whoever holds the other side, also if that panics.
-            let (_asking, ended) = channel::<()>();
+            let (_asking_guard, ended) = channel::<()>();
             let (meter, stop) = (&meter, &stop);
             scope.spawn(move || {
-                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TURN) {
-                    meter.look();
-                    if self.stop.is_asked() {
-                        stop.ask();
+                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TURN_POLL_INTERVAL) {
+                    meter.check_limits();
+                    if self.stop.is_requested() {
+                        stop.request();
                     }
                 }
             });
-            let progress = |progress: Progress| {
-                if let Progress::Used(usage) = progress {
-                    meter.tell(usage);
+            let progress = |progress: RunProgress| {
+                if let RunProgress::UsageChanged(usage) = progress {
+                    meter.record_usage(usage);
                 }
             };
-            self.hire(actor, &assignment, Some(USUAL_TIME), stop, &progress)
+            self.run_actor(
+                actor,
+                &assignment,
+                Some(DEFAULT_CHECK_TIMEOUT),
+                stop,
+                &progress,
+            )
         });
-        (inquiry::verdict(&report), meter.used(report.usage))
+        (
+            inquiry::parse_verdict(&report),
+            meter.total_usage(report.usage),
+        )
     }
 
-    fn start(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
-        let words = [SHELL, "-c", command].map(str::to_owned);
+    fn run_shell(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
+        let words = [SHELL_PATH, "-c", command].map(str::to_owned);
         let line = CommandLine {
             command: words.to_vec(),
             timeout: Some(time),
-            isolation: Isolation::WherePossible,
-            writable: self.inspectors.writable.clone(),
-            readable: self.inspectors.readable.clone(),
+            isolation: ActorIsolation::WherePossible,
+            writable: self.config.writable.clone(),
+            readable: self.config.readable.clone(),
             ..CommandLine::default()
         };
         let definition = ActorDefinition {
@@ -384,40 +434,40 @@ impl Bench<'_> {
             kind: ActorKind::Command(Box::new(line)),
             description: None,
         };
-        self.hire(
+        self.run_actor(
             &definition,
-            &self.assignment(sandboxes),
+            &self.build_assignment(sandboxes),
             None,
             self.stop,
             &|_| {},
         )
     }
 
-    fn hire(
+    fn run_actor(
         &self,
         definition: &ActorDefinition,
         assignment: &Assignment,
         time: Option<Span>,
         stop: &Stop,
-        progress: &(dyn Fn(Progress) + Send + Sync),
+        progress: &(dyn Fn(RunProgress) + Send + Sync),
     ) -> Report {
         let mut builder = std::fs::DirBuilder::new();
-        if let Err(error) = builder.recursive(true).mode(0o700).create(&self.run) {
-            return Report::failed(plan::stage::Category::Resource, error.to_string());
+        if let Err(error) = builder.recursive(true).mode(0o700).create(&self.run_dir) {
+            return Report::failed(plan::stage::FailureCategory::Resource, error.to_string());
         }
         let workplace = Workplace {
-            run: self.run.clone(),
-            readable: self.readable.clone(),
-            locks: Vec::new(),
-            time: time.map(Span::as_duration),
+            run_dir: self.run_dir.clone(),
+            readable_paths: self.readable.clone(),
+            lock_files: Vec::new(),
+            time_limit: time.map(Span::as_duration),
             strategy_wanted: false,
             stop: stop.clone(),
-            progress,
+            on_progress: progress,
         };
-        (self.hire)(definition).work(assignment, &workplace)
+        (self.make_actor)(definition).work(assignment, &workplace)
     }
 
-    fn assignment(&self, sandboxes: &[SandboxTold]) -> Assignment {
+    fn build_assignment(&self, sandboxes: &[SandboxTold]) -> Assignment {
         Assignment {
             plan: self.plan.id,
             phase: Phase::Execute,
@@ -436,32 +486,36 @@ impl Bench<'_> {
             conflicts: Vec::new(),
             answers: Vec::new(),
             findings: Vec::new(),
-            limits: LimitsTold::default(),
+            limits: AssignmentLimits::default(),
             earlier: None,
         }
     }
 }
 
 /// What a person can do about a command that was kept from something.
-const HINT_TO_OPEN: &str = "\nCommands of rules run confined: they write their checkout and a temporary directory. If this one was \
+const DENIED_ACCESS_HINT: &str = "\nCommands of rules run confined: they write their checkout and a temporary directory. If this one was \
                             denied access, allow the path: planwright config set sandbox.writable PATHS (or sandbox.readable)";
 
 /// Only an end without an error is a pass, whatever else was reported.
-fn said_by(report: Report) -> RuleOutcome {
+fn outcome_from_report(report: Report) -> RuleOutcome {
     match report.outcome {
-        Outcome::Done => RuleOutcome::Held,
-        Outcome::Failed { message, .. } => {
+        ReportOutcome::Done => RuleOutcome::Held,
+        ReportOutcome::Failed { message, .. } => {
             // The shell is ours; what is told is how the rule's own command ended.
-            let own = message.strip_prefix(SHELL).map(|end| format!("it{end}"));
-            let mut own = own.unwrap_or(message);
-            if sounds_denied(&own) && sandbox::offered().confines_files() {
-                own.push_str(HINT_TO_OPEN);
+            let rule_message = message
+                .strip_prefix(SHELL_PATH)
+                .map(|end| format!("it{end}"));
+            let mut rule_message = rule_message.unwrap_or(message);
+            if looks_like_permission_error(&rule_message)
+                && sandbox::detect_isolation().confines_files()
+            {
+                rule_message.push_str(DENIED_ACCESS_HINT);
             }
-            RuleOutcome::Failed(own)
+            RuleOutcome::Failed(rule_message)
         }
-        Outcome::Asks { question, .. } => {
+        ReportOutcome::NeedsAnswer { question, .. } => {
             RuleOutcome::Failed(format!("it asks instead of judging: {question}"))
         }
-        Outcome::Stopped => RuleOutcome::Failed("it was stopped".to_owned()),
+        ReportOutcome::Stopped => RuleOutcome::Failed("it was stopped".to_owned()),
     }
 }

@@ -1,23 +1,23 @@
 //! What is judged: a plan, the result of its execute, or what would come of landing it now.
 
-use plan::changeset::{Operation, TreePath, digest_of_open};
+use plan::changeset::{PathOperation, TreePath, digest_open_entries};
 use plan::invariant::Gate;
 use plan::stage::{RefMove, ResultContent};
 use plan::{Digest, Phase, Plan};
-use sandbox::{ObjectId, Room};
+use sandbox::{ObjectId, SandboxKey};
 use serde_json::json;
 
-use super::Case;
-use crate::perform::object;
-use crate::{Error, Lifecycle};
+use super::GateEvaluation;
+use crate::perform::parse_object_id;
+use crate::{Lifecycle, LifecycleError};
 
 /// What is judged.
 #[derive(Debug, Clone)]
-pub(crate) enum Matter<'a> {
+pub(crate) enum GateSubject<'a> {
     /// The plan alone: there is no result yet.
     Plan,
     /// Whatever result the plan has.
-    Stored,
+    StoredResult,
     /// This result, which is about to be handed in or was.
     Result(&'a ResultContent),
     /// What is about to be done to the targets, and the trees they would have then.
@@ -25,7 +25,7 @@ pub(crate) enum Matter<'a> {
 }
 
 /// From what to what one resource changes.
-pub(super) struct Step {
+pub(super) struct TreeChange {
     /// The plan's resource.
     pub resource: String,
     /// What it changes.
@@ -36,15 +36,15 @@ pub(super) struct Step {
 
 /// Everything that changed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Changes(pub Vec<Change>);
+pub(super) struct PathChangeList(pub Vec<PathChange>);
 
 /// One changed path, as rules see it.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
+pub(super) struct PathChange {
     pub resource: String,
     pub path: TreePath,
     pub from: Option<TreePath>,
-    pub operation: Operation,
+    pub operation: PathOperation,
     pub insertions: u64,
     pub deletions: u64,
     pub size: u64,
@@ -52,51 +52,55 @@ pub(super) struct Change {
     pub mode: String,
 }
 
-impl<'a> Matter<'a> {
+impl<'a> GateSubject<'a> {
     /// The matter, with the plan's own result where that is meant.
-    pub(super) fn of<'p: 'a>(&self, plan: &'p Plan) -> Matter<'a> {
+    pub(super) fn resolve_result<'p: 'a>(&self, plan: &'p Plan) -> GateSubject<'a> {
         match (self, &plan.result) {
-            (Self::Stored, Some(result)) => Matter::Result(result),
-            (Self::Stored, None) | (Self::Plan, _) => Matter::Plan,
-            (Self::Result(result), _) => Matter::Result(result),
-            (Self::Merged(moves, trees), _) => Matter::Merged(moves, trees.clone()),
+            (Self::StoredResult, Some(result)) => GateSubject::Result(result),
+            (Self::StoredResult, None) | (Self::Plan, _) => GateSubject::Plan,
+            (Self::Result(result), _) => GateSubject::Result(result),
+            (Self::Merged(moves, trees), _) => GateSubject::Merged(moves, trees.clone()),
         }
     }
 
     /// What it is, exactly. Judged twice with the same digest, it would be the same: what would land on a
     /// target that has not moved is the result itself.
-    pub(crate) fn digest(&self, plan: &Plan, gate: Gate) -> Digest {
-        let of = |value: serde_json::Value| Digest::of(value.to_string().as_bytes());
-        let steps = self.steps();
+    pub(crate) fn compute_digest(&self, plan: &Plan, gate: Gate) -> Digest {
+        let digest_json =
+            |value: serde_json::Value| Digest::hash_bytes(value.to_string().as_bytes());
+        let steps = self.tree_changes();
         if !steps.is_empty() {
             let steps: Vec<_> = steps
                 .iter()
                 .map(|step| (&step.resource, &step.from, &step.to))
                 .collect();
-            return of(json!(["trees", steps]));
+            return digest_json(json!(["trees", steps]));
         }
         let report = match self {
-            Self::Result(result) => result.report.as_ref().map(plan::Text::as_str),
-            Self::Plan | Self::Stored | Self::Merged(..) => None,
+            Self::Result(result) => result.report.as_ref().map(plan::ErasableText::as_str),
+            Self::Plan | Self::StoredResult | Self::Merged(..) => None,
         };
-        let entries = [plan.entry(Phase::Strategize), plan.entry(Phase::Execute)];
+        let entries = [
+            plan.entry_number(Phase::Strategize),
+            plan.entry_number(Phase::Execute),
+        ];
         // The end of execute and landing are about the same result.
         let about = if gate.has_result() {
             "result"
         } else {
             gate.as_str()
         };
-        of(json!(["plan", plan.id, about, entries, report]))
+        digest_json(json!(["plan", plan.id, about, entries, report]))
     }
 
     /// What it changes, resource by resource.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(super) fn tree_changes(&self) -> Vec<TreeChange> {
         match self {
-            Self::Plan | Self::Stored => Vec::new(),
+            Self::Plan | Self::StoredResult => Vec::new(),
             Self::Result(result) => result
                 .trees
                 .iter()
-                .map(|tree| Step {
+                .map(|tree| TreeChange {
                     resource: tree.resource.clone(),
                     from: tree.base.clone(),
                     to: tree.tree.clone(),
@@ -105,9 +109,9 @@ impl<'a> Matter<'a> {
             Self::Merged(moves, trees) => moves
                 .iter()
                 .zip(trees)
-                .map(|(step, tree)| Step {
+                .map(|(step, tree)| TreeChange {
                     resource: step.resource.clone(),
-                    from: step.merged_with().to_owned(),
+                    from: step.merge_parent().to_owned(),
                     to: tree.to_string(),
                 })
                 .collect(),
@@ -117,59 +121,69 @@ impl<'a> Matter<'a> {
 
 impl Lifecycle {
     /// What would come of these moves.
-    pub(crate) fn merged<'a>(
+    pub(crate) fn read_merged_trees<'a>(
         &self,
         plan: &Plan,
         moves: &'a [RefMove],
-    ) -> Result<Matter<'a>, Error> {
+    ) -> Result<GateSubject<'a>, LifecycleError> {
         let mut trees = Vec::new();
-        if let Some(hands) = &self.hands {
+        if let Some(local_host) = &self.local_host {
             for step in moves {
-                let site = self.site_named(plan, &step.resource)?;
-                let room = Room {
-                    plan: plan.id,
-                    site: &site,
+                let location = self.locate_resource_named(plan, &step.resource)?;
+                let sandbox_key = SandboxKey {
+                    plan_id: plan.id,
+                    resource: &location,
                 };
-                trees.push(hands.workshop.tree_of(&room, &object(&step.new)?)?);
+                trees.push(
+                    local_host
+                        .sandboxes
+                        .read_tree_of(&sandbox_key, &parse_object_id(&step.new)?)?,
+                );
             }
         }
-        Ok(Matter::Merged(moves, trees))
+        Ok(GateSubject::Merged(moves, trees))
     }
 }
 
-impl Case<'_> {
+impl GateEvaluation<'_> {
     /// Each resource that changes, where it lies, from what and to what.
-    pub(super) fn look_at_each<T>(
+    pub(super) fn visit_changed_resources<T>(
         &self,
-        mut look: impl FnMut(&Room<'_>, &ObjectId, &ObjectId) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
+        mut visit: impl FnMut(&SandboxKey<'_>, &ObjectId, &ObjectId) -> Result<T, LifecycleError>,
+    ) -> Result<Vec<T>, LifecycleError> {
         let plan = &self.snapshot.row.plan;
-        let mut looked = Vec::new();
-        for step in self.matter.steps() {
-            let site = self.lifecycle.site_named(plan, &step.resource)?;
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        let mut visited = Vec::new();
+        for step in self.gate_subject.tree_changes() {
+            let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            looked.push(look(&room, &object(&step.from)?, &object(&step.to)?)?);
+            visited.push(visit(
+                &sandbox_key,
+                &parse_object_id(&step.from)?,
+                &parse_object_id(&step.to)?,
+            )?);
         }
-        Ok(looked)
+        Ok(visited)
     }
 
     /// Everything that changed: read from the trees, or, of a plan that works on nothing, as recorded.
-    pub(super) fn changes(&self) -> Result<Changes, Error> {
+    pub(super) fn read_changes(&self) -> Result<PathChangeList, LifecycleError> {
         let plan = &self.snapshot.row.plan;
         if plan.resources.is_empty() {
-            return self.recorded();
+            return self.read_recorded_changes();
         }
-        if self.matter.steps().is_empty() {
-            return Ok(Changes::default());
+        if self.gate_subject.tree_changes().is_empty() {
+            return Ok(PathChangeList::default());
         }
-        let workshop = &self.lifecycle.hands()?.workshop;
-        let changed = self.look_at_each(|room, from, to| {
-            let seen = workshop.look(room, from, to)?.seen()?;
-            let changes = seen.into_iter().map(|one| Change {
-                resource: room.site.name.clone(),
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
+        let changed = self.visit_changed_resources(|sandbox_key, from, to| {
+            let seen = sandboxes
+                .diff_trees(sandbox_key, from, to)?
+                .list_path_stats()?;
+            let changes = seen.into_iter().map(|one| PathChange {
+                resource: sandbox_key.resource.name.clone(),
                 path: one.path,
                 from: one.from,
                 operation: one.operation,
@@ -181,16 +195,19 @@ impl Case<'_> {
             });
             Ok(changes.collect::<Vec<_>>())
         })?;
-        Ok(Changes(changed.into_iter().flatten().collect()))
+        Ok(PathChangeList(changed.into_iter().flatten().collect()))
     }
 
-    fn recorded(&self) -> Result<Changes, Error> {
-        let changesets = self.lifecycle.store.changesets(self.snapshot.row.plan.id)?;
+    fn read_recorded_changes(&self) -> Result<PathChangeList, LifecycleError> {
+        let changesets = self
+            .lifecycle
+            .store
+            .list_changesets(self.snapshot.row.plan.id)?;
         let open = changesets.iter().filter(|(one, _)| one.seal.is_none());
         let open = open.flat_map(|(one, entries)| entries.iter().map(|entry| (one.id, entry)));
-        let _first = self.recorded.set(digest_of_open(open));
+        let _first = self.recorded_digest.set(digest_open_entries(open));
         let entries = changesets.into_iter().flat_map(|(_, entries)| entries);
-        let changes = entries.map(|entry| Change {
+        let changes = entries.map(|entry| PathChange {
             resource: entry.resource.unwrap_or_default(),
             path: entry.path,
             from: entry.from,
@@ -201,6 +218,6 @@ impl Case<'_> {
             binary: false,
             mode: entry.mode.unwrap_or_default(),
         });
-        Ok(Changes(changes.collect()))
+        Ok(PathChangeList(changes.collect()))
     }
 }

@@ -11,54 +11,62 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use plan::changeset::TreePath;
 use plan::judgement::RuleOutcome;
 
-use super::matter::{Change, Changes};
-use crate::ExprProblem;
+use super::matter::{PathChange, PathChangeList};
+use crate::RuleProblem;
 
 /// Most globs of a rule, and longest.
-const MOST: usize = 256;
-const LONGEST: usize = 1024;
+const MAX_GLOBS: usize = 256;
+const MAX_GLOB_BYTES: usize = 1024;
 
 /// How many paths are named.
-const NAMED: usize = 10;
+const MAX_NAMED_PATHS: usize = 10;
 
 /// Can these be judged?
-pub(super) fn check(globs: &[String]) -> Result<(), ExprProblem> {
+pub(super) fn check_globs(globs: &[String]) -> Result<(), RuleProblem> {
     if globs.is_empty() {
-        return Err(ExprProblem("it names no path".to_owned()));
+        return Err(RuleProblem("it names no path".to_owned()));
     }
-    compiled(globs).map(drop)
+    compile_globs(globs).map(drop)
 }
 
 /// Does every change match one of these?
-pub(super) fn allowed(globs: &[String], changes: &Changes) -> RuleOutcome {
-    judge(globs, changes, "not allowed", |matches| !matches)
+pub(super) fn judge_allowed(globs: &[String], changes: &PathChangeList) -> RuleOutcome {
+    judge_paths(globs, changes, "not allowed", |matches| !matches)
 }
 
 /// Does no change match any of these?
-pub(super) fn forbidden(globs: &[String], changes: &Changes) -> RuleOutcome {
-    judge(globs, changes, "forbidden", |matches| matches)
+pub(super) fn judge_forbidden(globs: &[String], changes: &PathChangeList) -> RuleOutcome {
+    judge_paths(globs, changes, "forbidden", |matches| matches)
 }
 
 /// Those of these globs that match nothing of what is there.
-pub fn unmatched_globs<'a>(globs: &'a [String], there: &[TreePath]) -> Vec<&'a str> {
-    let is_idle = |glob: &&String| {
-        let compiled = compiled(std::slice::from_ref(*glob));
-        compiled.is_ok_and(|glob| !there.iter().any(|path| glob.is_match(as_path(path))))
+pub fn unmatched_globs<'a>(globs: &'a [String], existing_paths: &[TreePath]) -> Vec<&'a str> {
+    let is_unmatched = |glob: &&String| {
+        let compiled = compile_globs(std::slice::from_ref(*glob));
+        compiled.is_ok_and(|glob| {
+            !existing_paths
+                .iter()
+                .any(|path| glob.is_match(as_path(path)))
+        })
     };
-    globs.iter().filter(is_idle).map(String::as_str).collect()
+    globs
+        .iter()
+        .filter(is_unmatched)
+        .map(String::as_str)
+        .collect()
 }
 
-fn judge(
+fn judge_paths(
     globs: &[String],
-    changes: &Changes,
-    what: &str,
+    changes: &PathChangeList,
+    label: &str,
     is_wrong: fn(bool) -> bool,
 ) -> RuleOutcome {
-    let globs = match compiled(globs) {
+    let globs = match compile_globs(globs) {
         Ok(globs) => globs,
         Err(problem) => return RuleOutcome::Failed(problem.0),
     };
-    let touched = changes.0.iter().flat_map(touched_by);
+    let touched = changes.0.iter().flat_map(touched_paths);
     let wrong: Vec<String> = touched
         .filter(|path| is_wrong(globs.is_match(as_path(path))))
         .map(ToString::to_string)
@@ -66,15 +74,19 @@ fn judge(
     if wrong.is_empty() {
         return RuleOutcome::Held;
     }
-    let named = wrong.iter().take(NAMED).cloned().collect::<Vec<_>>();
-    let more = match wrong.len().saturating_sub(NAMED) {
+    let named = wrong
+        .iter()
+        .take(MAX_NAMED_PATHS)
+        .cloned()
+        .collect::<Vec<_>>();
+    let more = match wrong.len().saturating_sub(MAX_NAMED_PATHS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    RuleOutcome::Failed(format!("{what}: {}{more}", named.join(", ")))
+    RuleOutcome::Failed(format!("{label}: {}{more}", named.join(", ")))
 }
 
-fn touched_by(change: &Change) -> impl Iterator<Item = &TreePath> {
+fn touched_paths(change: &PathChange) -> impl Iterator<Item = &TreePath> {
     std::iter::once(&change.path).chain(&change.from)
 }
 
@@ -82,27 +94,27 @@ fn as_path(path: &TreePath) -> &Path {
     Path::new(OsStr::from_bytes(path.as_bytes()))
 }
 
-fn compiled(globs: &[String]) -> Result<GlobSet, ExprProblem> {
-    if globs.len() > MOST {
-        return Err(ExprProblem(format!("it names more than {MOST} globs")));
+fn compile_globs(globs: &[String]) -> Result<GlobSet, RuleProblem> {
+    if globs.len() > MAX_GLOBS {
+        return Err(RuleProblem(format!("it names more than {MAX_GLOBS} globs")));
     }
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        for form in forms(glob)? {
+        for form in expand_glob(glob)? {
             let built = GlobBuilder::new(&form).literal_separator(true).build();
             let built =
-                built.map_err(|error| ExprProblem(format!("`{glob}`: {}", error.kind())))?;
+                built.map_err(|error| RuleProblem(format!("`{glob}`: {}", error.kind())))?;
             set.add(built);
         }
     }
     set.build()
-        .map_err(|error| ExprProblem(format!("{}", error.kind())))
+        .map_err(|error| RuleProblem(format!("{}", error.kind())))
 }
 
 /// What a glob stands for: itself wherever it may be, and everything below.
-fn forms(glob: &str) -> Result<[String; 2], ExprProblem> {
-    let problem = |why: &str| Err(ExprProblem(format!("`{glob}` {why}")));
-    if glob.len() > LONGEST {
+fn expand_glob(glob: &str) -> Result<[String; 2], RuleProblem> {
+    let problem = |why: &str| Err(RuleProblem(format!("`{glob}` {why}")));
+    if glob.len() > MAX_GLOB_BYTES {
         return problem("is too long");
     }
     if glob.starts_with('!') {
@@ -122,17 +134,17 @@ fn forms(glob: &str) -> Result<[String; 2], ExprProblem> {
 
 #[cfg(test)]
 mod tests {
-    use plan::changeset::Operation;
+    use plan::changeset::PathOperation;
 
     use super::*;
 
-    fn change(path: &str, from: Option<&str>) -> Change {
+    fn make_change(path: &str, from: Option<&str>) -> PathChange {
         let tree_path = |path: &str| TreePath::new(path.as_bytes()).unwrap();
-        Change {
+        PathChange {
             resource: "site".into(),
             path: tree_path(path),
             from: from.map(tree_path),
-            operation: Operation::Modify,
+            operation: PathOperation::Modify,
             insertions: 1,
             deletions: 0,
             size: 1,
@@ -141,9 +153,9 @@ mod tests {
         }
     }
 
-    fn matches(glob: &str, path: &str) -> bool {
-        let changes = Changes(vec![change(path, None)]);
-        forbidden(&[glob.to_owned()], &changes) != RuleOutcome::Held
+    fn glob_matches(glob: &str, path: &str) -> bool {
+        let changes = PathChangeList(vec![make_change(path, None)]);
+        judge_forbidden(&[glob.to_owned()], &changes) != RuleOutcome::Held
     }
 
     #[test]
@@ -160,7 +172,7 @@ mod tests {
             ("{a,b}/*", "b/c"),
             ("[ab].txt", "x/b.txt"),
         ] {
-            assert!(matches(glob, path), "{glob} {path}");
+            assert!(glob_matches(glob, path), "{glob} {path}");
         }
         for (glob, path) in [
             ("/docs", "deep/docs/a.md"),
@@ -169,16 +181,19 @@ mod tests {
             ("docs", "docs.md"),
             ("*.lock", "locks/x"),
         ] {
-            assert!(!matches(glob, path), "{glob} {path}");
+            assert!(!glob_matches(glob, path), "{glob} {path}");
         }
     }
 
     #[test]
     fn a_rename_counts_for_both_of_its_paths() {
-        let moved = Changes(vec![change("docs/a.md", Some("src/a.md"))]);
+        let moved = PathChangeList(vec![make_change("docs/a.md", Some("src/a.md"))]);
         let globs = ["docs/**".to_owned()];
-        assert_ne!(allowed(&globs, &moved), RuleOutcome::Held);
-        assert_ne!(forbidden(&["src".to_owned()], &moved), RuleOutcome::Held);
+        assert_ne!(judge_allowed(&globs, &moved), RuleOutcome::Held);
+        assert_ne!(
+            judge_forbidden(&["src".to_owned()], &moved),
+            RuleOutcome::Held
+        );
     }
 
     #[test]
@@ -191,19 +206,23 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_and_not_all_of_it() {
-        let many = (0..13).map(|n| change(&format!("src/{n}"), None)).collect();
-        let RuleOutcome::Failed(said) = forbidden(&["src".to_owned()], &Changes(many)) else {
+        let many = (0..13)
+            .map(|n| make_change(&format!("src/{n}"), None))
+            .collect();
+        let RuleOutcome::Failed(message) =
+            judge_forbidden(&["src".to_owned()], &PathChangeList(many))
+        else {
             panic!("all of them are forbidden");
         };
-        assert!(said.starts_with("forbidden: src/0, src/1"), "{said}");
-        assert!(said.ends_with("src/9 and 3 more"), "{said}");
+        assert!(message.starts_with("forbidden: src/0, src/1"), "{message}");
+        assert!(message.ends_with("src/9 and 3 more"), "{message}");
     }
 
     #[test]
     fn what_is_no_glob_is_refused_when_it_is_added() {
         for bad in ["", "/", "../x", "a/../b", "[z-a]", "{a", "!docs"] {
-            assert!(check(&[bad.to_owned()]).is_err(), "{bad}");
+            assert!(check_globs(&[bad.to_owned()]).is_err(), "{bad}");
         }
-        assert!(check(&[]).is_err());
+        assert!(check_globs(&[]).is_err());
     }
 }

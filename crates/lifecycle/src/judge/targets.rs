@@ -5,37 +5,46 @@
 //! the target is no longer there. Rules that a person has in their working tree at use, and has not committed
 //! there, are frozen into the plan.
 
-use plan::invariant::{FILE, Gate, Rule, RuleDraft, Scope};
-use plan::judgement::Targets;
+use plan::invariant::{Gate, REPOSITORY_CONFIG_FILE, Rule, RuleDraft, RuleScope};
+use plan::judgement::PlanTargets;
 use plan::stage::RefMove;
-use plan::ways::FileRules;
-use plan::{Base, Name, Plan};
-use sandbox::{ObjectId, Site, SitePlace};
+use plan::ways::WorkingTreeRules;
+use plan::{Plan, QualifiedName, ResourceCommit};
+use sandbox::{LocalResource, ObjectId, ResourceLocation};
 
 use super::check_rule;
-use crate::perform::object;
-use crate::{Error, Lifecycle};
+use crate::perform::parse_object_id;
+use crate::{Lifecycle, LifecycleError};
 
 /// What the full names of branches begin with.
-const BRANCHES: &str = "refs/heads/";
+const BRANCH_PREFIX: &str = "refs/heads/";
 
 impl Lifecycle {
     /// The targets as they are now. Without hands nobody can look; then nobody can land, either.
-    pub(crate) fn targets_of(&self, plan: &Plan, gate: Gate) -> Result<Targets, Error> {
-        let mut targets = Targets::default();
-        if self.hands.is_none() {
+    pub(crate) fn read_targets(
+        &self,
+        plan: &Plan,
+        gate: Gate,
+    ) -> Result<PlanTargets, LifecycleError> {
+        let mut targets = PlanTargets::default();
+        if self.local_host.is_none() {
             return Ok(targets);
         }
         for resource in &plan.resources {
-            let looked = self.site(resource).and_then(|site| self.target(&site));
-            match looked {
+            let target = self
+                .locate_resource(resource)
+                .and_then(|location| self.read_target(&location));
+            match target {
                 Ok((tip, rules)) => {
                     targets.tips.extend(tip);
                     targets.rules.extend(rules);
                 }
                 // Work on what is gone fails for that reason, and says so.
-                Err(Error::Sandbox(_) | Error::ResourceGone { .. } | Error::Refused(_))
-                    if !gate.has_result() => {}
+                Err(
+                    LifecycleError::Sandbox(_)
+                    | LifecycleError::ResourceGone { .. }
+                    | LifecycleError::Refused(_),
+                ) if !gate.has_result() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -43,21 +52,27 @@ impl Lifecycle {
     }
 
     /// The targets as these moves would find them.
-    pub(super) fn targets_at(&self, plan: &Plan, moves: &[RefMove]) -> Result<Targets, Error> {
-        let mut targets = Targets::default();
-        if self.hands.is_none() {
+    pub(super) fn read_targets_for_moves(
+        &self,
+        plan: &Plan,
+        moves: &[RefMove],
+    ) -> Result<PlanTargets, LifecycleError> {
+        let mut targets = PlanTargets::default();
+        if self.local_host.is_none() {
             return Ok(targets);
         }
         for step in moves {
-            let site = self.site_named(plan, &step.resource)?;
-            let (tip, rules) = match &site.place {
+            let location = self.locate_resource_named(plan, &step.resource)?;
+            let (tip, rules) = match &location.location {
                 // A working tree is merged with as it is, which may be a snapshot that nobody committed:
                 // what is not committed is no rule. Those of the branch it would have landed on hold.
-                SitePlace::Git { .. } if !step.target.starts_with(BRANCHES) => {
-                    self.target(&site)?
+                ResourceLocation::Git { .. } if !step.target.starts_with(BRANCH_PREFIX) => {
+                    self.read_target(&location)?
                 }
-                SitePlace::Git { .. } => self.target_at(&site, &object(step.merged_with())?)?,
-                SitePlace::Dir { .. } => self.target(&site)?,
+                ResourceLocation::Git { .. } => {
+                    self.read_target_at(&location, &parse_object_id(step.merge_parent())?)?
+                }
+                ResourceLocation::Dir { .. } => self.read_target(&location)?,
             };
             targets.tips.extend(tip);
             targets.rules.extend(rules);
@@ -65,69 +80,83 @@ impl Lifecycle {
         Ok(targets)
     }
 
-    fn target(&self, site: &Site) -> Result<(Option<Base>, Vec<Rule>), Error> {
-        let workshop = &self.hands()?.workshop;
-        match &site.place {
-            SitePlace::Git { .. } => {
-                let tip = workshop.tip(site)?;
-                self.target_at(site, &tip)
+    fn read_target(
+        &self,
+        location: &LocalResource,
+    ) -> Result<(Option<ResourceCommit>, Vec<Rule>), LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        match &location.location {
+            ResourceLocation::Git { .. } => {
+                let tip = sandboxes.read_tip(location)?;
+                self.read_target_at(location, &tip)
             }
             // A directory has no commits; its file is read as it is.
-            SitePlace::Dir { .. } => Ok((None, self.rules_in(site, None)?)),
+            ResourceLocation::Dir { .. } => Ok((None, self.read_rules_at(location, None)?)),
         }
     }
 
-    fn target_at(
+    fn read_target_at(
         &self,
-        site: &Site,
+        location: &LocalResource,
         commit: &ObjectId,
-    ) -> Result<(Option<Base>, Vec<Rule>), Error> {
-        let base = Base {
-            resource: site.name.clone(),
+    ) -> Result<(Option<ResourceCommit>, Vec<Rule>), LifecycleError> {
+        let base = ResourceCommit {
+            resource: location.name.clone(),
             commit: commit.to_string(),
         };
-        Ok((Some(base), self.rules_in(site, Some(commit))?))
+        Ok((Some(base), self.read_rules_at(location, Some(commit))?))
     }
 
     /// The rules in a commit's own file.
-    fn rules_in(&self, site: &Site, commit: Option<&ObjectId>) -> Result<Vec<Rule>, Error> {
-        let text = self.hands()?.workshop.file_at(site, commit, FILE)?;
-        let at = commit.map(|commit| format!(" at {}", &commit.as_str()[..10]));
-        let drafts = self.drafts_in(site, text, &at.unwrap_or_default())?;
-        let scope = Scope::Repository(site.name.clone());
+    fn read_rules_at(
+        &self,
+        location: &LocalResource,
+        commit: Option<&ObjectId>,
+    ) -> Result<Vec<Rule>, LifecycleError> {
+        let text =
+            self.local_host()?
+                .sandboxes
+                .read_file_at(location, commit, REPOSITORY_CONFIG_FILE)?;
+        let at_commit = commit.map(|commit| format!(" at {}", &commit.as_str()[..10]));
+        let drafts = self.parse_rule_drafts(location, text, &at_commit.unwrap_or_default())?;
+        let scope = RuleScope::Repository(location.name.clone());
         let rules = drafts.into_iter();
-        let rules = rules.map(|draft| Rule::of_file(scope.clone(), draft, FILE));
+        let rules =
+            rules.map(|draft| Rule::from_file(scope.clone(), draft, REPOSITORY_CONFIG_FILE));
         Ok(rules.collect())
     }
 
     /// The rules in the working trees of these projects that the commits they land on do not have in the same
     /// words. A plan that is made now keeps them: whoever wrote a rule and has not committed it means it.
-    pub(crate) fn rules_to_freeze(&self, projects: &[Name]) -> Result<Vec<FileRules>, Error> {
-        if projects.is_empty() || self.hands.is_none() {
+    pub(crate) fn read_uncommitted_rules(
+        &self,
+        projects: &[QualifiedName],
+    ) -> Result<Vec<WorkingTreeRules>, LifecycleError> {
+        if projects.is_empty() || self.local_host.is_none() {
             return Ok(Vec::new());
         }
         // On another host its own file counts; what is wrong otherwise is said by the use itself.
-        let sites = self.sites_of_projects(projects).unwrap_or_default();
+        let locations = self.locate_project_resources(projects).unwrap_or_default();
         let mut frozen = Vec::new();
-        for site in &sites {
-            let SitePlace::Git { .. } = &site.place else {
+        for location in &locations {
+            let ResourceLocation::Git { .. } = &location.location else {
                 // The file of a directory is read as it is, whenever it matters.
                 continue;
             };
-            let workshop = &self.hands()?.workshop;
-            let text = workshop.file_in_working_tree(site, FILE)?;
-            let mut rules = self.drafts_in(site, text, "")?;
+            let sandboxes = &self.local_host()?.sandboxes;
+            let text = sandboxes.read_working_tree_file(location, REPOSITORY_CONFIG_FILE)?;
+            let mut rules = self.parse_rule_drafts(location, text, "")?;
             if rules.is_empty() {
                 continue;
             }
             // Rules that cannot be read there are not those of the working tree.
-            let tip = workshop.tip(site).map_err(Error::from);
-            let committed = tip.and_then(|tip| self.rules_in(site, Some(&tip)));
+            let tip = sandboxes.read_tip(location).map_err(LifecycleError::from);
+            let committed = tip.and_then(|tip| self.read_rules_at(location, Some(&tip)));
             let committed = committed.unwrap_or_default();
             rules.retain(|draft| !committed.iter().any(|rule| rule.draft == *draft));
             if !rules.is_empty() {
-                frozen.push(FileRules {
-                    resource: site.name.clone(),
+                frozen.push(WorkingTreeRules {
+                    resource: location.name.clone(),
                     rules,
                 });
             }
@@ -136,18 +165,20 @@ impl Lifecycle {
     }
 
     /// The rules that a file says, each of which can be judged.
-    fn drafts_in(
+    fn parse_rule_drafts(
         &self,
-        site: &Site,
+        location: &LocalResource,
         text: Option<Vec<u8>>,
-        at: &str,
-    ) -> Result<Vec<RuleDraft>, Error> {
-        let (Some(read), Some(text)) = (self.inspectors.read_rules, text) else {
+        at_commit: &str,
+    ) -> Result<Vec<RuleDraft>, LifecycleError> {
+        let (Some(read), Some(text)) = (self.rule_checks.read_rules, text) else {
             return Ok(Vec::new());
         };
         let problem = |why: String| {
-            let path = site.place.path().display();
-            Error::Rules(format!("{FILE} of {path}{at} cannot be used: {why}"))
+            let path = location.location.path().display();
+            LifecycleError::UnreadableRules(format!(
+                "{REPOSITORY_CONFIG_FILE} of {path}{at_commit} cannot be used: {why}"
+            ))
         };
         let text = String::from_utf8(text).map_err(|_| problem("it is not UTF-8".to_owned()))?;
         let drafts = read(&text).map_err(problem)?;

@@ -4,90 +4,95 @@
 //! the commit that hands the result in.
 
 use plan::changeset::{Node, TreePath};
-use plan::command::Captured;
+use plan::command::CapturedNodeChanges;
 use plan::stage::{IgnoredPaths, PathSummary, ResultContent, ResultTree};
 use plan::{Epoch, Phase, Plan, PlanId};
-use sandbox::{IgnoredFiles, Room, SandboxError};
+use sandbox::{IgnoredFiles, SandboxError, SandboxKey};
 
-use super::enter::object;
-use crate::{Error, Lifecycle};
+use super::enter::parse_object_id;
+use crate::{Lifecycle, LifecycleError};
 
 /// What a person may let pass in a result that is handed in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SubmitExceptions {
     /// That nothing changed.
-    pub empty: bool,
+    pub empty_result: bool,
     /// That conflict markers are left in it.
-    pub markers: bool,
+    pub conflict_markers: bool,
 }
 
 impl Lifecycle {
     /// What the sandboxes hold, where this holder has any; the result gets their trees.
-    pub(crate) fn captured(
+    pub(crate) fn capture_if_held(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         result: &ResultContent,
-        allowed: SubmitExceptions,
-    ) -> Result<(ResultContent, Vec<Captured>), Error> {
-        let nothing = || (result.clone(), Vec::new());
-        if self.hands.is_none() {
-            return Ok(nothing());
+        exceptions: SubmitExceptions,
+    ) -> Result<(ResultContent, Vec<CapturedNodeChanges>), LifecycleError> {
+        let uncaptured = || (result.clone(), Vec::new());
+        if self.local_host.is_none() {
+            return Ok(uncaptured());
         }
-        let plan = self.get_plan(plan)?.plan;
+        let plan = self.get_plan(plan_id)?.plan;
         // Whoever may not hand in a result is told so by the decision.
-        let working = plan.phase() == Phase::Execute && plan.is_held_by(epoch);
-        if !working || plan.resources.is_empty() {
-            return Ok(nothing());
+        let is_executing = plan.phase() == Phase::Execute && plan.is_held_by(epoch);
+        if !is_executing || plan.resources.is_empty() {
+            return Ok(uncaptured());
         }
-        self.capture_all(&plan, epoch, result, allowed)
+        self.capture_sandboxes(&plan, epoch, result, exceptions)
     }
 
-    fn capture_all(
+    fn capture_sandboxes(
         &self,
         plan: &Plan,
         epoch: Epoch,
         result: &ResultContent,
-        allowed: SubmitExceptions,
-    ) -> Result<(ResultContent, Vec<Captured>), Error> {
-        let workshop = &self.hands()?.workshop;
+        exceptions: SubmitExceptions,
+    ) -> Result<(ResultContent, Vec<CapturedNodeChanges>), LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut trees = Vec::new();
         let mut captured = Vec::new();
-        let sites = self.sites(plan)?;
-        for (site, resource) in sites.iter().zip(&plan.resources) {
-            let room = Room {
-                plan: plan.id,
-                site,
+        let locations = self.locate_resources(plan)?;
+        for (location, resource) in locations.iter().zip(&plan.resources) {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: location,
             };
-            let base = object(plan.base(&site.name).unwrap_or_default())?;
-            if !allowed.markers {
-                refuse_markers(workshop.unsolved(&room)?)?;
+            let base = parse_object_id(plan.base_commit(&location.name).unwrap_or_default())?;
+            if !exceptions.conflict_markers {
+                refuse_conflict_markers(sandboxes.list_unresolved_conflicts(&sandbox_key)?)?;
             }
-            let seen = workshop.capture(&room, epoch, &base)?;
-            if !allowed.markers {
-                refuse_markers(workshop.moved_marks(&room, &seen.changes)?)?;
+            let capture = sandboxes.capture_sandbox(&sandbox_key, epoch, &base)?;
+            if !exceptions.conflict_markers {
+                refuse_conflict_markers(
+                    sandboxes.find_moved_markers(&sandbox_key, &capture.changes)?,
+                )?;
             }
-            let node = if sites.len() == 1 {
+            let node = if locations.len() == 1 {
                 Node::main()
             } else {
-                Node::of_resource(&site.name)
+                Node::for_resource(&location.name)
             };
             trees.push(ResultTree {
-                resource: site.name.clone(),
+                resource: location.name.clone(),
                 target: resource.target.clone().unwrap_or_default(),
-                base: seen.base.to_string(),
-                tree: seen.tree.to_string(),
-                changes: Some(seen.changes.len() as u64),
-                ignored: ignored_paths(&seen.ignored),
-                changes_settings: seen.changes.iter().any(sandbox::Change::is_of_settings),
-            });
-            captured.push(Captured {
-                changeset: self.ids.changeset(),
-                node,
-                entries: seen
+                base: capture.base.to_string(),
+                tree: capture.tree.to_string(),
+                changes: Some(capture.changes.len() as u64),
+                ignored: summarize_ignored(&capture.ignored),
+                changes_settings: capture
                     .changes
                     .iter()
-                    .map(|change| change.entry(&site.name))
+                    .any(sandbox::CapturedChange::touches_config_file),
+            });
+            captured.push(CapturedNodeChanges {
+                changeset: self.ids.new_changeset_id(),
+                node,
+                entries: capture
+                    .changes
+                    .iter()
+                    .map(|change| change.to_changeset_entry(&location.name))
                     .collect(),
             });
         }
@@ -100,21 +105,21 @@ impl Lifecycle {
 }
 
 /// A path that was in conflict and still has its markers is not a result.
-fn refuse_markers(paths: Vec<TreePath>) -> Result<(), Error> {
+fn refuse_conflict_markers(paths: Vec<TreePath>) -> Result<(), LifecycleError> {
     if paths.is_empty() {
         return Ok(());
     }
-    Err(Error::Sandbox(SandboxError::UncapturablePaths {
+    Err(LifecycleError::Sandbox(SandboxError::UncapturablePaths {
         paths,
         why: "conflict markers remain; resolve the conflict, or keep them with `revise --by-hand --allow-markers`",
     }))
 }
 
 /// What is recorded of ignored files.
-pub(super) fn ignored_paths(found: &IgnoredFiles) -> IgnoredPaths {
+pub(super) fn summarize_ignored(ignored: &IgnoredFiles) -> IgnoredPaths {
     IgnoredPaths {
-        forced: PathSummary::of(&found.forced),
-        withheld: PathSummary::of(&found.withheld),
-        left_out: PathSummary::of(&found.left_out),
+        forced: PathSummary::from_paths(&ignored.force_added),
+        withheld: PathSummary::from_paths(&ignored.withheld),
+        left_out: PathSummary::from_paths(&ignored.left_out),
     }
 }

@@ -8,18 +8,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use actors::Stop;
-use plan::base::Start;
-use plan::stage::Category;
-use plan::{Base, Command, Epoch, Phase, Plan, PlanId, Refusal};
-use sandbox::{Entered, Hold, ObjectId, Room, SandboxCondition, SandboxError, Site};
+use plan::base::SandboxStartPoint;
+use plan::stage::FailureCategory;
+use plan::{Command, Epoch, Phase, Plan, PlanId, Refusal, ResourceCommit};
+use sandbox::{
+    LocalResource, ObjectId, OccupiedSandbox, SandboxCondition, SandboxError, SandboxKey,
+    SharedLock,
+};
 
-use crate::{Aside, Call, Claim, Error, Lifecycle};
+use crate::{Call, Claim, EngineProgress, Lifecycle, LifecycleError};
 
 /// How long making a sandbox ready may take.
-const SET_UP_LIMIT: Duration = Duration::from_secs(600);
+const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How often it is looked meanwhile whether the claim still holds.
-const LOOK: Duration = Duration::from_millis(250);
+const LEASE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A sandbox of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,31 +36,35 @@ pub struct EnteredSandbox {
 impl Lifecycle {
     /// Makes a claim's sandboxes. If that fails the plan halts with the reason: a claim without a
     /// sandbox is no place to work.
-    pub(crate) fn ready(&self, mut claim: Claim, call: &Call) -> Result<Claim, Error> {
+    pub(crate) fn prepare_sandboxes(
+        &self,
+        mut claim: Claim,
+        call: &Call,
+    ) -> Result<Claim, LifecycleError> {
         let plan = claim.plan();
         let epoch = claim.epoch();
         if plan.resources.is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
             return Ok(claim);
         }
-        let entered = self.keeping_the_lease(plan.id, epoch, call, || {
-            self.enter(plan, epoch, &call.follow_up())
+        let entered = self.run_with_lease_renewal(plan.id, epoch, call, || {
+            self.enter_sandboxes(plan, epoch, &call.follow_up())
         });
         match entered {
             Ok((plan, sandboxes, holds)) => {
-                claim.done.plan = plan;
+                claim.outcome.plan = plan;
                 claim.sandboxes = sandboxes;
-                claim.holds = holds;
+                claim.sandbox_holds = holds;
                 Ok(claim)
             }
-            Err(Error::Stopped) => {
+            Err(LifecycleError::Stopped) => {
                 // Whoever took the plan away meanwhile is told of here, too.
-                self.release(plan.id, epoch, &call.follow_up())?;
-                Err(Error::Stopped)
+                self.release_lease(plan.id, epoch, &call.follow_up())?;
+                Err(LifecycleError::Stopped)
             }
             Err(error) => {
-                let category = category_of(&error);
+                let category = categorize_failure(&error);
                 // If even this fails, the lease runs out and the plan is reclaimed.
-                let _ = self.fail(
+                let _ = self.fail_work(
                     plan.id,
                     epoch,
                     category,
@@ -71,23 +78,25 @@ impl Lifecycle {
 
     /// Can a plan be worked on from here? Asked before it is claimed, so that a plan whose resources
     /// are elsewhere stays claimable there. What is gone is for the claim to say.
-    pub(crate) fn check_reach(&self, plan: &Plan) -> Result<(), Error> {
-        match self.sites(plan) {
-            Err(error @ (Error::WaitingForHost { .. } | Error::NoHands)) => Err(error),
+    pub(crate) fn check_resources_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
+        match self.locate_resources(plan) {
+            Err(error @ (LifecycleError::WaitingForHost { .. } | LifecycleError::NoLocalHost)) => {
+                Err(error)
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     /// Are the resources of a plan where its projects say? Asked before it is moved, so that it is not sent
     /// to work on what is gone. Of what lies on another host nobody knows here.
-    pub fn check_places(&self, plan: &Plan) -> Result<(), Error> {
-        let Some(hands) = &self.hands else {
+    pub fn check_resource_paths(&self, plan: &Plan) -> Result<(), LifecycleError> {
+        let Some(local_host) = &self.local_host else {
             return Ok(());
         };
         for resource in &plan.resources {
-            match self.site(resource) {
-                Ok(site) => hands.workshop.check_place(&site)?,
-                Err(Error::WaitingForHost { .. }) => {}
+            match self.locate_resource(resource) {
+                Ok(location) => local_host.sandboxes.check_location(&location)?,
+                Err(LifecycleError::WaitingForHost { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -95,123 +104,139 @@ impl Lifecycle {
     }
 
     /// The same of a plan that is not known yet.
-    pub(crate) fn check_reach_of(&self, plan: plan::PlanId) -> Result<(), Error> {
-        match self.store.plan(plan)? {
-            Some(row) if !row.plan.resources.is_empty() => self.check_reach(&row.plan),
+    pub(crate) fn check_plan_reachable(&self, plan_id: plan::PlanId) -> Result<(), LifecycleError> {
+        match self.store.read_plan(plan_id)? {
+            Some(row) if !row.plan.resources.is_empty() => {
+                self.check_resources_reachable(&row.plan)
+            }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn enter(
+    fn enter_sandboxes(
         &self,
         plan: &Plan,
         epoch: Epoch,
         call: &Call,
-    ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<Hold>), Error> {
+    ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<SharedLock>), LifecycleError> {
         let (mut sandboxes, mut holds) = (Vec::new(), Vec::new());
         let mut bases = Vec::new();
-        for site in self.sites(plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        for location in self.locate_resources(plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let Entered { sandbox, hold } = self.enter_one(plan, epoch, &room, call)?;
-            bases.push(Base {
-                resource: site.name.clone(),
+            let OccupiedSandbox {
+                sandbox,
+                lock: hold,
+            } = self.enter_sandbox(plan, epoch, &sandbox_key, call)?;
+            bases.push(ResourceCommit {
+                resource: location.name.clone(),
                 commit: sandbox.base.to_string(),
             });
             sandboxes.push(EnteredSandbox {
-                resource: site.name,
+                resource: location.name,
                 path: sandbox.path,
             });
             holds.push(hold);
         }
-        if plan.bases == bases && plan.entrance.is_plain() {
+        if plan.bases == bases && plan.entrance.is_default() {
             return Ok((plan.clone(), sandboxes, holds));
         }
-        let done = self.run(plan.id, Command::RecordBases { epoch, bases }, call)?;
+        let done = self.submit_for_plan(plan.id, Command::RecordBases { epoch, bases }, call)?;
         Ok((done.plan, sandboxes, holds))
     }
 
-    fn enter_one(
+    fn enter_sandbox(
         &self,
         plan: &Plan,
         epoch: Epoch,
-        room: &Room<'_>,
+        sandbox_key: &SandboxKey<'_>,
         call: &Call,
-    ) -> Result<Entered, Error> {
-        let workshop = &self.hands()?.workshop;
-        let base = match plan.base(&room.site.name) {
-            Some(commit) => object(commit)?,
-            None => workshop.tip(room.site)?,
+    ) -> Result<OccupiedSandbox, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        let base = match plan.base_commit(&sandbox_key.resource.name) {
+            Some(commit) => parse_object_id(commit)?,
+            None => sandboxes.read_tip(sandbox_key.resource)?,
         };
         let start = match plan.entrance.start {
-            Start::Continue => sandbox::Start::Continue,
-            Start::Base => sandbox::Start::Base,
-            Start::Afresh => sandbox::Start::Afresh,
+            SandboxStartPoint::Continue => sandbox::SandboxEntryMode::Continue,
+            SandboxStartPoint::Base => sandbox::SandboxEntryMode::ResetToBase,
+            SandboxStartPoint::Afresh => sandbox::SandboxEntryMode::NewDirectory,
         };
-        if start == sandbox::Start::Continue {
+        if start == sandbox::SandboxEntryMode::Continue {
             // A plan that began with a result has it in its sandbox.
-            if let Some(tree) = result_tree(plan, &room.site.name) {
-                workshop.seed(room, epoch, &base, &object(tree)?)?;
+            if let Some(tree) = result_tree(plan, &sandbox_key.resource.name) {
+                sandboxes.seed_checkpoint(sandbox_key, epoch, &base, &parse_object_id(tree)?)?;
             }
         }
-        let Entered { mut sandbox, hold } = workshop.enter(room, epoch, &base, start)?;
-        let mut wanted = plan.ways.furnishings.iter();
-        let wanted = wanted.find(|one| one.resource == room.site.name);
-        let is_new = sandbox.made_by == epoch;
+        let OccupiedSandbox {
+            mut sandbox,
+            lock: hold,
+        } = sandboxes.enter_sandbox(sandbox_key, epoch, &base, start)?;
+        let mut sandbox_setups = plan.ways.furnishings.iter();
+        let sandbox_setup = sandbox_setups.find(|one| one.resource == sandbox_key.resource.name);
+        let is_new = sandbox.creator_epoch == epoch;
         let mut has_ignored = !is_new;
         if is_new {
-            let include = wanted.map(|one| one.include.as_slice()).unwrap_or_default();
-            has_ignored = workshop.furnish(room, &sandbox, include)?.files > 0;
+            let include = sandbox_setup
+                .map(|one| one.include.as_slice())
+                .unwrap_or_default();
+            has_ignored = sandboxes
+                .copy_ignored_files(sandbox_key, &sandbox, include)?
+                .files
+                > 0;
         }
-        let setup = wanted.and_then(|one| one.setup.as_deref());
-        has_ignored |= setup.is_some();
-        let was_set_up = setup.is_none() || sandbox.is_set_up();
-        if let Some(command) = setup.filter(|_| !sandbox.is_set_up()) {
-            self.tell(plan, Aside::SetsUp(command));
-            let is_wanted = self.is_wanted(plan.id, epoch, call);
-            workshop.set_up(room, &sandbox, command, SET_UP_LIMIT, &is_wanted)?;
+        let setup_command = sandbox_setup.and_then(|one| one.setup.as_deref());
+        has_ignored |= setup_command.is_some();
+        let was_set_up = setup_command.is_none() || sandbox.is_set_up();
+        if let Some(command) = setup_command.filter(|_| !sandbox.is_set_up()) {
+            self.report_progress(plan, EngineProgress::SettingUpSandbox(command));
+            let is_wanted = self.make_wanted_check(plan.id, epoch, call);
+            sandboxes.run_set_up(sandbox_key, &sandbox, command, SETUP_TIMEOUT, &is_wanted)?;
         }
         // Before the agent works: what is ignored and there by now is not its work.
         if has_ignored {
-            let found = if is_new || !was_set_up {
+            let condition = if is_new || !was_set_up {
                 SandboxCondition::BeforeAnyAgent
-            } else if start == sandbox::Start::Base {
+            } else if start == sandbox::SandboxEntryMode::ResetToBase {
                 SandboxCondition::AtBase
             } else {
                 SandboxCondition::AsLeft
             };
-            workshop.protect_ignored(room, &sandbox, found)?;
+            sandboxes.protect_ignored_files(sandbox_key, &sandbox, condition)?;
         }
         if plan.entrance.catch_up {
-            let tip = workshop.tip(room.site)?;
-            sandbox = workshop.catch_up(room, epoch, &tip)?;
+            let tip = sandboxes.read_tip(sandbox_key.resource)?;
+            sandbox = sandboxes.merge_target_into_sandbox(sandbox_key, epoch, &tip)?;
         }
         if !plan.entrance.dropped.is_empty() {
-            workshop.drop_paths(room, epoch, &plan.entrance.dropped)?;
+            sandboxes.revert_paths(sandbox_key, epoch, &plan.entrance.dropped)?;
         }
-        Ok(Entered { sandbox, hold })
+        Ok(OccupiedSandbox {
+            sandbox,
+            lock: hold,
+        })
     }
 
     /// Asks whether work that takes its time is still wanted: nobody asked to stop, nobody took the plan
     /// away.
-    fn is_wanted<'a>(
+    fn make_wanted_check<'a>(
         &'a self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         call: &'a Call,
     ) -> impl Fn() -> bool + 'a {
-        let looked = Cell::new(Instant::now());
+        let checked_at = Cell::new(Instant::now());
         move || {
-            if call.stop.as_ref().is_some_and(Stop::is_asked) {
+            if call.stop.as_ref().is_some_and(Stop::is_requested) {
                 return false;
             }
-            if looked.get().elapsed() < LOOK {
+            if checked_at.get().elapsed() < LEASE_CHECK_INTERVAL {
                 return true;
             }
-            looked.set(Instant::now());
-            match self.store.plan(plan) {
+            checked_at.set(Instant::now());
+            match self.store.read_plan(plan_id) {
                 Ok(row) => row.is_some_and(|row| row.plan.is_held_by(epoch)),
                 // A store that cannot be read says neither.
                 Err(_) => true,
@@ -220,19 +245,22 @@ impl Lifecycle {
     }
 
     /// What a person has not committed in the resources of these projects, as bases of a new plan.
-    pub(crate) fn bases_with_changes(
+    pub(crate) fn snapshot_uncommitted(
         &self,
-        plan: plan::PlanId,
-        projects: &[plan::Name],
-    ) -> Result<Vec<Base>, Error> {
-        let workshop = &self.hands()?.workshop;
+        plan_id: plan::PlanId,
+        projects: &[plan::QualifiedName],
+    ) -> Result<Vec<ResourceCommit>, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut bases = Vec::new();
-        for site in self.sites_of_projects(projects)? {
-            let room = Room { plan, site: &site };
-            let tip = workshop.tip(&site)?;
-            let base = workshop.snapshot_changes(&room, &tip)?;
-            bases.push(Base {
-                resource: site.name.clone(),
+        for location in self.locate_project_resources(projects)? {
+            let sandbox_key = SandboxKey {
+                plan_id,
+                resource: &location,
+            };
+            let tip = sandboxes.read_tip(&location)?;
+            let base = sandboxes.snapshot_uncommitted_changes(&sandbox_key, &tip)?;
+            bases.push(ResourceCommit {
+                resource: location.name.clone(),
                 commit: base.to_string(),
             });
         }
@@ -240,41 +268,44 @@ impl Lifecycle {
     }
 
     /// Where the resources of projects lie, as a plan that uses them now would call them.
-    pub fn sites_of_projects(&self, projects: &[plan::Name]) -> Result<Vec<Site>, Error> {
-        let mut sites = Vec::new();
+    pub fn locate_project_resources(
+        &self,
+        projects: &[plan::QualifiedName],
+    ) -> Result<Vec<LocalResource>, LifecycleError> {
+        let mut locations = Vec::new();
         for name in projects {
             let project = self.get_project(name)?;
-            for resource in project.frozen() {
-                sites.push(self.site(&resource)?);
+            for resource in project.freeze_resources() {
+                locations.push(self.locate_resource(&resource)?);
             }
         }
-        Ok(sites)
+        Ok(locations)
     }
 }
 
 /// What sort of failure it is that a sandbox could not be made.
-fn category_of(error: &Error) -> Category {
+fn categorize_failure(error: &LifecycleError) -> FailureCategory {
     match error {
-        Error::Sandbox(error) if error.is_passing() => Category::Transient,
-        Error::Store(_) | Error::Unknown(_) => Category::Transient,
-        Error::Sandbox(_)
-        | Error::ResourceGone { .. }
-        | Error::NoHands
-        | Error::WaitingForHost { .. }
-        | Error::LandedOnBranch { .. }
-        | Error::Stopped
-        | Error::Refused(_)
-        | Error::Blocked(_)
-        | Error::KeyReused { .. }
-        | Error::Expr(_)
-        | Error::Rules(_) => Category::Resource,
+        LifecycleError::Sandbox(error) if error.is_transient() => FailureCategory::Transient,
+        LifecycleError::Store(_) | LifecycleError::CommitUnknown(_) => FailureCategory::Transient,
+        LifecycleError::Sandbox(_)
+        | LifecycleError::ResourceGone { .. }
+        | LifecycleError::NoLocalHost
+        | LifecycleError::WaitingForHost { .. }
+        | LifecycleError::LandedOnBranch { .. }
+        | LifecycleError::Stopped
+        | LifecycleError::Refused(_)
+        | LifecycleError::Blocked(_)
+        | LifecycleError::KeyReused { .. }
+        | LifecycleError::InvalidRule(_)
+        | LifecycleError::UnreadableRules(_) => FailureCategory::Resource,
     }
 }
 
 /// The hash of an object that a plan remembers.
-pub(crate) fn object(text: &str) -> Result<ObjectId, Error> {
+pub(crate) fn parse_object_id(text: &str) -> Result<ObjectId, LifecycleError> {
     text.parse().map_err(|_| {
-        Error::Sandbox(SandboxError::Git {
+        LifecycleError::Sandbox(SandboxError::GitFailed {
             command: "rev-parse".to_owned(),
             said: format!("`{text}` is not the hash of an object"),
         })
@@ -290,14 +321,16 @@ pub(super) fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str>
         .next()
 }
 
-impl From<SandboxError> for Error {
+impl From<SandboxError> for LifecycleError {
     fn from(error: SandboxError) -> Self {
         match error {
             // What git's fence says is what the store would say.
-            SandboxError::Fenced { given, current } => Self::Refused(Refusal::Fenced {
-                given: Epoch(given),
-                current: Epoch(current),
-            }),
+            SandboxError::FencedByNewerHolder { given, current } => {
+                Self::Refused(Refusal::Fenced {
+                    given: Epoch(given),
+                    current: Epoch(current),
+                })
+            }
             SandboxError::SetUpStopped { .. } => Self::Stopped,
             other => Self::Sandbox(other),
         }

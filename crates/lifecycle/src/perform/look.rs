@@ -1,90 +1,98 @@
 //! Looking at what a plan changed. Changes nothing.
 
-use plan::stage::{IgnoredPaths, Work};
-use plan::{Plan, PlanId, Stage};
-use sandbox::{Look, Room};
+use plan::stage::{IgnoredPaths, WorkState};
+use plan::{Plan, PlanId, PlanStage};
+use sandbox::{SandboxKey, TreeDiff};
 
-use super::capture::ignored_paths;
-use super::enter::object;
-use crate::{Error, Lifecycle};
+use super::capture::summarize_ignored;
+use super::enter::parse_object_id;
+use crate::{Lifecycle, LifecycleError};
 
 /// What a plan changed on one resource.
-pub struct Looked {
+pub struct ResourceChanges {
     /// The plan's resource.
     pub resource: String,
     /// The two states to compare.
-    pub look: Look,
+    pub comparison: TreeDiff,
     /// What became of files that git ignores.
     pub ignored: IgnoredPaths,
 }
 
 impl Lifecycle {
     /// What the sandboxes of a plan hold at this moment, whatever was handed in.
-    pub fn look_inside(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
-        let workshop = &self.hands()?.workshop;
-        self.look_at_each(plan, |_, room| Ok(workshop.look_inside(room)?))
+    pub fn view_sandbox_changes(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<ResourceChanges>, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        self.view_each_resource(plan_id, |_, sandbox_key| {
+            Ok(sandboxes.diff_sandbox(sandbox_key)?)
+        })
     }
 
     /// What a plan changed: as it landed, as it was handed in, or as it stands while somebody works.
-    pub fn look(&self, plan: PlanId) -> Result<Vec<Looked>, Error> {
-        let workshop = &self.hands()?.workshop;
-        self.look_at_each(plan, |plan, room| {
-            let name = &room.site.name;
+    pub fn view_changes(&self, plan_id: PlanId) -> Result<Vec<ResourceChanges>, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        self.view_each_resource(plan_id, |plan, sandbox_key| {
+            let name = &sandbox_key.resource.name;
             if let Some(step) = plan.landed.iter().find(|step| step.resource == *name) {
-                return Ok(Some(workshop.look_at_landed(room, &object(&step.new)?)?));
+                return Ok(Some(
+                    sandboxes.diff_landed_commit(sandbox_key, &parse_object_id(&step.new)?)?,
+                ));
             }
             let mut trees = plan.result.iter().flat_map(|result| &result.trees);
             match trees.find(|tree| tree.resource == *name) {
-                Some(tree) if !is_being_worked_on(plan) => {
-                    let (base, tree) = (object(&tree.base)?, object(&tree.tree)?);
-                    Ok(Some(workshop.look(room, &base, &tree)?))
+                Some(tree) if !is_executing_again(plan) => {
+                    let (base, tree) = (parse_object_id(&tree.base)?, parse_object_id(&tree.tree)?);
+                    Ok(Some(sandboxes.diff_trees(sandbox_key, &base, &tree)?))
                 }
-                Some(_) | None => Ok(workshop.look_inside(room)?),
+                Some(_) | None => Ok(sandboxes.diff_sandbox(sandbox_key)?),
             }
         })
     }
 
-    fn look_at_each(
+    fn view_each_resource(
         &self,
-        plan: PlanId,
-        look: impl Fn(&Plan, &Room<'_>) -> Result<Option<Look>, Error>,
-    ) -> Result<Vec<Looked>, Error> {
-        let plan = self.get_plan(plan)?.plan;
-        let mut looked = Vec::new();
-        for site in self.sites(&plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        plan_id: PlanId,
+        compare: impl Fn(&Plan, &SandboxKey<'_>) -> Result<Option<TreeDiff>, LifecycleError>,
+    ) -> Result<Vec<ResourceChanges>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let mut changes = Vec::new();
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let seen = look(&plan, &room)?;
+            let compared = compare(&plan, &sandbox_key)?;
             let trees = plan.result.iter().flat_map(|result| &result.trees);
-            let mut recorded = trees.filter(|tree| tree.resource == site.name);
-            looked.extend(seen.map(|look| {
-                Looked {
-                    resource: site.name.clone(),
-                    ignored: match &look.ignored {
-                        Some(found) => ignored_paths(found),
+            let mut recorded = trees.filter(|tree| tree.resource == location.name);
+            changes.extend(compared.map(|comparison| {
+                ResourceChanges {
+                    resource: location.name.clone(),
+                    ignored: match &comparison.ignored {
+                        Some(found) => summarize_ignored(found),
                         None => recorded
                             .next()
                             .map_or_else(IgnoredPaths::default, |tree| tree.ignored.clone()),
                     },
-                    look,
+                    comparison,
                 }
             }));
         }
-        Ok(looked)
+        Ok(changes)
     }
 }
 
 /// Is what was handed in before being worked on again?
-fn is_being_worked_on(plan: &Plan) -> bool {
+fn is_executing_again(plan: &Plan) -> bool {
     match &plan.stage {
-        Stage::Execute(work) => match work {
-            Work::Queued(_) | Work::Processing(_) | Work::AwaitingInput(_) | Work::Errored(_) => {
-                true
-            }
-            Work::Complete | Work::Cancelled(_) => false,
+        PlanStage::Execute(work) => match work {
+            WorkState::Queued(_)
+            | WorkState::Processing(_)
+            | WorkState::AwaitingInput(_)
+            | WorkState::Errored(_) => true,
+            WorkState::Complete | WorkState::Cancelled(_) => false,
         },
-        Stage::Strategize(_) | Stage::Apply(_) => false,
+        PlanStage::Strategize(_) | PlanStage::Apply(_) => false,
     }
 }

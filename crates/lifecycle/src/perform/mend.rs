@@ -1,29 +1,29 @@
 //! Finishing what crashes left. May be repeated: what is finished is not found again.
 
-use plan::stage::{Landing, StateName};
-use plan::takeover::Liveness;
-use plan::{Phase, Plan, PlanId, Span, Stage, Timestamp};
+use plan::stage::{ApplyState, StateName};
+use plan::takeover::HolderLiveness;
+use plan::{Phase, Plan, PlanId, PlanStage, Span, Timestamp};
 use store::{PlanFilter, PlanRow};
 
-use super::Driven;
-use crate::{Call, Error, Lifecycle};
+use super::LandingOutcome;
+use crate::{Call, Lifecycle, LifecycleError};
 
 /// How many plans are looked at for things to mend.
-const MOST: usize = 1000;
+const MAX_PLANS: usize = 1000;
 
 /// Something a crash left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mendable {
+pub enum CrashRemnant {
     /// A landing past the point of no return whose holder is gone.
-    Landing(PlanId),
+    UnfinishedLanding(PlanId),
     /// A plan that landed and still has sandboxes or pins.
-    Remains(PlanId),
+    LeftoverSandboxes(PlanId),
 }
 
 impl Lifecycle {
     /// What crashes left on this host. Only looks.
-    pub fn mendable(&self) -> Result<Vec<Mendable>, Error> {
-        self.hands()?;
+    pub fn find_crash_remnants(&self) -> Result<Vec<CrashRemnant>, LifecycleError> {
+        self.local_host()?;
         let now = self.store.now()?;
         let mut found = Vec::new();
         for state in [StateName::Queued, StateName::Processing] {
@@ -32,46 +32,53 @@ impl Lifecycle {
                 state: Some(state),
                 ..PlanFilter::default()
             };
-            for row in self.store.plans(&filter, None, MOST)? {
-                let gone = match row.plan.stage.holder() {
-                    Some(_) => self.is_left_here(&row, now)?,
+            for row in self.store.list_plans(&filter, None, MAX_PLANS)? {
+                let is_abandoned = match row.plan.stage.holder() {
+                    Some(_) => self.is_recoverable_here(&row, now)?,
                     None => true,
                 };
-                if row.plan.is_prepared() && row.plan.has_targets() && gone {
-                    found.push(Mendable::Landing(row.plan.id));
+                if row.plan.is_prepared() && row.plan.has_targets() && is_abandoned {
+                    found.push(CrashRemnant::UnfinishedLanding(row.plan.id));
                 }
             }
         }
-        for plan in self.sandboxes()? {
-            let landed = |plan: &Plan| matches!(plan.stage, Stage::Apply(Landing::Applied(_)));
-            let row = self.store.plan(plan)?;
-            if row.is_some_and(|row| landed(&row.plan)) {
-                found.push(Mendable::Remains(plan));
+        for plan_id in self.plans_with_sandboxes()? {
+            let has_landed =
+                |plan: &Plan| matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+            let row = self.store.read_plan(plan_id)?;
+            if row.is_some_and(|row| has_landed(&row.plan)) {
+                found.push(CrashRemnant::LeftoverSandboxes(plan_id));
             }
         }
         Ok(found)
     }
 
     /// Did its holder end without giving it back, and can it be gone on with from here?
-    fn is_left_here(&self, row: &PlanRow, now: Timestamp) -> Result<bool, Error> {
-        let ended = self.holder_liveness(row)? == Some(Liveness::Ended);
-        Ok(ended || self.is_abandoned(row, now)? && self.check_reach(&row.plan).is_ok())
+    fn is_recoverable_here(&self, row: &PlanRow, now: Timestamp) -> Result<bool, LifecycleError> {
+        let ended = self.holder_liveness(row)? == Some(HolderLiveness::Ended);
+        Ok(ended
+            || self.is_abandoned(row, now)? && self.check_resources_reachable(&row.plan).is_ok())
     }
 
     /// Finishes one thing; of a landing, what came of it.
-    pub fn mend(&self, what: &Mendable, owner: &str, call: &Call) -> Result<Option<Driven>, Error> {
-        match what {
-            Mendable::Landing(plan) => {
-                let row = self.get_plan(*plan)?;
+    pub fn recover_remnant(
+        &self,
+        remnant: &CrashRemnant,
+        owner: &str,
+        call: &Call,
+    ) -> Result<Option<LandingOutcome>, LifecycleError> {
+        match remnant {
+            CrashRemnant::UnfinishedLanding(plan_id) => {
+                let row = self.get_plan(*plan_id)?;
                 if row.plan.stage.holder().is_some() {
-                    self.reclaim_from_the_gone(*plan, call)?;
+                    self.reclaim_from_dead_holder(*plan_id, call)?;
                 }
-                let claim = self.start_apply(*plan, owner, Span::seconds(60), call)?;
-                self.drive_apply(&claim).map(Some)
+                let claim = self.start_apply(*plan_id, owner, Span::from_seconds(60), call)?;
+                self.drive_landing(&claim).map(Some)
             }
-            Mendable::Remains(plan) => {
-                let plan = self.get_plan(*plan)?.plan;
-                self.tidy(&plan)?;
+            CrashRemnant::LeftoverSandboxes(plan_id) => {
+                let plan = self.get_plan(*plan_id)?.plan;
+                self.clean_sandboxes(&plan)?;
                 Ok(None)
             }
         }

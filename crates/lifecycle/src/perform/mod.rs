@@ -11,8 +11,8 @@ mod tidy;
 
 pub use capture::SubmitExceptions;
 pub use enter::EnteredSandbox;
-pub(crate) use enter::object;
-pub use land::{Driven, Stepped, Undone};
-pub use look::Looked;
-pub use mend::Mendable;
-pub use tidy::{Kept, OpenSandbox, Tidied};
+pub(crate) use enter::parse_object_id;
+pub use land::{LandingOutcome, LandingStep, UndoPlan};
+pub use look::ResourceChanges;
+pub use mend::CrashRemnant;
+pub use tidy::{CleanupReport, OpenSandbox, RescuedWork};

@@ -2,34 +2,34 @@
 
 use std::path::PathBuf;
 
-use plan::stage::Landing;
-use plan::{Plan, PlanId, Stage};
-use sandbox::{ArchivedFiles, Leftover, Opened, Remarks, Room};
+use plan::stage::ApplyState;
+use plan::{Plan, PlanId, PlanStage};
+use sandbox::{ArchivedFiles, NestedRepositories, RescueRef, SandboxKey, SandboxOpening};
 
 use super::EnteredSandbox;
-use super::enter::{object, result_tree};
-use crate::{Claim, Error, Lifecycle};
+use super::enter::{parse_object_id, result_tree};
+use crate::{Claim, Lifecycle, LifecycleError};
 
 /// Work that did not land and is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct RescuedWork {
     /// The plan's resource.
     pub resource: String,
     /// Where it is kept.
-    pub leftover: Leftover,
+    pub leftover: RescueRef,
 }
 
 /// What tidying up did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tidied {
+pub struct CleanupReport {
     /// The sandboxes were removed.
-    pub removed: bool,
+    pub is_removed: bool,
     /// What is kept under rescue refs.
-    pub kept: Vec<Kept>,
+    pub rescued: Vec<RescuedWork>,
     /// Ignored files that are part of no result, below the home.
     pub archived: Vec<ArchivedFiles>,
     /// Directories with what agents left in their repositories and no ref can keep.
-    pub set_aside: Vec<PathBuf>,
+    pub preserved_dirs: Vec<PathBuf>,
 }
 
 /// A sandbox that a person is about to enter.
@@ -38,63 +38,70 @@ pub struct OpenSandbox {
     /// Where it is.
     pub sandbox: EnteredSandbox,
     /// Whether git can be used there.
-    pub opened: Opened,
+    pub opened: SandboxOpening,
 }
 
 impl Lifecycle {
     /// Removes the sandboxes of a plan that has ended. What did not land is kept under a rescue ref
     /// first; somebody in there, or a plan that goes on, keeps them.
-    pub fn tidy(&self, plan: &Plan) -> Result<Tidied, Error> {
-        let workshop = &self.hands()?.workshop;
-        let mut tidied = Tidied::default();
-        let landed = matches!(plan.stage, Stage::Apply(Landing::Applied(_)));
-        for site in self.sites(plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+    pub fn clean_sandboxes(&self, plan: &Plan) -> Result<CleanupReport, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        let mut report = CleanupReport::default();
+        let landed = matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+        for location in self.locate_resources(plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let newest = match result_tree(plan, &site.name) {
-                Some(tree) if landed => workshop.rescue_late(&room, &object(tree)?)?,
-                Some(_) | None => workshop.rescue(&room)?,
+            let newest = match result_tree(plan, &location.name) {
+                Some(tree) if landed => {
+                    sandboxes.rescue_late_changes(&sandbox_key, &parse_object_id(tree)?)?
+                }
+                Some(_) | None => sandboxes.rescue_current_work(&sandbox_key)?,
             };
-            let older = workshop.rescue_older(&room)?;
-            tidied.archived.extend(workshop.archive_left_out(&room)?);
-            let agents = workshop.rescue_agent_refs(&room, landed)?;
-            tidied.set_aside.extend(agents.set_aside);
-            let kept = newest.into_iter().chain(older).chain(agents.refs);
-            tidied.kept.extend(kept.map(|leftover| Kept {
-                resource: site.name.clone(),
+            let older = sandboxes.rescue_older_sandboxes(&sandbox_key)?;
+            report
+                .archived
+                .extend(sandboxes.archive_left_out_files(&sandbox_key)?);
+            let agents = sandboxes.rescue_agent_refs(&sandbox_key, landed)?;
+            report.preserved_dirs.extend(agents.raw_copies);
+            let rescued = newest.into_iter().chain(older).chain(agents.refs);
+            report.rescued.extend(rescued.map(|leftover| RescuedWork {
+                resource: location.name.clone(),
                 leftover,
             }));
         }
-        let sites = self.sites(plan)?;
+        let locations = self.locate_resources(plan)?;
         let release_pins = || {
-            for site in sites.iter().filter(|_| plan.stage.is_final()) {
-                let room = Room {
-                    plan: plan.id,
-                    site,
+            for location in locations.iter().filter(|_| plan.stage.is_final()) {
+                let sandbox_key = SandboxKey {
+                    plan_id: plan.id,
+                    resource: location,
                 };
-                workshop.release_pins(&room, plan.epoch)?;
+                sandboxes.release_pins(&sandbox_key, plan.epoch)?;
             }
             Ok(())
         };
-        tidied.removed = workshop.remove(plan.id, release_pins)?;
-        Ok(tidied)
+        report.is_removed = sandboxes.remove_plan(plan.id, release_pins)?;
+        Ok(report)
     }
 
     /// Brings back the sandboxes of work that was kept, as it was when it was cleaned up.
-    pub fn restore(&self, plan: PlanId) -> Result<Vec<EnteredSandbox>, Error> {
-        let plan = self.get_plan(plan)?.plan;
-        let workshop = &self.hands()?.workshop;
+    pub fn restore_sandboxes(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<EnteredSandbox>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut restored = Vec::new();
-        for site in self.sites(&plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            if let Some(sandbox) = workshop.restore(&room, plan.epoch)? {
+            if let Some(sandbox) = sandboxes.restore_from_rescue(&sandbox_key, plan.epoch)? {
                 restored.push(EnteredSandbox {
-                    resource: site.name.clone(),
+                    resource: location.name.clone(),
                     path: sandbox.path,
                 });
             }
@@ -103,18 +110,18 @@ impl Lifecycle {
     }
 
     /// What is kept of the branches, tags and stashes that agents made for themselves.
-    pub fn agent_refs_of(&self, plan: PlanId) -> Result<Vec<Kept>, Error> {
-        let plan = self.get_plan(plan)?.plan;
-        let workshop = &self.hands()?.workshop;
+    pub fn list_agent_refs(&self, plan_id: PlanId) -> Result<Vec<RescuedWork>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for site in self.sites(&plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let kept = workshop.rescued_agent_refs(&room)?;
-            found.extend(kept.into_iter().map(|leftover| Kept {
-                resource: site.name.clone(),
+            let rescued = sandboxes.list_rescued_agent_refs(&sandbox_key)?;
+            found.extend(rescued.into_iter().map(|leftover| RescuedWork {
+                resource: location.name.clone(),
                 leftover,
             }));
         }
@@ -122,62 +129,70 @@ impl Lifecycle {
     }
 
     /// The sandboxes of a plan that are there.
-    pub fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<EnteredSandbox>, Error> {
-        let plan = self.get_plan(plan)?.plan;
-        let workshop = &self.hands()?.workshop;
+    pub fn list_sandboxes(&self, plan_id: PlanId) -> Result<Vec<EnteredSandbox>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for site in self.sites(&plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            found.extend(workshop.current(&room)?.map(|sandbox| EnteredSandbox {
-                resource: site.name.clone(),
-                path: sandbox.path,
-            }));
+            found.extend(
+                sandboxes
+                    .current_sandbox(&sandbox_key)?
+                    .map(|sandbox| EnteredSandbox {
+                        resource: location.name.clone(),
+                        path: sandbox.path,
+                    }),
+            );
         }
         Ok(found)
     }
 
     /// The sandboxes of a plan, each opened for a person: no git command run there executes what an agent wrote,
     /// unless somebody is still at work.
-    pub fn open_sandboxes(&self, plan: PlanId) -> Result<Vec<OpenSandbox>, Error> {
-        let plan = self.get_plan(plan)?.plan;
+    pub fn open_sandboxes(&self, plan_id: PlanId) -> Result<Vec<OpenSandbox>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
         let is_held = plan.stage.holder().is_some();
-        self.open_each(&plan, |room| match is_held {
-            true => Ok(Some(Opened::InUse)),
-            false => Ok(self.hands()?.workshop.open_for_person(room, None)?),
+        self.open_each_sandbox(&plan, |sandbox_key| match is_held {
+            true => Ok(Some(SandboxOpening::InUse)),
+            false => Ok(self
+                .local_host()?
+                .sandboxes
+                .open_for_person(sandbox_key, None)?),
         })
     }
 
     /// The same by whoever holds the plan, and is that person.
-    pub fn open_held_sandboxes(&self, claim: &Claim) -> Result<Vec<OpenSandbox>, Error> {
-        self.open_each(claim.plan(), |room| {
-            let workshop = &self.hands()?.workshop;
-            Ok(workshop.open_for_person(room, Some(claim.epoch()))?)
+    pub fn open_held_sandboxes(&self, claim: &Claim) -> Result<Vec<OpenSandbox>, LifecycleError> {
+        self.open_each_sandbox(claim.plan(), |sandbox_key| {
+            let sandboxes = &self.local_host()?.sandboxes;
+            Ok(sandboxes.open_for_person(sandbox_key, Some(claim.epoch()))?)
         })
     }
 
-    fn open_each(
+    fn open_each_sandbox(
         &self,
         plan: &Plan,
-        open: impl Fn(&Room<'_>) -> Result<Option<Opened>, Error>,
-    ) -> Result<Vec<OpenSandbox>, Error> {
-        let workshop = &self.hands()?.workshop;
+        open: impl Fn(&SandboxKey<'_>) -> Result<Option<SandboxOpening>, LifecycleError>,
+    ) -> Result<Vec<OpenSandbox>, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for site in self.sites(plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        for location in self.locate_resources(plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let Some(sandbox) = workshop.current(&room)? else {
+            let Some(sandbox) = sandboxes.current_sandbox(&sandbox_key)? else {
                 continue;
             };
             // Where nothing is left, nothing can run.
-            let opened = open(&room)?.unwrap_or_else(|| Opened::Clean(Remarks::default()));
+            let opened = open(&sandbox_key)?
+                .unwrap_or_else(|| SandboxOpening::Clean(NestedRepositories::default()));
             found.push(OpenSandbox {
                 sandbox: EnteredSandbox {
-                    resource: site.name.clone(),
+                    resource: location.name.clone(),
                     path: sandbox.path,
                 },
                 opened,
@@ -187,8 +202,8 @@ impl Lifecycle {
     }
 
     /// Plans that have sandboxes here.
-    pub fn sandboxes(&self) -> Result<Vec<PlanId>, Error> {
-        let found = self.hands()?.workshop.sandboxes()?;
-        Ok(found.into_iter().map(|state| state.plan).collect())
+    pub fn plans_with_sandboxes(&self) -> Result<Vec<PlanId>, LifecycleError> {
+        let found = self.local_host()?.sandboxes.list_plan_dirs()?;
+        Ok(found.into_iter().map(|state| state.plan_id).collect())
     }
 }

@@ -1,21 +1,21 @@
 //! The assignment of a claim: what its actor has to know, gathered from the plan and its log.
 
-use actors::{Assignment, Earlier, Finding, LimitsTold, RuleTold, SandboxTold, Usage};
-use plan::invariant::{Check, Gate};
-use plan::{Epoch, Event, Phase, Plan, Recorded};
-use sandbox::{Room, RunRecord};
+use actors::{Assignment, AssignmentLimits, EarlierSession, Finding, RuleTold, SandboxTold, Usage};
+use plan::invariant::{Gate, RuleCheck};
+use plan::{Epoch, Event, Phase, Plan, RecordedEvent};
+use sandbox::{RunRecord, SandboxKey};
 
-use crate::reading::decisions_in;
-use crate::{Claim, Error, Lifecycle};
+use crate::reading::collect_decisions;
+use crate::{Claim, Lifecycle, LifecycleError};
 
 impl Lifecycle {
     /// What the actor of a claim is to do.
-    pub(super) fn assignment(&self, claim: &Claim) -> Result<Assignment, Error> {
+    pub(super) fn build_assignment(&self, claim: &Claim) -> Result<Assignment, LifecycleError> {
         let plan = claim.plan();
-        let history = self.history(plan.id)?;
-        let targets = self.targets_of(plan, Gate::Execute)?;
-        let rules = self.rules_of(plan)?.of_plan(plan, &targets);
-        let told = Told::from(&history, plan);
+        let history = self.read_history(plan.id)?;
+        let targets = self.read_targets(plan, Gate::Execute)?;
+        let rules = self.rules_for_plan(plan)?.with_plan_rules(plan, &targets);
+        let log_feedback = FeedbackHistory::from_events(&history, plan);
         let action = plan.action.as_ref();
         let action = action.map(|name| self.get_action(name)).transpose()?;
         let sandboxes = claim.sandboxes().iter().map(|sandbox| SandboxTold {
@@ -23,11 +23,11 @@ impl Lifecycle {
             path: sandbox.path.clone(),
         });
         let rules = rules
-            .effective_at(&Gate::ALL)
+            .effective_rules_at(&Gate::ALL)
             .into_iter()
             .map(|rule| RuleTold {
                 name: rule.draft.name.to_string(),
-                says: in_words(&rule.draft.check),
+                says: describe_check(&rule.draft.check),
                 advisory: rule.draft.advisory,
             });
         Ok(Assignment {
@@ -38,7 +38,7 @@ impl Lifecycle {
                 "{}-{}-{}",
                 plan.id,
                 claim.phase(),
-                plan.entry(claim.phase())
+                plan.entry_number(claim.phase())
             ),
             goal: plan.goal.to_string(),
             description: action.and_then(|action| action.definition.long_description),
@@ -46,48 +46,55 @@ impl Lifecycle {
             read_only: plan.read_only,
             sandboxes: sandboxes.collect(),
             rules: rules.collect(),
-            strategy: decisions_in(&history),
-            feedback: told.feedback,
-            revises: told.revises,
-            dropped: told.dropped,
-            conflicts: self.conflicts(plan)?,
-            answers: told.answers,
-            findings: told.findings,
-            limits: LimitsTold {
+            strategy: collect_decisions(&history),
+            feedback: log_feedback.feedback,
+            revises: log_feedback.revises,
+            dropped: log_feedback.dropped,
+            conflicts: self.list_conflicts(plan)?,
+            answers: log_feedback.answers,
+            findings: log_feedback.findings,
+            limits: AssignmentLimits {
                 seconds: plan
                     .limits
                     .timeout
                     .map(|span| span.as_seconds().unsigned_abs()),
                 attempts: plan.limits.attempts,
             },
-            earlier: self.earlier(plan, claim.phase())?,
+            earlier: self.find_earlier_session(plan, claim.phase())?,
         })
     }
 
     /// Paths of the plan's sandboxes that a merge left in conflict.
-    fn conflicts(&self, plan: &Plan) -> Result<Vec<String>, Error> {
+    fn list_conflicts(&self, plan: &Plan) -> Result<Vec<String>, LifecycleError> {
         let mut paths = Vec::new();
         if plan.resources.is_empty() {
             return Ok(paths);
         }
-        for site in self.sites(plan)? {
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+        for location in self.locate_resources(plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let unsolved = self.hands()?.workshop.unsolved(&room)?;
-            paths.extend(unsolved.iter().map(ToString::to_string));
+            let conflicted = self
+                .local_host()?
+                .sandboxes
+                .list_unresolved_conflicts(&sandbox_key)?;
+            paths.extend(conflicted.iter().map(ToString::to_string));
         }
         Ok(paths)
     }
 
     /// The newest conversation of the same actor on this plan, if it took place on this host.
-    fn earlier(&self, plan: &Plan, phase: Phase) -> Result<Option<Earlier>, Error> {
-        let Some(hands) = &self.hands else {
+    fn find_earlier_session(
+        &self,
+        plan: &Plan,
+        phase: Phase,
+    ) -> Result<Option<EarlierSession>, LifecycleError> {
+        let Some(local_host) = &self.local_host else {
             return Ok(None);
         };
-        let actor = plan.actor_in(phase);
-        let runs = hands.workshop.runs(plan.id)?;
+        let actor = plan.actor_for_phase(phase);
+        let runs = local_host.sandboxes.list_runs(plan.id)?;
         let records: Vec<(Epoch, &RunRecord)> = runs
             .iter()
             .filter_map(|run| Some((run.epoch, run.record.as_ref()?)))
@@ -97,12 +104,14 @@ impl Lifecycle {
             let session = record.session.clone()?;
             Some((*epoch, session))
         });
-        let Some((told_by, session)) = newest else {
+        let Some((session_epoch, session)) = newest else {
             return Ok(None);
         };
         let lost_runs = runs
             .iter()
-            .filter(|run| run.record.is_none() && run.epoch > told_by && run.epoch < plan.epoch)
+            .filter(|run| {
+                run.record.is_none() && run.epoch > session_epoch && run.epoch < plan.epoch
+            })
             .map(|run| run.epoch)
             .collect();
         let mut used = Usage::default();
@@ -112,7 +121,7 @@ impl Lifecycle {
             used.output_tokens = used.output_tokens.saturating_add(run.output_tokens);
             used.cost_micros = used.cost_micros.saturating_add(run.cost_micros);
         }
-        Ok(Some(Earlier {
+        Ok(Some(EarlierSession {
             session,
             used,
             lost_runs,
@@ -122,7 +131,7 @@ impl Lifecycle {
 
 /// What was said along the way, as the log has it.
 #[derive(Default)]
-struct Told {
+struct FeedbackHistory {
     feedback: Vec<Finding>,
     revises: bool,
     dropped: Vec<String>,
@@ -130,17 +139,17 @@ struct Told {
     findings: Vec<Finding>,
 }
 
-impl Told {
-    fn from(history: &[Recorded], plan: &Plan) -> Self {
-        let mut told = Self::default();
+impl FeedbackHistory {
+    fn from_events(history: &[RecordedEvent], plan: &Plan) -> Self {
+        let mut collected = Self::default();
         let mut question = String::new();
         for recorded in history {
-            told.hear(&recorded.event, &mut question, plan.phase());
+            collected.apply_event(&recorded.event, &mut question, plan.phase());
         }
-        told
+        collected
     }
 
-    fn hear(&mut self, event: &Event, question: &mut String, now_in: Phase) {
+    fn apply_event(&mut self, event: &Event, question: &mut String, current_phase: Phase) {
         match event {
             Event::Revised {
                 to,
@@ -149,10 +158,10 @@ impl Told {
                 ..
             } => {
                 self.feedback.push(Finding {
-                    about: recorded_as(*to),
+                    about: feedback_source(*to),
                     text: feedback.to_string(),
                 });
-                self.revises = *to == now_in;
+                self.revises = *to == current_phase;
                 // Whoever wants something else changed has not asked for what was taken out before.
                 for path in dropped.iter().map(ToString::to_string) {
                     if !self.dropped.contains(&path) {
@@ -179,9 +188,9 @@ impl Told {
                     about: "reverted".to_owned(),
                     text: reason.to_string(),
                 });
-                self.begin_anew();
+                self.reset_for_new_phase();
             }
-            Event::ExecuteEntered { .. } => self.begin_anew(),
+            Event::ExecuteEntered { .. } => self.reset_for_new_phase(),
             // There is no result any more that was sent back or had anything taken out of it.
             Event::Retried { fresh: true, .. } => {
                 self.revises = false;
@@ -212,7 +221,7 @@ impl Told {
     }
 
     /// A phase was entered: what was answered and dropped before belongs to another piece of work.
-    fn begin_anew(&mut self) {
+    fn reset_for_new_phase(&mut self) {
         self.revises = false;
         self.dropped.clear();
         self.answers.clear();
@@ -220,16 +229,16 @@ impl Told {
 }
 
 /// What a rule asks of a result.
-fn in_words(check: &Check) -> String {
+fn describe_check(check: &RuleCheck) -> String {
     let source = check.source();
     match check {
-        Check::Expr(_) | Check::Ask(_) => source,
-        Check::Allow(_) => format!("nothing but these may change: {source}"),
-        Check::Forbid(_) => format!("these may not change: {source}"),
-        Check::Command { .. } => format!("this must succeed: {source}"),
+        RuleCheck::Expr(_) | RuleCheck::Ask(_) => source,
+        RuleCheck::Allow(_) => format!("nothing but these may change: {source}"),
+        RuleCheck::Forbid(_) => format!("these may not change: {source}"),
+        RuleCheck::Command { .. } => format!("this must succeed: {source}"),
     }
 }
 
-fn recorded_as(phase: Phase) -> String {
+fn feedback_source(phase: Phase) -> String {
     format!("the {phase} before")
 }

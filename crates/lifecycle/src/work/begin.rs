@@ -8,46 +8,50 @@
 use std::sync::Arc;
 
 use actors::Actor;
-use plan::ledger::Grant;
-use plan::stage::Category;
+use plan::ledger::BudgetGrant;
+use plan::stage::FailureCategory;
 use plan::{Phase, Plan, Refusal};
 
-use super::drive::{Drive, Happening, Rested};
-use crate::{Call, Claim, Error};
+use super::drive::{DriveOutcome, DriveProgress, PlanDriver};
+use crate::{Call, Claim, LifecycleError};
 
-impl Drive<'_> {
+impl PlanDriver<'_> {
     /// Claims a phase, and has its actor work on it.
-    pub(super) fn claim(
+    pub(super) fn claim_and_work(
         &self,
         plan: &Plan,
         phase: Phase,
         actor: &Arc<dyn Actor>,
         call: &Call,
-    ) -> Result<Option<Rested>, Error> {
-        let works = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
-        if !works {
-            return self.pass_strategize(plan, call);
+    ) -> Result<Option<DriveOutcome>, LifecycleError> {
+        let needs_actor = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
+        if !needs_actor {
+            return self.skip_strategize(plan, call);
         }
         // Looked at before, so that what waits for others is not claimed over and over.
-        let over = self.lifecycle.over_budget(plan, actor.metering())?;
-        if let Some(over) = over.filter(|over| !over.is_spent()) {
-            return Ok(Some(Rested::OverBudget(over)));
+        let over_budget = self.lifecycle.check_over_budget(plan, actor.metering())?;
+        if let Some(over) = over_budget.filter(|over| !over.is_spent()) {
+            return Ok(Some(DriveOutcome::OverBudget(over)));
         }
-        if let Some((claim, grant)) = self.claim_at_once(plan, phase, actor.as_ref(), call)? {
-            return self.work(&claim, actor.as_ref(), grant);
+        if let Some((claim, grant)) = self.claim_in_one_commit(plan, phase, actor.as_ref(), call)? {
+            return self.start_work(&claim, actor.as_ref(), grant);
         }
-        self.claim_step_by_step(plan, phase, actor.as_ref(), call)
+        self.claim_in_steps(plan, phase, actor.as_ref(), call)
     }
 
     /// Goes through a strategize that is nobody's work: the goal is the strategy. Who only asked for that
     /// gets that; a worker goes on where it may.
-    fn pass_strategize(&self, plan: &Plan, call: &Call) -> Result<Option<Rested>, Error> {
-        let executor = self.crew.member(plan, Phase::Execute);
+    fn skip_strategize(
+        &self,
+        plan: &Plan,
+        call: &Call,
+    ) -> Result<Option<DriveOutcome>, LifecycleError> {
+        let executor = self.actor_set.find_actor(plan, Phase::Execute);
         if let Some(executor) = executor.filter(|_| !call.caller.is_person())
             && let Some((claim, grant)) =
-                self.claim_at_once(plan, Phase::Execute, executor.as_ref(), call)?
+                self.claim_in_one_commit(plan, Phase::Execute, executor.as_ref(), call)?
         {
-            return self.work(&claim, executor.as_ref(), grant);
+            return self.start_work(&claim, executor.as_ref(), grant);
         }
         self.lifecycle
             .strategize_at_once(plan, self.owner, self.lease, call)?;
@@ -55,13 +59,13 @@ impl Drive<'_> {
     }
 
     /// A claim with its means as one commit, or nothing if that takes more than one.
-    fn claim_at_once(
+    fn claim_in_one_commit(
         &self,
         plan: &Plan,
         phase: Phase,
         actor: &dyn Actor,
         call: &Call,
-    ) -> Result<Option<(Claim, Grant)>, Error> {
+    ) -> Result<Option<(Claim, BudgetGrant)>, LifecycleError> {
         if !plan.resources.is_empty() {
             return Ok(None);
         }
@@ -72,18 +76,18 @@ impl Drive<'_> {
         match claimed {
             Ok(claimed) => Ok(Some(claimed)),
             // Rules have to be asked, or a person, or nothing is left; or somebody was faster.
-            Err(Error::Refused(_)) => Ok(None),
+            Err(LifecycleError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn claim_step_by_step(
+    fn claim_in_steps(
         &self,
         plan: &Plan,
         phase: Phase,
         actor: &dyn Actor,
         call: &Call,
-    ) -> Result<Option<Rested>, Error> {
+    ) -> Result<Option<DriveOutcome>, LifecycleError> {
         let (lifecycle, owner, lease) = (self.lifecycle, self.owner, self.lease);
         let claim = match phase {
             Phase::Strategize => lifecycle.start_strategize(plan.id, owner, lease, call)?,
@@ -91,33 +95,34 @@ impl Drive<'_> {
                 lifecycle.start_execute(plan.id, owner, lease, call)?
             }
         };
-        let means = lifecycle.reserve(plan.id, claim.epoch(), actor.metering(), &claim.call());
-        match means {
-            Ok(grant) => self.work(&claim, actor, grant),
-            Err(Error::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
-                claim.fail(Category::Budget, &over.to_string())?;
+        let reserved =
+            lifecycle.reserve_budget(plan.id, claim.epoch(), actor.metering(), &claim.call());
+        match reserved {
+            Ok(grant) => self.start_work(&claim, actor, grant),
+            Err(LifecycleError::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
+                claim.fail(FailureCategory::Budget, &over.to_string())?;
                 Ok(None)
             }
             // Somebody was faster. They may leave something.
-            Err(Error::Refused(Refusal::OverBudget(over))) => {
+            Err(LifecycleError::Refused(Refusal::OverBudget(over))) => {
                 claim.release()?;
-                Ok(Some(Rested::OverBudget(over)))
+                Ok(Some(DriveOutcome::OverBudget(over)))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn work(
+    fn start_work(
         &self,
         claim: &Claim,
         actor: &dyn Actor,
-        grant: Grant,
-    ) -> Result<Option<Rested>, Error> {
+        grant: BudgetGrant,
+    ) -> Result<Option<DriveOutcome>, LifecycleError> {
         let phase = claim.phase();
-        if let Some(actor) = claim.plan().actor_in(phase).cloned() {
-            (self.tell)(claim.plan(), &Happening::Works { actor, phase });
+        if let Some(actor) = claim.plan().actor_for_phase(phase).cloned() {
+            (self.on_progress)(claim.plan(), &DriveProgress::ActorStarted { actor, phase });
         }
-        self.work_on(claim, actor, grant)?;
+        self.run_and_submit(claim, actor, grant)?;
         Ok(None)
     }
 }

@@ -1,25 +1,25 @@
 //! Driving: one plan from where it stands as far as it goes without a person.
 
-use actors::{Progress, Stop};
-use plan::decide::{Next, Rest, next};
-use plan::ledger::Over;
-use plan::plan::Remedy;
-use plan::{Caller, Name, Phase, Plan, PlanId, Refusal, Span};
+use actors::{RunProgress, Stop};
+use plan::decide::{EngineStep, IdleReason, next_engine_step};
+use plan::ledger::BudgetShortfall;
+use plan::plan::ResultRemedy;
+use plan::{Caller, Phase, Plan, PlanId, QualifiedName, Refusal, Span};
 use store::PlanRow;
 
-use super::Crew;
-use super::run::shortened;
-use crate::{Call, Driven, Error, Lifecycle};
+use super::ActorSet;
+use super::run::shorten_text;
+use crate::{Call, LandingOutcome, Lifecycle, LifecycleError};
 
 /// How many steps are taken at most, others being faster included, before this is given up for now.
-const MOST_STEPS: usize = 64;
+const MAX_DRIVE_STEPS: usize = 64;
 
 /// Takes plans further, one at a time.
-pub struct Drive<'a> {
+pub struct PlanDriver<'a> {
     /// The engine.
     pub lifecycle: &'a Lifecycle,
     /// Who can work.
-    pub crew: &'a Crew,
+    pub actor_set: &'a ActorSet,
     /// The name the holder gives itself. It is signed in under it, so that others see when it is gone.
     pub owner: &'a str,
     /// For how long a claim holds without a renewal.
@@ -27,183 +27,202 @@ pub struct Drive<'a> {
     /// Asked to stop?
     pub stop: &'a Stop,
     /// Who wants to know how it goes.
-    pub tell: &'a (dyn Fn(&Plan, &Happening) + Send + Sync),
+    pub on_progress: &'a (dyn Fn(&Plan, &DriveProgress) + Send + Sync),
 }
 
 /// How driving goes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
+pub enum DriveProgress {
     /// An actor starts to work on a phase.
-    Works {
+    ActorStarted {
         /// Who.
-        actor: Name,
+        actor: QualifiedName,
         /// On what.
         phase: Phase,
     },
     /// How it goes.
-    Progress(Progress),
+    ActorProgress(RunProgress),
     /// Four fifths of what it may use are gone: how much of what, for people.
     NearLimit(String),
     /// The result is being brought in.
-    Lands,
+    LandingStarted,
     /// What came of that.
-    Landed(Box<Driven>),
+    LandingEnded(Box<LandingOutcome>),
     /// Its result does not meet its rules, and it goes back by itself.
-    SentBack(Remedy),
+    SentBack(ResultRemedy),
     /// It goes no further without a person, or has ended.
-    Rests,
+    Idle,
     /// Something cannot be done yet that is not the plan's fault, and is tried again.
-    Retries(String),
+    Retrying(String),
     /// Something went wrong that is not the plan's fault.
-    Trouble(String),
+    EngineFailure(String),
 }
 
 /// Why a plan goes no further for now.
 #[derive(Debug)]
-pub enum Rested {
+pub enum DriveOutcome {
     /// There is nothing to do for this reason.
-    Rests(Rest),
+    Idle(IdleReason),
     /// A gate does not open; nothing changed since it was last judged.
     Blocked,
     /// Nobody of the crew can work on it.
-    NobodyFor(Name),
+    NoActor(QualifiedName),
     /// Its resources are elsewhere, its project is paused or gone.
-    Unreachable(Error),
+    Unreachable(LifecycleError),
     /// What it could use is set aside for others at work.
-    OverBudget(Over),
+    OverBudget(BudgetShortfall),
     /// It was asked to stop.
     Stopped,
 }
 
-impl Drive<'_> {
+impl PlanDriver<'_> {
     /// Takes a plan as far as it goes. A person who asks for it has asked for its next step, and for no
     /// other: what comes after that is for the plan's profile to say.
-    pub fn go(&self, plan: PlanId, asks: Option<&Caller>) -> Result<Rested, Error> {
+    pub fn drive_plan(
+        &self,
+        plan_id: PlanId,
+        requested_by: Option<&Caller>,
+    ) -> Result<DriveOutcome, LifecycleError> {
         let worker = Caller::Worker(self.owner.to_owned());
-        let mut asks = asks;
-        for _ in 0..MOST_STEPS {
-            if self.stop.is_asked() {
-                return Ok(Rested::Stopped);
+        let mut requester = requested_by;
+        for _ in 0..MAX_DRIVE_STEPS {
+            if self.stop.is_requested() {
+                return Ok(DriveOutcome::Stopped);
             }
-            let row = self.lifecycle.get_plan(plan)?;
+            let row = self.lifecycle.get_plan(plan_id)?;
             let now = self.lifecycle.store.now()?;
-            let by = asks.unwrap_or(&worker);
-            let step = next(&row.plan, by, now);
-            if let Next::Rest(rest) = step {
-                if let Rest::Person | Rest::Over = rest {
-                    (self.tell)(&row.plan, &Happening::Rests);
+            let caller = requester.unwrap_or(&worker);
+            let step = next_engine_step(&row.plan, caller, now);
+            if let EngineStep::Idle(reason) = step {
+                if let IdleReason::NeedsPerson | IdleReason::Ended = reason {
+                    (self.on_progress)(&row.plan, &DriveProgress::Idle);
                 }
-                return Ok(Rested::Rests(rest));
+                return Ok(DriveOutcome::Idle(reason));
             }
-            if asks.is_none() && self.is_still_blocked(&row)? {
-                return Ok(Rested::Blocked);
+            if requester.is_none() && self.is_still_blocked(&row)? {
+                return Ok(DriveOutcome::Blocked);
             }
-            let call = Call::by(by.clone()).until(self.stop);
-            match self.step(&row.plan, step, &call) {
-                Ok(None) => asks = None,
-                Ok(Some(rested)) => return Ok(rested),
-                Err(Error::Blocked(_)) if asks.is_none() => {
-                    (self.tell)(&row.plan, &Happening::Rests);
-                    return Ok(Rested::Blocked);
+            let call = Call::by(caller.clone()).with_stop(self.stop);
+            match self.perform_step(&row.plan, step, &call) {
+                Ok(None) => requester = None,
+                Ok(Some(outcome)) => return Ok(outcome),
+                Err(LifecycleError::Blocked(_)) if requester.is_none() => {
+                    (self.on_progress)(&row.plan, &DriveProgress::Idle);
+                    return Ok(DriveOutcome::Blocked);
                 }
                 Err(
-                    error @ (Error::NoHands
-                    | Error::WaitingForHost { .. }
-                    | Error::Refused(
+                    error @ (LifecycleError::NoLocalHost
+                    | LifecycleError::WaitingForHost { .. }
+                    | LifecycleError::Refused(
                         Refusal::ProjectPaused { .. } | Refusal::NoSuchProject(_),
                     )),
-                ) => return Ok(Rested::Unreachable(error)),
+                ) => return Ok(DriveOutcome::Unreachable(error)),
                 // Somebody was faster; what is to be done now is asked anew.
-                Err(Error::Refused(refusal)) if is_overtaken(&refusal) => {}
+                Err(LifecycleError::Refused(refusal)) if is_overtaken(&refusal) => {}
                 // It was given back; that it shall stop is seen above.
-                Err(Error::Stopped) => {}
+                Err(LifecycleError::Stopped) => {}
                 // The plan itself says what went wrong.
-                Err(Error::Sandbox(_)) if self.has_halted(plan)? => asks = None,
+                Err(LifecycleError::Sandbox(_)) if self.has_halted(plan_id)? => requester = None,
                 Err(error) => {
-                    (self.tell)(&row.plan, &Happening::Trouble(error.to_string()));
+                    (self.on_progress)(&row.plan, &DriveProgress::EngineFailure(error.to_string()));
                     return Err(error);
                 }
             }
         }
-        Ok(Rested::Rests(Rest::Held))
+        Ok(DriveOutcome::Idle(IdleReason::Held))
     }
 
-    fn step(&self, plan: &Plan, step: Next, call: &Call) -> Result<Option<Rested>, Error> {
-        let (lifecycle, id) = (self.lifecycle, plan.id);
+    fn perform_step(
+        &self,
+        plan: &Plan,
+        step: EngineStep,
+        call: &Call,
+    ) -> Result<Option<DriveOutcome>, LifecycleError> {
+        let (lifecycle, plan_id) = (self.lifecycle, plan.id);
         match step {
-            Next::Rest(rest) => return Ok(Some(Rested::Rests(rest))),
+            EngineStep::Idle(reason) => return Ok(Some(DriveOutcome::Idle(reason))),
             // Whoever asked for it to go on, it is the engine that sends it back: it counts how often.
-            Next::Mend(remedy) => self.mend(plan, remedy)?,
-            Next::ExpireQuestion => {
-                lifecycle.expire_question(id, call)?;
+            EngineStep::Remedy(remedy) => self.send_back(plan, remedy)?,
+            EngineStep::ExpireQuestion => {
+                lifecycle.expire_question(plan_id, call)?;
             }
-            Next::Enter(Phase::Apply) => {
-                lifecycle.apply_plan(id, call)?;
+            EngineStep::Enter(Phase::Apply) => {
+                lifecycle.apply_plan(plan_id, call)?;
             }
-            Next::Enter(Phase::Strategize | Phase::Execute) => {
-                lifecycle.execute_plan(id, call)?;
+            EngineStep::Enter(Phase::Strategize | Phase::Execute) => {
+                lifecycle.execute_plan(plan_id, call)?;
             }
-            Next::Claim(Phase::Apply) => {
-                (self.tell)(plan, &Happening::Lands);
-                let claim = lifecycle.start_apply(id, self.owner, self.lease, call)?;
-                let landed = lifecycle.drive_apply(&claim)?;
-                (self.tell)(plan, &Happening::Landed(Box::new(landed)));
+            EngineStep::Claim(Phase::Apply) => {
+                (self.on_progress)(plan, &DriveProgress::LandingStarted);
+                let claim = lifecycle.start_apply(plan_id, self.owner, self.lease, call)?;
+                let landed = lifecycle.drive_landing(&claim)?;
+                (self.on_progress)(plan, &DriveProgress::LandingEnded(Box::new(landed)));
             }
-            Next::Claim(phase) => {
-                let Some(actor) = self.crew.member(plan, phase) else {
-                    return Ok(plan.actor_in(phase).cloned().map(Rested::NobodyFor));
+            EngineStep::Claim(phase) => {
+                let Some(actor) = self.actor_set.find_actor(plan, phase) else {
+                    return Ok(plan
+                        .actor_for_phase(phase)
+                        .cloned()
+                        .map(DriveOutcome::NoActor));
                 };
-                return self.claim(plan, phase, &actor, call);
+                return self.claim_and_work(plan, phase, &actor, call);
             }
         }
         Ok(None)
     }
 
     /// Does something about a result that does not meet its rules.
-    fn mend(&self, plan: &Plan, remedy: Remedy) -> Result<(), Error> {
-        let found = findings(plan);
+    fn send_back(&self, plan: &Plan, remedy: ResultRemedy) -> Result<(), LifecycleError> {
+        let findings = describe_unmet_rules(plan);
         let call = Call::by(Caller::Worker(self.owner.to_owned()));
-        (self.tell)(plan, &Happening::SentBack(remedy));
+        (self.on_progress)(plan, &DriveProgress::SentBack(remedy));
         match remedy {
-            Remedy::Fix => self.lifecycle.revise(plan.id, &found, Vec::new(), &call)?,
-            Remedy::Revert => self.lifecycle.revert(plan.id, &found, &call)?,
+            ResultRemedy::Fix => {
+                self.lifecycle
+                    .revise_plan(plan.id, &findings, Vec::new(), &call)?
+            }
+            ResultRemedy::Revert => self
+                .lifecycle
+                .revert_to_strategize(plan.id, &findings, &call)?,
         };
         Ok(())
     }
 
     /// Did what went wrong halt the plan, to wait for a person or to be tried again later?
-    fn has_halted(&self, plan: PlanId) -> Result<bool, Error> {
-        let row = self.lifecycle.get_plan(plan)?;
+    fn has_halted(&self, plan_id: PlanId) -> Result<bool, LifecycleError> {
+        let row = self.lifecycle.get_plan(plan_id)?;
         let now = self.lifecycle.store.now()?;
         let worker = Caller::Worker(self.owner.to_owned());
-        Ok(match next(&row.plan, &worker, now) {
-            Next::Rest(Rest::Person | Rest::NotDue(_) | Rest::Over) => true,
-            Next::Rest(Rest::Held)
-            | Next::Claim(_)
-            | Next::Enter(_)
-            | Next::Mend(_)
-            | Next::ExpireQuestion => false,
+        Ok(match next_engine_step(&row.plan, &worker, now) {
+            EngineStep::Idle(
+                IdleReason::NeedsPerson | IdleReason::NotDue(_) | IdleReason::Ended,
+            ) => true,
+            EngineStep::Idle(IdleReason::Held)
+            | EngineStep::Claim(_)
+            | EngineStep::Enter(_)
+            | EngineStep::Remedy(_)
+            | EngineStep::ExpireQuestion => false,
         })
     }
 
     /// A gate held it as it stands, by the rules as they stand.
-    fn is_still_blocked(&self, row: &PlanRow) -> Result<bool, Error> {
-        let Some(verdict) = row.verdict_now() else {
+    fn is_still_blocked(&self, row: &PlanRow) -> Result<bool, LifecycleError> {
+        let Some(verdict) = row.current_verdict() else {
             return Ok(false);
         };
-        let tips = self.lifecycle.targets_of(&row.plan, verdict.gate)?.tips;
-        let rules = self.lifecycle.rules_of(&row.plan)?;
+        let tips = self.lifecycle.read_targets(&row.plan, verdict.gate)?.tips;
+        let rules = self.lifecycle.rules_for_plan(&row.plan)?;
         Ok(rules.revisions == verdict.revisions && tips == verdict.tips)
     }
 }
 
 /// What is wrong with a result, for whoever is to mend it.
-fn findings(plan: &Plan) -> String {
+fn describe_unmet_rules(plan: &Plan) -> String {
     let mut text = "These rules are not met by the result:".to_owned();
-    for unmet in plan.unmet() {
+    for unmet in plan.unmet_rules() {
         text.push_str(&format!("\n\n- {}: {}", unmet.rule.name, unmet.evidence));
     }
-    shortened(&text)
+    shorten_text(&text)
 }
 
 /// Is it only that the plan is not where it was a moment ago?

@@ -10,6 +10,6 @@ mod pick;
 mod run;
 mod worker;
 
-pub use crew::Crew;
-pub use drive::{Drive, Happening, Rested};
-pub use worker::{LEASE, Tally, Worker};
+pub use crew::ActorSet;
+pub use drive::{DriveOutcome, DriveProgress, PlanDriver};
+pub use worker::{DEFAULT_LEASE, Worker, WorkerStats};

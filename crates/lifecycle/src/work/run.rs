@@ -5,189 +5,201 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use actors::{Actor, Outcome, Report, Stop, Workplace};
+use actors::{Actor, Report, ReportOutcome, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
-use plan::ledger::{Amount, Grant};
-use plan::stage::{Category, ResultContent};
-use plan::{Phase, Plan, Refusal, Span, Text};
-use sandbox::{Room, RunRecord};
+use plan::ledger::{BudgetAmount, BudgetGrant};
+use plan::stage::{FailureCategory, ResultContent};
+use plan::{ErasableText, Phase, Plan, Refusal, Span};
+use sandbox::{RunRecord, SandboxKey};
 
-use super::drive::{Drive, Happening};
-use super::hold::{Held, holding};
-use crate::meter::Meter;
-use crate::{Call, Claim, Done, Error};
+use super::drive::{DriveProgress, PlanDriver};
+use super::hold::{HoldOutcome, hold_claim_while};
+use crate::meter::UsageMeter;
+use crate::{Call, Claim, LifecycleError, OperationOutcome};
 
 /// How long is waited first for a store that is away, and how long at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// From this pause on it is told that it is waited for.
-const TELLING_PAUSE: Duration = Duration::from_millis(1600);
+const WARN_AFTER_BACKOFF: Duration = Duration::from_millis(1600);
 
 /// How long is waited for room on a full disk. A person has to make it, and must be told soon that it is missing.
 const DISK_FULL_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Drive<'_> {
+impl PlanDriver<'_> {
     /// Has an actor work on a claim with what it may use, and hands in what came of it.
-    pub(super) fn work_on(
+    pub(super) fn run_and_submit(
         &self,
         claim: &Claim,
         actor: &dyn Actor,
-        grant: Grant,
-    ) -> Result<(), Error> {
+        grant: BudgetGrant,
+    ) -> Result<(), LifecycleError> {
         let stop = Stop::default();
-        let meter = Meter::new(grant, stop.clone());
-        let held = match self.run(claim, actor, &meter, &stop) {
+        let meter = UsageMeter::new(grant, stop.clone());
+        let outcome = match self.run_actor(claim, actor, &meter, &stop) {
             Ok(held) => held,
             // A store that is away for a moment is no plan's fault; it is given back.
-            Err(error @ (Error::Store(_) | Error::Unknown(_))) => {
-                self.hand_in(claim, &Report::of(Outcome::Stopped), Amount::default())?;
+            Err(error @ (LifecycleError::Store(_) | LifecycleError::CommitUnknown(_))) => {
+                self.submit_report(
+                    claim,
+                    &Report::with_outcome(ReportOutcome::Stopped),
+                    BudgetAmount::default(),
+                )?;
                 return Err(error);
             }
             Err(error) => {
                 // The plan halts with the reason; nobody could have worked on it like this.
-                let failed = Report::failed(Category::Resource, error.to_string());
-                return self.hand_in(claim, &failed, Amount::default());
+                let failed = Report::failed(FailureCategory::Resource, error.to_string());
+                return self.submit_report(claim, &failed, BudgetAmount::default());
             }
         };
-        let used = meter.used(held.given.usage);
-        if held.lost {
+        let used = meter.total_usage(outcome.value.usage);
+        if outcome.lease_lost {
             // Whoever took it away decided what becomes of it; the sandbox is left as it is.
-            self.settle_lost_runs(claim, &held.given)?;
-            return self.settle(claim, used);
+            self.settle_lost_runs(claim, &outcome.value)?;
+            return self.settle_usage(claim, used);
         }
-        let mut report = held.given;
-        let halted = match report.outcome {
-            Outcome::Stopped | Outcome::Failed { .. } => meter.over(),
+        let mut report = outcome.value;
+        let exceeded_limit = match report.outcome {
+            ReportOutcome::Stopped | ReportOutcome::Failed { .. } => meter.exceeded_limit(),
             // What was finished in spite of it is not thrown away.
-            Outcome::Done | Outcome::Asks { .. } => None,
+            ReportOutcome::Done | ReportOutcome::NeedsAnswer { .. } => None,
         };
-        if let Some(message) = halted {
-            report.outcome = Outcome::Failed {
-                category: Category::Budget,
+        if let Some(message) = exceeded_limit {
+            report.outcome = ReportOutcome::Failed {
+                category: FailureCategory::Budget,
                 message,
             };
         }
-        self.hand_in(claim, &report, used)
+        self.submit_report(claim, &report, used)
     }
 
     /// Charges what was used.
-    fn settle(&self, claim: &Claim, used: Amount) -> Result<(), Error> {
-        let (plan, epoch) = (claim.plan().id, claim.epoch());
-        self.lifecycle.settle(plan, epoch, used, &claim.call())
+    fn settle_usage(&self, claim: &Claim, used: BudgetAmount) -> Result<(), LifecycleError> {
+        let (plan_id, epoch) = (claim.plan().id, claim.epoch());
+        self.lifecycle
+            .settle_usage(plan_id, epoch, used, &claim.call())
     }
 
     /// Before the run itself is charged: killed in between, it is charged all that was set aside for it, and nothing
     /// was used unseen.
-    fn settle_lost_runs(&self, claim: &Claim, report: &Report) -> Result<(), Error> {
-        let (plan, call) = (claim.plan().id, claim.call());
+    fn settle_lost_runs(&self, claim: &Claim, report: &Report) -> Result<(), LifecycleError> {
+        let (plan_id, call) = (claim.plan().id, claim.call());
         let mut lost = report.includes_usage_of.iter();
-        lost.try_for_each(|epoch| self.lifecycle.settle_lost_run(plan, *epoch, &call))
+        lost.try_for_each(|epoch| self.lifecycle.settle_lost_run(plan_id, *epoch, &call))
     }
 
     /// Has an actor work while the claim is held, from gathering what it needs on.
-    fn run(
+    fn run_actor(
         &self,
         claim: &Claim,
         actor: &dyn Actor,
-        meter: &Meter,
+        meter: &UsageMeter,
         stop: &Stop,
-    ) -> Result<Held<Report>, Error> {
-        let look = || self.warn(claim.plan(), meter.look());
-        let held = holding(claim, self.lease, self.stop, stop, &look, || {
-            self.run_held(claim, actor, meter, stop)
+    ) -> Result<HoldOutcome<Report>, LifecycleError> {
+        let on_tick = || self.report_warnings(claim.plan(), meter.check_limits());
+        let outcome = hold_claim_while(claim, self.lease, self.stop, stop, &on_tick, || {
+            self.run_actor_held(claim, actor, meter, stop)
         });
-        Ok(Held {
-            given: held.given?,
-            lost: held.lost,
+        Ok(HoldOutcome {
+            value: outcome.value?,
+            lease_lost: outcome.lease_lost,
         })
     }
 
-    fn warn(&self, plan: &Plan, warnings: Vec<String>) {
+    fn report_warnings(&self, plan: &Plan, warnings: Vec<String>) {
         for warning in warnings {
-            (self.tell)(plan, &Happening::NearLimit(warning));
+            (self.on_progress)(plan, &DriveProgress::NearLimit(warning));
         }
     }
 
-    fn run_held(
+    fn run_actor_held(
         &self,
         claim: &Claim,
         actor: &dyn Actor,
-        meter: &Meter,
+        meter: &UsageMeter,
         stop: &Stop,
-    ) -> Result<Report, Error> {
+    ) -> Result<Report, LifecycleError> {
         let plan = claim.plan();
-        let assignment = self.lifecycle.assignment(claim)?;
+        let assignment = self.lifecycle.build_assignment(claim)?;
         let began = Instant::now();
         let (mut readable, mut locks) = (Vec::new(), Vec::new());
-        let mut run = PathBuf::new();
-        if let Some(hands) = &self.lifecycle.hands {
-            run = hands.workshop.begin_run(plan.id, claim.epoch())?;
-            for site in self.lifecycle.sites(plan)? {
-                let room = Room {
-                    plan: plan.id,
-                    site: &site,
+        let mut run_dir = PathBuf::new();
+        if let Some(local_host) = &self.lifecycle.local_host {
+            run_dir = local_host
+                .sandboxes
+                .create_run_dir(plan.id, claim.epoch())?;
+            for location in self.lifecycle.locate_resources(plan)? {
+                let sandbox_key = SandboxKey {
+                    plan_id: plan.id,
+                    resource: &location,
                 };
-                readable.extend(hands.workshop.borrowed(&room)?);
-                let sandbox = hands.workshop.current(&room)?;
-                locks.extend(sandbox.map(|sandbox| sandbox.lock()));
+                readable.extend(local_host.sandboxes.list_borrowed_objects(&sandbox_key)?);
+                let sandbox = local_host.sandboxes.current_sandbox(&sandbox_key)?;
+                locks.extend(sandbox.map(|sandbox| sandbox.lock_path()));
             }
         }
         let isolation = std::sync::Mutex::new(None);
-        let progress = |progress: actors::Progress| {
-            if let actors::Progress::Began { isolation: how } = &progress {
-                *lock(&isolation) = Some(how.clone());
+        let progress = |progress: actors::RunProgress| {
+            if let actors::RunProgress::Started {
+                isolation: description,
+            } = &progress
+            {
+                *lock_mutex(&isolation) = Some(description.clone());
             }
-            if let actors::Progress::Used(usage) = &progress {
-                self.warn(plan, meter.tell(*usage));
+            if let actors::RunProgress::UsageChanged(usage) = &progress {
+                self.report_warnings(plan, meter.record_usage(*usage));
             }
-            (self.tell)(plan, &Happening::Progress(progress));
+            (self.on_progress)(plan, &DriveProgress::ActorProgress(progress));
         };
         let workplace = Workplace {
-            run: run.clone(),
-            readable,
-            locks,
-            time: plan.limits.timeout.map(plan::Span::as_duration),
+            run_dir: run_dir.clone(),
+            readable_paths: readable,
+            lock_files: locks,
+            time_limit: plan.limits.timeout.map(plan::Span::as_duration),
             strategy_wanted: plan.strategy_wanted,
             stop: stop.clone(),
-            progress: &progress,
+            on_progress: &progress,
         };
         let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
         let report = std::panic::catch_unwind(work).unwrap_or_else(|payload| {
             let message = format!("the actor panicked: {}", panic_message(&*payload));
-            Report::failed(Category::Internal, message)
+            Report::failed(FailureCategory::Internal, message)
         });
-        let isolation = lock(&isolation).take();
-        self.record(claim, &report, &run, began, isolation);
+        let isolation = lock_mutex(&isolation).take();
+        self.record_run(claim, &report, &run_dir, began, isolation);
         Ok(report)
     }
 
     /// Remembers the run. What cannot be remembered is missed in `log`, and nothing else.
-    fn record(
+    fn record_run(
         &self,
         claim: &Claim,
         report: &Report,
-        run: &std::path::Path,
+        run_dir: &std::path::Path,
         began: Instant,
         isolation: Option<String>,
     ) {
         let (plan, phase) = (claim.plan(), claim.phase());
-        let (Some(hands), Some(actor)) = (&self.lifecycle.hands, plan.actor_in(phase)) else {
+        let (Some(local_host), Some(actor)) =
+            (&self.lifecycle.local_host, plan.actor_for_phase(phase))
+        else {
             return;
         };
-        let took = i64::try_from(began.elapsed().as_micros()).unwrap_or(i64::MAX);
-        let guessed = |_| plan.updated_at.plus(Span(took));
+        let elapsed_micros = i64::try_from(began.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let guessed = |_| plan.updated_at.saturating_add(Span(elapsed_micros));
         let ended = self.lifecycle.store.now().unwrap_or_else(guessed);
         let record = RunRecord {
             actor: actor.clone(),
             phase,
-            began: ended.plus(Span(-took)),
+            began: ended.saturating_add(Span(-elapsed_micros)),
             ended,
             outcome: match &report.outcome {
-                Outcome::Done => "done".to_owned(),
-                Outcome::Failed { category, .. } => format!("failed: {category}"),
-                Outcome::Asks { .. } => "asked".to_owned(),
-                Outcome::Stopped => "stopped".to_owned(),
+                ReportOutcome::Done => "done".to_owned(),
+                ReportOutcome::Failed { category, .. } => format!("failed: {category}"),
+                ReportOutcome::NeedsAnswer { .. } => "asked".to_owned(),
+                ReportOutcome::Stopped => "stopped".to_owned(),
             },
             isolation,
             session: report.session.clone(),
@@ -195,7 +207,7 @@ impl Drive<'_> {
             output_tokens: report.usage.output_tokens,
             cost_micros: report.usage.cost_micros,
         };
-        let _ = hands.workshop.end_run(run, &record);
+        let _ = local_host.sandboxes.write_run_record(run_dir, &record);
     }
 
     /// Hands in what came of a run. A store that is away is waited for while the claim is held: what was
@@ -204,158 +216,182 @@ impl Drive<'_> {
     ///
     /// What was used is charged before that, or in the same commit: nothing can be lost in between, for what is
     /// charged is charged once, and a result that was not handed in is worked on again.
-    fn hand_in(&self, claim: &Claim, report: &Report, used: Amount) -> Result<(), Error> {
-        let enough = Stop::default();
-        let held = holding(claim, self.lease, self.stop, &enough, &|| {}, || {
-            let (mut pause, began) = (FIRST_PAUSE, Instant::now());
-            loop {
-                match self.hand_in_now(claim, report, used, &enough) {
-                    Err(error)
-                        if error.is_out_of_space() && began.elapsed() >= DISK_FULL_TIMEOUT =>
-                    {
-                        return Err(error);
-                    }
-                    Err(error) if error.is_of_a_store_that_is_away() => {
-                        if pause == TELLING_PAUSE {
-                            let text = format!("cannot store the result yet, retrying: {error}");
-                            (self.tell)(claim.plan(), &Happening::Retries(text));
-                        }
-                        if enough.wait(pause) {
-                            return Err(error);
-                        }
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                    }
-                    handed_in => return handed_in,
-                }
-            }
-        });
-        if held.lost {
-            // Handed in, or taken away: either way it is decided what becomes of it.
-            return Ok(());
-        }
-        held.given
-    }
-
-    fn hand_in_now(
+    fn submit_report(
         &self,
         claim: &Claim,
         report: &Report,
-        used: Amount,
-        enough: &Stop,
-    ) -> Result<(), Error> {
-        let executed = claim.phase() == Phase::Execute && report.outcome == Outcome::Done;
-        self.settle_lost_runs(claim, report)?;
-        if executed && claim.end_at_once(&result(report), used, self.lease)? {
+        used: BudgetAmount,
+    ) -> Result<(), LifecycleError> {
+        let stop_retrying = Stop::default();
+        let outcome =
+            hold_claim_while(claim, self.lease, self.stop, &stop_retrying, &|| {}, || {
+                let (mut backoff, began) = (INITIAL_BACKOFF, Instant::now());
+                loop {
+                    match self.try_submit_report(claim, report, used, &stop_retrying) {
+                        Err(error)
+                            if error.is_out_of_space() && began.elapsed() >= DISK_FULL_TIMEOUT =>
+                        {
+                            return Err(error);
+                        }
+                        Err(error) if error.is_store_unavailable() => {
+                            if backoff == WARN_AFTER_BACKOFF {
+                                let text =
+                                    format!("cannot store the result yet, retrying: {error}");
+                                (self.on_progress)(claim.plan(), &DriveProgress::Retrying(text));
+                            }
+                            if stop_retrying.wait_for_request(backoff) {
+                                return Err(error);
+                            }
+                            backoff = (backoff * 2).min(MAX_BACKOFF);
+                        }
+                        submitted => return submitted,
+                    }
+                }
+            });
+        if outcome.lease_lost {
+            // Handed in, or taken away: either way it is decided what becomes of it.
             return Ok(());
         }
-        self.settle(claim, used)?;
-        claim.hand_in(report, &claim.call().until(enough))?;
+        outcome.value
+    }
+
+    fn try_submit_report(
+        &self,
+        claim: &Claim,
+        report: &Report,
+        used: BudgetAmount,
+        stop_retrying: &Stop,
+    ) -> Result<(), LifecycleError> {
+        let executed = claim.phase() == Phase::Execute && report.outcome == ReportOutcome::Done;
+        self.settle_lost_runs(claim, report)?;
+        if executed && claim.end_at_once(&result_from_report(report), used, self.lease)? {
+            return Ok(());
+        }
+        self.settle_usage(claim, used)?;
+        claim.submit_report(report, &claim.call().with_stop(stop_retrying))?;
         Ok(())
     }
 }
 
 impl Claim {
     /// Hands in what an actor reports. What it says and its sandbox does not bear out is a failure of its own.
-    pub(crate) fn hand_in(&self, report: &Report, call: &Call) -> Result<Done, Error> {
-        let (lifecycle, plan, epoch) = (&self.lifecycle, self.plan().id, self.epoch());
+    pub(crate) fn submit_report(
+        &self,
+        report: &Report,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let (lifecycle, plan_id, epoch) = (&self.lifecycle, self.plan().id, self.epoch());
         let phase = self.phase();
-        if report.outcome != Outcome::Done {
-            self.remember_ignored();
+        if report.outcome != ReportOutcome::Done {
+            self.record_ignored_files();
         }
-        let handed_in = match &report.outcome {
-            Outcome::Stopped => lifecycle.release(plan, epoch, call),
-            Outcome::Failed { category, message } => {
-                let (category, message) = self.blamed(*category, message.clone());
-                lifecycle.fail(plan, epoch, category, &shortened(&message), call)
+        let submitted = match &report.outcome {
+            ReportOutcome::Stopped => lifecycle.release_lease(plan_id, epoch, call),
+            ReportOutcome::Failed { category, message } => {
+                let (category, message) = self.attribute_failure(*category, message.clone());
+                lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&message), call)
             }
-            Outcome::Asks { question, patience } => {
-                lifecycle.ask(plan, epoch, &shortened(question), *patience, call)
+            ReportOutcome::NeedsAnswer {
+                question,
+                timeout: patience,
+            } => lifecycle.ask_question(plan_id, epoch, &shorten_text(question), *patience, call),
+            ReportOutcome::Done if phase == Phase::Strategize => {
+                lifecycle.complete_strategize(plan_id, epoch, strategy_from_report(report), call)
             }
-            Outcome::Done if phase == Phase::Strategize => {
-                lifecycle.complete_strategize(plan, epoch, strategy(report), call)
+            ReportOutcome::Done => {
+                lifecycle.complete_execute(plan_id, epoch, &result_from_report(report), call)
             }
-            Outcome::Done => lifecycle.complete_execute(plan, epoch, &result(report), call),
         };
-        let mut category = Category::Actor;
-        let why = match handed_in {
+        let mut category = FailureCategory::Actor;
+        let why = match submitted {
             Ok(done) => return Ok(done),
             // Its rules could not be asked to the end; what it made stays where it is.
-            Err(Error::Stopped) => return lifecycle.release(plan, epoch, call),
+            Err(LifecycleError::Stopped) => return lifecycle.release_lease(plan_id, epoch, call),
             // Success needs evidence.
-            Err(Error::Refused(Refusal::EmptyResult)) => changed_nothing(report),
-            Err(Error::Refused(
+            Err(LifecycleError::Refused(Refusal::EmptyResult)) => describe_empty_result(report),
+            Err(LifecycleError::Refused(
                 refusal @ (Refusal::ReadOnly(_)
                 | Refusal::BadDecision { .. }
                 | Refusal::BadText { .. }),
             )) => refusal.to_string(),
-            Err(Error::Sandbox(error)) if error.is_uncapturable() => error.to_string(),
-            Err(Error::Sandbox(error)) => {
-                category = Category::Resource;
+            Err(LifecycleError::Sandbox(error)) if error.is_uncapturable() => error.to_string(),
+            Err(LifecycleError::Sandbox(error)) => {
+                category = FailureCategory::Resource;
                 error.to_string()
             }
             Err(error) => return Err(error),
         };
-        self.remember_ignored();
-        let (category, why) = self.blamed(category, why);
-        lifecycle.fail(plan, epoch, category, &shortened(&why), call)
+        self.record_ignored_files();
+        let (category, why) = self.attribute_failure(category, why);
+        lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&why), call)
     }
 
     /// Remembers which ignored files an agent made whose work is not captured: the next run may add them. Without
     /// that they count as not the agent's, and stay out.
-    fn remember_ignored(&self) {
-        let (Ok(hands), Ok(sites)) = (self.lifecycle.hands(), self.lifecycle.sites(self.plan()))
-        else {
+    fn record_ignored_files(&self) {
+        let (Ok(local_host), Ok(locations)) = (
+            self.lifecycle.local_host(),
+            self.lifecycle.locate_resources(self.plan()),
+        ) else {
             return;
         };
-        for site in &sites {
-            let room = Room {
-                plan: self.plan().id,
-                site,
+        for location in &locations {
+            let sandbox_key = SandboxKey {
+                plan_id: self.plan().id,
+                resource: location,
             };
-            let _ = hands.workshop.remember_ignored(&room, self.epoch());
+            let _ = local_host
+                .sandboxes
+                .record_ignored_files(&sandbox_key, self.epoch());
         }
     }
 
     /// What went wrong, by where it came from: whoever works on a repository that goes missing fails over
     /// it in ways of their own, and is not to blame.
-    fn blamed(&self, category: Category, said: String) -> (Category, String) {
-        match self.lifecycle.check_places(self.plan()) {
-            Err(Error::Sandbox(gone)) => (Category::Resource, format!("{gone}\n{said}")),
-            Ok(()) | Err(_) => (category, said),
+    fn attribute_failure(
+        &self,
+        category: FailureCategory,
+        message: String,
+    ) -> (FailureCategory, String) {
+        match self.lifecycle.check_resource_paths(self.plan()) {
+            Err(LifecycleError::Sandbox(gone)) => {
+                (FailureCategory::Resource, format!("{gone}\n{message}"))
+            }
+            Ok(()) | Err(_) => (category, message),
         }
     }
 }
 
 /// An agent that says it is done and changed nothing mostly says why in its last words.
-fn changed_nothing(report: &Report) -> String {
+fn describe_empty_result(report: &Report) -> String {
     let text = "the agent said it was done, and changed nothing";
-    match report.last_words() {
+    match report.summary_tail() {
         Some(words) => format!("{text}; it said last: {words}"),
         None => text.to_owned(),
     }
 }
 
 /// What was made, as far as it was said.
-fn result(report: &Report) -> ResultContent {
+fn result_from_report(report: &Report) -> ResultContent {
     let summary = report.summary.as_ref();
     ResultContent {
-        report: summary.map(|text| Text::Known(shortened(text))),
+        report: summary.map(|text| ErasableText::Known(shorten_text(text))),
         trees: Vec::new(),
     }
 }
 
 /// What was decided; without decisions, what was said is one.
-fn strategy(report: &Report) -> Vec<ReportedDecision> {
+fn strategy_from_report(report: &Report) -> Vec<ReportedDecision> {
     let (decisions, summary) = (&report.decisions, &report.summary);
-    let said = summary.as_ref();
-    let said = said.filter(|text| decisions.is_empty() && !text.trim().is_empty());
-    let Some(said) = said else {
+    let summary_text = summary.as_ref();
+    let summary_text = summary_text.filter(|text| decisions.is_empty() && !text.trim().is_empty());
+    let Some(summary_text) = summary_text else {
         return decisions.clone();
     };
     vec![ReportedDecision {
         kind: DecisionKind::StrategyChoice,
         question: "How is it to be done?".to_owned(),
-        choice: shortened(said),
+        choice: shorten_text(summary_text),
         alternatives: Vec::new(),
         rationale: None,
         confidence: None,
@@ -371,22 +407,22 @@ fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// What can be stored of a text: not more than fits, nothing that no store holds.
-pub(super) fn shortened(text: &str) -> String {
-    const MOST: usize = Text::MAX_BYTES / 2;
+pub(super) fn shorten_text(text: &str) -> String {
+    const MAX_BYTES: usize = ErasableText::MAX_BYTES / 2;
     let text = text.replace('\0', "");
     let text = text.trim();
     if text.is_empty() {
         return "(nothing was said)".to_owned();
     }
-    if text.len() <= MOST {
+    if text.len() <= MAX_BYTES {
         return text.to_owned();
     }
-    let head = text.floor_char_boundary(MOST / 2);
-    let tail = text.ceil_char_boundary(text.len() - MOST / 2);
+    let head = text.floor_char_boundary(MAX_BYTES / 2);
+    let tail = text.ceil_char_boundary(text.len() - MAX_BYTES / 2);
     format!("{}\n[…]\n{}", &text[..head], &text[tail..])
 }
 
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -9,32 +9,32 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use actors::{Actor, Stop};
-use plan::decide::Rest;
+use plan::decide::IdleReason;
 use plan::stage::StateName;
-use plan::takeover::Liveness;
-use plan::{Caller, Name, Plan, PlanId, Span};
+use plan::takeover::HolderLiveness;
+use plan::{Caller, Plan, PlanId, QualifiedName, Span};
 use store::PlanFilter;
 
-use super::pick::{Again, Only, Picked, Picker};
-use super::{Crew, Drive, Happening, Rested};
-use crate::operations::is_left_to_its_holder;
-use crate::{Call, Error, LeaseWatch, Lifecycle};
+use super::pick::{PickedPlans, PlanPicker, RetryPolicy, WorkFilter};
+use super::{ActorSet, DriveOutcome, DriveProgress, PlanDriver};
+use crate::operations::is_takeover_needless;
+use crate::{Call, LeaseWatch, Lifecycle, LifecycleError};
 
 /// For how long a claim holds without a renewal.
-pub const LEASE: Span = Span::seconds(30);
+pub const DEFAULT_LEASE: Span = Span::from_seconds(30);
 
 /// How often it is looked for holders that are gone.
-const LOOK_FOR_THE_GONE: Duration = Duration::from_secs(1);
+const DEAD_HOLDER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long is waited for something to be committed before looking anew; also how soon a request to
 /// stop is noticed.
-const WAIT: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How many plans are looked at for holders that are gone.
-const MOST_HELD: usize = 500;
+const MAX_HELD_PLANS: usize = 500;
 
 /// Told how a plan goes.
-type Tell = dyn Fn(&Plan, &Happening) + Send + Sync;
+type DriveProgressCallback = dyn Fn(&Plan, &DriveProgress) + Send + Sync;
 
 /// Takes plans further until asked to stop.
 ///
@@ -43,28 +43,28 @@ type Tell = dyn Fn(&Plan, &Happening) + Send + Sync;
 /// ```
 pub struct Worker {
     lifecycle: Lifecycle,
-    crew: Crew,
+    actor_set: ActorSet,
     owner: String,
     concurrency: usize,
     lease: Span,
-    only: Only,
-    tell: Box<Tell>,
+    filter: WorkFilter,
+    on_progress: Box<DriveProgressCallback>,
 }
 
 /// What a worker did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct WorkerStats {
     /// How often a plan was taken as far as it went.
-    pub taken: u64,
+    pub plans_driven: u64,
     /// How many leases were taken from holders that are gone.
-    pub reclaimed: u64,
+    pub leases_reclaimed: u64,
     /// How often something went wrong that is no plan's fault.
-    pub troubles: u64,
+    pub errors: u64,
 }
 
 /// How long a worker works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum StopCondition {
     /// Until asked to stop.
     Stopped,
     /// Until nothing is due.
@@ -74,10 +74,10 @@ enum Until {
 }
 
 /// A plan that was taken as far as it goes.
-struct Ended {
-    plan: PlanId,
+struct DrivenPlan {
+    plan_id: PlanId,
     /// Nothing if driving it panicked.
-    rested: Option<Result<Rested, Error>>,
+    outcome: Option<Result<DriveOutcome, LifecycleError>>,
 }
 
 impl Worker {
@@ -85,12 +85,12 @@ impl Worker {
     pub fn new(lifecycle: &Lifecycle) -> Self {
         Self {
             lifecycle: lifecycle.clone(),
-            crew: Crew::default(),
-            owner: format!("worker-{}", lifecycle.ids.command()),
+            actor_set: ActorSet::default(),
+            owner: format!("worker-{}", lifecycle.ids.new_command_id()),
             concurrency: 1,
-            lease: LEASE,
-            only: Only::default(),
-            tell: Box::new(|_, _| {}),
+            lease: DEFAULT_LEASE,
+            filter: WorkFilter::default(),
+            on_progress: Box::new(|_, _| {}),
         }
     }
 
@@ -101,15 +101,15 @@ impl Worker {
     /// If the name is none.
     #[must_use]
     pub fn actor(mut self, name: &str, actor: impl Actor + 'static) -> Self {
-        let name: Name = name.parse().expect("the name of an actor");
-        self.crew = self.crew.with(name, actor);
+        let name: QualifiedName = name.parse().expect("the name of an actor");
+        self.actor_set = self.actor_set.with_actor(name, actor);
         self
     }
 
     /// With this crew.
     #[must_use]
-    pub fn crew(mut self, crew: Crew) -> Self {
-        self.crew = crew;
+    pub fn actor_set(mut self, crew: ActorSet) -> Self {
+        self.actor_set = crew;
         self
     }
 
@@ -136,249 +136,266 @@ impl Worker {
 
     /// Only plans that work on this project.
     #[must_use]
-    pub fn only_project(mut self, project: Option<Name>) -> Self {
-        self.only.project = project;
+    pub fn only_project(mut self, project: Option<QualifiedName>) -> Self {
+        self.filter.project = project;
         self
     }
 
     /// Only plans of this actor.
     #[must_use]
-    pub fn only_actor(mut self, actor: Option<Name>) -> Self {
-        self.only.actor = actor;
+    pub fn only_actor(mut self, actor: Option<QualifiedName>) -> Self {
+        self.filter.actor = actor;
         self
     }
 
     /// Telling somebody how plans go.
     #[must_use]
-    pub fn telling(mut self, tell: impl Fn(&Plan, &Happening) + Send + Sync + 'static) -> Self {
-        self.tell = Box::new(tell);
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Plan, &DriveProgress) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_progress = Box::new(callback);
         self
     }
 
     /// Works until asked to stop. What it works on then is given back, to be gone on with by others.
-    pub fn run(&self, stop: &Stop) -> Result<Tally, Error> {
-        self.work(stop, Until::Stopped)
+    pub fn run(&self, stop: &Stop) -> Result<WorkerStats, LifecycleError> {
+        self.run_until(stop, StopCondition::Stopped)
     }
 
     /// Works until nothing is due.
-    pub fn drain(&self, stop: &Stop) -> Result<Tally, Error> {
-        self.work(stop, Until::Drained)
+    pub fn drain(&self, stop: &Stop) -> Result<WorkerStats, LifecycleError> {
+        self.run_until(stop, StopCondition::Drained)
     }
 
     /// Takes one plan as far as it goes, if one is due.
-    pub fn once(&self, stop: &Stop) -> Result<Tally, Error> {
-        self.work(stop, Until::Once)
+    pub fn run_once(&self, stop: &Stop) -> Result<WorkerStats, LifecycleError> {
+        self.run_until(stop, StopCondition::Once)
     }
 
-    fn work(&self, stop: &Stop, until: Until) -> Result<Tally, Error> {
-        let presence = match &self.lifecycle.hands {
-            Some(hands) => Some(hands.workshop.sign_in(&self.owner)?),
+    fn run_until(&self, stop: &Stop, until: StopCondition) -> Result<WorkerStats, LifecycleError> {
+        let presence = match &self.lifecycle.local_host {
+            Some(local_host) => Some(local_host.sandboxes.register_presence(&self.owner)?),
             None => None,
         };
-        let worked = self.work_signed_in(stop, until);
-        let is_troubled = worked.as_ref().map_or(true, |tally| tally.troubles > 0);
-        if let Some(presence) = presence.filter(|_| is_troubled) {
-            presence.end_without_giving_back();
+        let ran = self.run_signed_in(stop, until);
+        let has_errors = ran.as_ref().map_or(true, |stats| stats.errors > 0);
+        if let Some(presence) = presence.filter(|_| has_errors) {
+            presence.end_keeping_file();
         }
-        worked
+        ran
     }
 
-    fn work_signed_in(&self, stop: &Stop, until: Until) -> Result<Tally, Error> {
-        let mut tally = Tally::default();
-        let again = match until {
-            Until::Stopped => Again::Later,
-            Until::Drained | Until::Once => Again::Never,
+    fn run_signed_in(
+        &self,
+        stop: &Stop,
+        until: StopCondition,
+    ) -> Result<WorkerStats, LifecycleError> {
+        let mut stats = WorkerStats::default();
+        let retry_policy = match until {
+            StopCondition::Stopped => RetryPolicy::Later,
+            StopCondition::Drained | StopCondition::Once => RetryPolicy::Never,
         };
-        let mut picker = Picker::new(self.only.clone(), again);
-        let mut looked_for_the_gone: Option<Instant> = None;
+        let mut picker = PlanPicker::new(self.filter.clone(), retry_policy);
+        let mut last_dead_holder_check: Option<Instant> = None;
         let mut watch = LeaseWatch::new(self.lease);
         std::thread::scope(|scope| {
-            let (ends, ended): (Sender<Ended>, Receiver<Ended>) = channel();
+            let (ends, ended): (Sender<DrivenPlan>, Receiver<DrivenPlan>) = channel();
             let mut busy = BTreeSet::new();
             loop {
                 while let Ok(end) = ended.try_recv() {
-                    busy.remove(&end.plan);
-                    settle(&end, &mut picker, &mut tally);
+                    busy.remove(&end.plan_id);
+                    record_outcome(&end, &mut picker, &mut stats);
                 }
-                let enough = until == Until::Once && tally.taken > 0;
-                if stop.is_asked() || enough {
+                let is_done = until == StopCondition::Once && stats.plans_driven > 0;
+                if stop.is_requested() || is_done {
                     break;
                 }
-                if looked_for_the_gone.is_none_or(|at| at.elapsed() >= LOOK_FOR_THE_GONE) {
-                    match self.take_from_the_gone(&busy, &mut watch) {
-                        Ok(taken) => tally.reclaimed += taken,
-                        Err(_) => tally.troubles += 1,
+                if last_dead_holder_check
+                    .is_none_or(|at| at.elapsed() >= DEAD_HOLDER_CHECK_INTERVAL)
+                {
+                    match self.reclaim_from_dead_holders(&busy, &mut watch) {
+                        Ok(taken) => stats.leases_reclaimed += taken,
+                        Err(_) => stats.errors += 1,
                     }
-                    looked_for_the_gone = Some(Instant::now());
+                    last_dead_holder_check = Some(Instant::now());
                 }
-                let most = match until {
-                    Until::Once => 1,
-                    Until::Stopped | Until::Drained => self.concurrency,
+                let max_running = match until {
+                    StopCondition::Once => 1,
+                    StopCondition::Stopped | StopCondition::Drained => self.concurrency,
                 };
-                let free = most.saturating_sub(busy.len());
-                let picked = picker.pick(&self.lifecycle, &busy, free);
-                let (picked, seen) = match picked {
-                    Ok(Picked { plans, seen }) => (plans, seen),
+                let free = max_running.saturating_sub(busy.len());
+                let picked = picker.pick_plans(&self.lifecycle, &busy, free);
+                let (picked, log_end) = match picked {
+                    Ok(PickedPlans { plans, log_end }) => (plans, log_end),
                     // A store that is away for a moment must not end a worker that has plans in hand.
-                    Err(_) if until == Until::Stopped => {
-                        tally.troubles += 1;
+                    Err(_) if until == StopCondition::Stopped => {
+                        stats.errors += 1;
                         (Vec::new(), None)
                     }
                     Err(error) => {
-                        finish(&mut busy, &ended, &mut picker, &mut tally);
+                        wait_for_running(&mut busy, &ended, &mut picker, &mut stats);
                         return Err(error);
                     }
                 };
-                let unseen = picker.has_more_to_see() && until != Until::Stopped;
-                let waited_for = match until {
-                    Until::Stopped => true,
-                    Until::Drained => unseen || picker.waits_for_means(),
-                    Until::Once => unseen,
+                let has_unseen = picker.has_unseen_plans() && until != StopCondition::Stopped;
+                let keeps_waiting = match until {
+                    StopCondition::Stopped => true,
+                    StopCondition::Drained => has_unseen || picker.has_budget_waiters(),
+                    StopCondition::Once => has_unseen,
                 };
-                if picked.is_empty() && busy.is_empty() && !waited_for {
+                if picked.is_empty() && busy.is_empty() && !keeps_waiting {
                     break;
                 }
-                for plan in picked {
-                    busy.insert(plan);
+                for plan_id in picked {
+                    busy.insert(plan_id);
                     let ends = ends.clone();
                     scope.spawn(move || {
                         // Whoever panics must not leave the worker waiting for their end.
-                        let drive = AssertUnwindSafe(|| self.drive(stop).go(plan, None));
-                        let rested = catch_unwind(drive).ok();
+                        let drive =
+                            AssertUnwindSafe(|| self.make_driver(stop).drive_plan(plan_id, None));
+                        let outcome = catch_unwind(drive).ok();
                         // Nobody listens any more once the worker has stopped.
-                        let _ = ends.send(Ended { plan, rested });
+                        let _ = ends.send(DrivenPlan { plan_id, outcome });
                     });
                 }
-                if busy.len() >= most {
+                if busy.len() >= max_running {
                     // Nothing can be taken before something ends, whatever is committed meanwhile.
-                    if let Ok(end) = ended.recv_timeout(WAIT) {
-                        busy.remove(&end.plan);
-                        settle(&end, &mut picker, &mut tally);
+                    if let Ok(end) = ended.recv_timeout(POLL_INTERVAL) {
+                        busy.remove(&end.plan_id);
+                        record_outcome(&end, &mut picker, &mut stats);
                     }
                     continue;
                 }
-                if unseen {
+                if has_unseen {
                     continue;
                 }
                 // What was committed since it was looked is not waited for.
-                let unchanged = match (seen, self.lifecycle.store.latest()) {
+                let unchanged = match (log_end, self.lifecycle.store.read_latest_cursor()) {
                     (Some(seen), Ok(now)) => seen == now,
                     (None, _) | (_, Err(_)) => true,
                 };
-                if unchanged && self.lifecycle.store.wait(WAIT).is_err() {
-                    stop.wait(WAIT);
+                if unchanged && self.lifecycle.store.wait_for_commit(POLL_INTERVAL).is_err() {
+                    stop.wait_for_request(POLL_INTERVAL);
                 }
             }
-            finish(&mut busy, &ended, &mut picker, &mut tally);
-            Ok(tally)
+            wait_for_running(&mut busy, &ended, &mut picker, &mut stats);
+            Ok(stats)
         })
     }
 
-    fn drive<'a>(&'a self, stop: &'a Stop) -> Drive<'a> {
-        Drive {
+    fn make_driver<'a>(&'a self, stop: &'a Stop) -> PlanDriver<'a> {
+        PlanDriver {
             lifecycle: &self.lifecycle,
-            crew: &self.crew,
+            actor_set: &self.actor_set,
             owner: &self.owner,
             lease: self.lease,
             stop,
-            tell: self.tell.as_ref(),
+            on_progress: self.on_progress.as_ref(),
         }
     }
 
     /// Takes plans from holders whose lease expired, and from those that signed in on this host and are
     /// gone or no longer renew their leases. What somebody else took first is left to them.
-    fn take_from_the_gone(
+    fn reclaim_from_dead_holders(
         &self,
-        in_hand: &BTreeSet<PlanId>,
+        active_plans: &BTreeSet<PlanId>,
         watch: &mut LeaseWatch,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, LifecycleError> {
         let call = Call::by(Caller::Worker(self.owner.clone()));
         let expired = self
             .lifecycle
-            .reclaim_expired_but(in_hand, MOST_HELD, &call)?;
-        expired.iter().for_each(|plan| self.tell_if_halted(plan));
-        let mut taken = expired.len() as u64;
-        if self.lifecycle.hands.is_none() {
-            return Ok(taken);
+            .reclaim_expired_except(active_plans, MAX_HELD_PLANS, &call)?;
+        expired.iter().for_each(|plan| self.report_if_halted(plan));
+        let mut reclaimed = expired.len() as u64;
+        if self.lifecycle.local_host.is_none() {
+            return Ok(reclaimed);
         }
-        let held = PlanFilter {
+        let held_filter = PlanFilter {
             state: Some(StateName::Processing),
             ..PlanFilter::default()
         };
-        let rows = self.lifecycle.list_plans(&held, None, MOST_HELD)?;
-        watch.keep_only(&rows);
+        let rows = self
+            .lifecycle
+            .list_plans(&held_filter, None, MAX_HELD_PLANS)?;
+        watch.retain_plans(&rows);
         for row in &rows {
             let Some(holder) = row.plan.stage.holder() else {
                 continue;
             };
-            let taken_over = if holder.owner == self.owner {
+            let takeover = if holder.owner == self.owner {
                 // Ours, and nobody here works on it: what came of it could not be stored.
-                if in_hand.contains(&row.plan.id) {
+                if active_plans.contains(&row.plan.id) {
                     continue;
                 }
-                self.lifecycle.take_back(row.plan.id, holder.epoch, &call)
+                self.lifecycle
+                    .reclaim_own_lease(row.plan.id, holder.epoch, &call)
             } else {
                 match self.lifecycle.holder_liveness(row)? {
-                    Some(Liveness::Running | Liveness::Ended) => {
-                        self.lifecycle.take_over_as_seen(row, watch, &call)
+                    Some(HolderLiveness::Running | HolderLiveness::Ended) => {
+                        self.lifecycle.take_over_lease_in_row(row, watch, &call)
                     }
-                    Some(Liveness::Unknown) | None => continue,
+                    Some(HolderLiveness::Unknown) | None => continue,
                 }
             };
-            match taken_over {
+            match takeover {
                 Ok(done) => {
-                    self.tell_if_halted(&done.plan);
-                    taken += 1;
+                    self.report_if_halted(&done.plan);
+                    reclaimed += 1;
                 }
-                Err(Error::Refused(refusal)) if is_left_to_its_holder(&refusal) => {}
+                Err(LifecycleError::Refused(refusal)) if is_takeover_needless(&refusal) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(taken)
+        Ok(reclaimed)
     }
 
     /// What was lost once too often waits for a person. Nobody drives it any more who could tell.
-    fn tell_if_halted(&self, plan: &Plan) {
+    fn report_if_halted(&self, plan: &Plan) {
         if plan.stage.failure().is_some() {
-            (self.tell)(plan, &Happening::Rests);
+            (self.on_progress)(plan, &DriveProgress::Idle);
         }
     }
 }
 
 /// Waits for what is in hand to come to its end.
-fn finish(
+fn wait_for_running(
     busy: &mut BTreeSet<PlanId>,
-    ended: &Receiver<Ended>,
-    picker: &mut Picker,
-    tally: &mut Tally,
+    ended: &Receiver<DrivenPlan>,
+    picker: &mut PlanPicker,
+    stats: &mut WorkerStats,
 ) {
     while !busy.is_empty() {
         let Ok(end) = ended.recv() else {
             return;
         };
-        busy.remove(&end.plan);
-        settle(&end, picker, tally);
+        busy.remove(&end.plan_id);
+        record_outcome(&end, picker, stats);
     }
 }
 
 /// What is left alone for a while, and what is counted.
-fn settle(end: &Ended, picker: &mut Picker, tally: &mut Tally) {
-    match &end.rested {
-        Some(Ok(Rested::Rests(Rest::Person | Rest::Over))) => {
-            picker.unpause(end.plan);
-            tally.taken += 1;
+fn record_outcome(end: &DrivenPlan, picker: &mut PlanPicker, stats: &mut WorkerStats) {
+    match &end.outcome {
+        Some(Ok(DriveOutcome::Idle(IdleReason::NeedsPerson | IdleReason::Ended))) => {
+            picker.unpause_plan(end.plan_id);
+            stats.plans_driven += 1;
         }
         // Somebody else has it, or it is not due any more.
-        Some(Ok(Rested::Rests(Rest::Held | Rest::NotDue(_)))) => picker.unpause(end.plan),
-        Some(Ok(Rested::Blocked | Rested::NobodyFor(_) | Rested::Unreachable(_))) => {
-            picker.pause(end.plan);
+        Some(Ok(DriveOutcome::Idle(IdleReason::Held | IdleReason::NotDue(_)))) => {
+            picker.unpause_plan(end.plan_id)
         }
-        Some(Ok(Rested::OverBudget(_))) => return picker.wait_for_means(end.plan),
-        Some(Ok(Rested::Stopped)) => {}
+        Some(Ok(
+            DriveOutcome::Blocked | DriveOutcome::NoActor(_) | DriveOutcome::Unreachable(_),
+        )) => {
+            picker.pause_plan(end.plan_id);
+        }
+        Some(Ok(DriveOutcome::OverBudget(_))) => return picker.wait_for_budget(end.plan_id),
+        Some(Ok(DriveOutcome::Stopped)) => {}
         Some(Err(_)) | None => {
-            picker.pause(end.plan);
-            tally.troubles += 1;
+            picker.pause_plan(end.plan_id);
+            stats.errors += 1;
         }
     }
-    picker.means_may_be_free();
+    picker.retry_budget_waiters();
 }

@@ -2,21 +2,22 @@
 
 use crate::action::ActionDefinition;
 use crate::argument::ArgumentProblem;
-use crate::decide::{Request, rule, text};
-use crate::invariant::{Rule, Scope};
+use crate::decide::{DecisionRequest, rule, text};
+use crate::invariant::{Rule, RuleScope};
 use crate::{
-    Action, ActionState, Decision, Facts, Name, Outcome, Receipt, Refusal, Row, Timestamp,
+    Action, ActionState, CommandReceipt, Decision, DecisionFacts, QualifiedName, ReceiptOutcome,
+    Refusal, RowWrite, Timestamp,
 };
 
-pub(super) fn create(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn create_action(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
     definition: &ActionDefinition,
 ) -> Result<Decision, Refusal> {
-    text::checked("description", &definition.description)?;
+    text::require_text("description", &definition.description)?;
     if let Some(long) = &definition.long_description {
-        text::checked("long description", long)?;
+        text::require_text("long description", long)?;
     }
     check_arguments(definition)?;
     if let Some(existing) = &facts.action {
@@ -26,9 +27,9 @@ pub(super) fn create(
             by: existing.created_by.clone(),
         });
     }
-    let scope = Scope::Action(definition.name.clone());
+    let scope = RuleScope::Action(definition.name.clone());
     let revision = facts.rules.revision(&scope) + 1;
-    let mut rows = vec![Row::PutAction(Action {
+    let mut rows = vec![RowWrite::PutAction(Action {
         definition: definition.clone(),
         state: ActionState::Available,
         created_at: now,
@@ -45,8 +46,8 @@ pub(super) fn create(
                 name: draft.name.clone(),
             });
         }
-        rule::require_gates(draft)?;
-        rows.push(Row::PutRule(Rule {
+        rule::require_possible_gates(draft)?;
+        rows.push(RowWrite::PutRule(Rule {
             scope: scope.clone(),
             revision,
             draft: draft.clone(),
@@ -57,15 +58,15 @@ pub(super) fn create(
     Ok(Decision {
         plans: Vec::new(),
         rows,
-        receipt: receipt(request, now),
+        receipt: receipt_without_plan(request, now),
     })
 }
 
-pub(super) fn archive(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn archive_action(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    name: &Name,
+    name: &QualifiedName,
 ) -> Result<Decision, Refusal> {
     let mut action = facts
         .action
@@ -87,16 +88,16 @@ pub(super) fn archive(
     };
     Ok(Decision {
         plans: Vec::new(),
-        rows: vec![Row::PutAction(action)],
-        receipt: receipt(request, now),
+        rows: vec![RowWrite::PutAction(action)],
+        receipt: receipt_without_plan(request, now),
     })
 }
 
 /// The answer to a command that is not about a plan.
-pub(super) fn receipt(request: &Request, now: Timestamp) -> Receipt {
-    Receipt {
+pub(super) fn receipt_without_plan(request: &DecisionRequest, now: Timestamp) -> CommandReceipt {
+    CommandReceipt {
         verb: request.command.verb(),
-        outcome: Outcome::Done,
+        outcome: ReceiptOutcome::Done,
         plan: None,
         version: None,
         epoch: None,
@@ -109,7 +110,7 @@ pub(super) fn receipt(request: &Request, now: Timestamp) -> Receipt {
 fn check_arguments(definition: &ActionDefinition) -> Result<(), Refusal> {
     let mut problems = Vec::new();
     for (index, spec) in definition.arguments.iter().enumerate() {
-        if let Err(problem) = spec.check() {
+        if let Err(problem) = spec.check_declaration() {
             problems.push(problem);
         }
         if definition.arguments[..index]

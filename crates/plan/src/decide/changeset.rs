@@ -2,26 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::changeset::{Changeset, Entry, Node, Seal, TreePath};
-use crate::command::{Captured, Into};
-use crate::decide::draft::Draft;
-use crate::stage::Work;
-use crate::{ChangesetId, Decision, Epoch, Event, Refusal, Row, Stage};
+use crate::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, TreePath};
+use crate::command::{CapturedNodeChanges, ChangesetSelector};
+use crate::decide::draft::DecisionDraft;
+use crate::stage::WorkState;
+use crate::{ChangesetId, Decision, Epoch, Event, PlanStage, Refusal, RowWrite};
 
-pub(super) fn open(
-    mut draft: Draft<'_>,
+pub(super) fn open_changeset(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     id: ChangesetId,
     node: &Node,
 ) -> Result<Decision, Refusal> {
-    let Stage::Execute(Work::Processing(_)) = draft.plan.stage else {
-        return draft.not_now();
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
     if draft.plan.read_only {
         return Err(Refusal::ReadOnly("anything".to_owned()));
     }
-    if let Some(open) = open_of_this_epoch(&draft, epoch).find(|open| &open.node == node) {
+    if let Some(open) = open_changesets_of_epoch(&draft, epoch).find(|open| &open.node == node) {
         return Err(Refusal::NodeHasOpenChangeset { open: open.clone() });
     }
     let changeset = Changeset {
@@ -32,52 +32,52 @@ pub(super) fn open(
         opened_at: draft.now,
         seal: None,
     };
-    draft.rows.push(Row::PutChangeset(changeset));
+    draft.rows.push(RowWrite::PutChangeset(changeset));
     draft.changeset = Some(id);
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
-pub(super) fn record(
-    mut draft: Draft<'_>,
+pub(super) fn record_change(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
-    into: &Into,
-    entry: &Entry,
+    into: &ChangesetSelector,
+    entry: &ChangesetEntry,
 ) -> Result<Decision, Refusal> {
-    let Stage::Execute(Work::Processing(_)) = draft.plan.stage else {
-        return draft.not_now();
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
     if draft.plan.read_only {
         return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
-    let changeset = resolve(&draft, epoch, into)?;
+    let changeset = resolve_changeset(&draft, epoch, into)?;
     let earlier = draft
         .facts
         .entries
         .iter()
         .find(|(of, earlier)| *of == changeset && earlier.path == entry.path);
     let folded = match earlier {
-        Some((_, earlier)) => earlier.clone().then(entry.clone()),
+        Some((_, earlier)) => earlier.clone().fold_with(entry.clone()),
         None => Some(entry.clone()),
     };
     draft.rows.push(match folded {
-        Some(entry) => Row::PutEntry(changeset, entry),
-        None => Row::DropEntry(changeset, entry.path.clone()),
+        Some(entry) => RowWrite::PutEntry(changeset, entry),
+        None => RowWrite::DropEntry(changeset, entry.path.clone()),
     });
     draft.changeset = Some(changeset);
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
-pub(super) fn seal(
-    mut draft: Draft<'_>,
+pub(super) fn seal_changeset(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     id: ChangesetId,
 ) -> Result<Decision, Refusal> {
-    let Stage::Execute(Work::Processing(_)) = draft.plan.stage else {
-        return draft.not_now();
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
-    let Some(changeset) = open_of_this_epoch(&draft, epoch)
+    let Some(changeset) = open_changesets_of_epoch(&draft, epoch)
         .find(|open| open.id == id)
         .cloned()
     else {
@@ -86,15 +86,15 @@ pub(super) fn seal(
             changeset: id,
         });
     };
-    seal_one(&mut draft, changeset);
+    seal_with_stored_entries(&mut draft, changeset);
     draft.changeset = Some(id);
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
 /// Closes every open changeset of the plan, whoever opened it.
-pub(super) fn seal_all(draft: &mut Draft<'_>) {
+pub(super) fn seal_open_changesets(draft: &mut DecisionDraft<'_>) {
     for changeset in draft.facts.changesets.clone() {
-        seal_one(draft, changeset);
+        seal_with_stored_entries(draft, changeset);
     }
 }
 
@@ -103,9 +103,13 @@ pub(super) fn seal_all(draft: &mut Draft<'_>) {
 /// The tree is the truth; what tools reported adds who did it. A path that one unit of work
 /// reported is that unit's; one that nobody or several reported is its sandbox's. A report that the
 /// tree does not show stays, flagged.
-pub(super) fn take_in(draft: &mut Draft<'_>, epoch: Epoch, captured: &[Captured]) {
+pub(super) fn merge_captured_changes(
+    draft: &mut DecisionDraft<'_>,
+    epoch: Epoch,
+    captured: &[CapturedNodeChanges],
+) {
     let mut changesets = draft.facts.changesets.clone();
-    let mut entries: BTreeMap<(ChangesetId, TreePath), Entry> = BTreeMap::new();
+    let mut entries: BTreeMap<(ChangesetId, TreePath), ChangesetEntry> = BTreeMap::new();
     let mut reporters: BTreeMap<&TreePath, Vec<ChangesetId>> = BTreeMap::new();
     for (of, report) in &draft.facts.entries {
         entries.insert((*of, report.path.clone()), report.clone());
@@ -113,7 +117,7 @@ pub(super) fn take_in(draft: &mut Draft<'_>, epoch: Epoch, captured: &[Captured]
     }
     let mut seen: BTreeSet<&TreePath> = BTreeSet::new();
     for one in captured.iter().filter(|one| !one.entries.is_empty()) {
-        let of_sandbox = changeset_of(draft, &mut changesets, epoch, one);
+        let of_sandbox = find_or_open_changeset(draft, &mut changesets, epoch, one);
         for entry in &one.entries {
             let of = match reporters.get(&entry.path).map(Vec::as_slice) {
                 Some([only]) => *only,
@@ -124,7 +128,7 @@ pub(super) fn take_in(draft: &mut Draft<'_>, epoch: Epoch, captured: &[Captured]
                 entry.actor.clone_from(&report.actor);
                 entry.tool.clone_from(&report.tool);
             }
-            draft.rows.push(Row::PutEntry(of, entry.clone()));
+            draft.rows.push(RowWrite::PutEntry(of, entry.clone()));
             entries.insert((of, entry.path.clone()), entry);
         }
         let paths = one.entries.iter().map(|entry| &entry.path);
@@ -133,24 +137,24 @@ pub(super) fn take_in(draft: &mut Draft<'_>, epoch: Epoch, captured: &[Captured]
     for ((of, path), entry) in &mut entries {
         if !captured.is_empty() && !seen.contains(path) {
             entry.unseen = true;
-            draft.rows.push(Row::PutEntry(*of, entry.clone()));
+            draft.rows.push(RowWrite::PutEntry(*of, entry.clone()));
         }
     }
-    let entries: Vec<(ChangesetId, Entry)> = entries
+    let entries: Vec<(ChangesetId, ChangesetEntry)> = entries
         .into_iter()
         .map(|((of, _), entry)| (of, entry))
         .collect();
     for changeset in changesets {
-        seal_as(draft, changeset, &entries);
+        seal_with_entries(draft, changeset, &entries);
     }
 }
 
 /// The open changeset of a unit of work, opened if there is none.
-fn changeset_of(
-    draft: &mut Draft<'_>,
+fn find_or_open_changeset(
+    draft: &mut DecisionDraft<'_>,
     changesets: &mut Vec<Changeset>,
     epoch: Epoch,
-    one: &Captured,
+    one: &CapturedNodeChanges,
 ) -> ChangesetId {
     let open = changesets.iter().find(|changeset| {
         changeset.epoch == epoch && changeset.seal.is_none() && changeset.node == one.node
@@ -166,51 +170,59 @@ fn changeset_of(
         opened_at: draft.now,
         seal: None,
     };
-    draft.rows.push(Row::PutChangeset(changeset.clone()));
+    draft.rows.push(RowWrite::PutChangeset(changeset.clone()));
     changesets.push(changeset);
     one.changeset
 }
 
-fn seal_one(draft: &mut Draft<'_>, changeset: Changeset) {
+fn seal_with_stored_entries(draft: &mut DecisionDraft<'_>, changeset: Changeset) {
     let entries = draft.facts.entries.clone();
-    seal_as(draft, changeset, &entries);
+    seal_with_entries(draft, changeset, &entries);
 }
 
-fn seal_as(draft: &mut Draft<'_>, mut changeset: Changeset, all: &[(ChangesetId, Entry)]) {
-    let entries: Vec<Entry> = all
+fn seal_with_entries(
+    draft: &mut DecisionDraft<'_>,
+    mut changeset: Changeset,
+    all: &[(ChangesetId, ChangesetEntry)],
+) {
+    let entries: Vec<ChangesetEntry> = all
         .iter()
         .filter(|(of, _)| *of == changeset.id)
         .map(|(_, entry)| entry.clone())
         .collect();
-    let seal = Seal::of(&entries, draft.now);
-    draft.emit(Event::ChangesetSealed {
+    let seal = ChangesetSeal::from_entries(&entries, draft.now);
+    draft.emit_event(Event::ChangesetSealed {
         changeset: changeset.id,
         node: changeset.node.clone(),
         entries: seal.entries,
         digest: seal.digest,
     });
     changeset.seal = Some(seal);
-    draft.rows.push(Row::PutChangeset(changeset));
+    draft.rows.push(RowWrite::PutChangeset(changeset));
 }
 
 /// The changeset that is meant; ambiguity is refused, never guessed.
-fn resolve(draft: &Draft<'_>, epoch: Epoch, into: &Into) -> Result<ChangesetId, Refusal> {
-    let open: Vec<&Changeset> = open_of_this_epoch(draft, epoch).collect();
+fn resolve_changeset(
+    draft: &DecisionDraft<'_>,
+    epoch: Epoch,
+    into: &ChangesetSelector,
+) -> Result<ChangesetId, Refusal> {
+    let open: Vec<&Changeset> = open_changesets_of_epoch(draft, epoch).collect();
     match into {
-        Into::Changeset(id) => match open.iter().find(|open| open.id == *id) {
+        ChangesetSelector::Changeset(id) => match open.iter().find(|open| open.id == *id) {
             Some(_) => Ok(*id),
             None => Err(Refusal::NoSuchChangeset {
                 plan: draft.plan.id,
                 changeset: *id,
             }),
         },
-        Into::Node(node) => match open.iter().find(|open| &open.node == node) {
+        ChangesetSelector::Node(node) => match open.iter().find(|open| &open.node == node) {
             Some(open) => Ok(open.id),
             None => Err(Refusal::NoOpenChangeset {
                 node: Some(node.clone()),
             }),
         },
-        Into::OnlyOpen => match open.as_slice() {
+        ChangesetSelector::OnlyOpen => match open.as_slice() {
             [] => Err(Refusal::NoOpenChangeset { node: None }),
             [only] => Ok(only.id),
             several => Err(Refusal::AmbiguousChangeset {
@@ -220,7 +232,10 @@ fn resolve(draft: &Draft<'_>, epoch: Epoch, into: &Into) -> Result<ChangesetId, 
     }
 }
 
-fn open_of_this_epoch<'a>(draft: &Draft<'a>, epoch: Epoch) -> impl Iterator<Item = &'a Changeset> {
+fn open_changesets_of_epoch<'a>(
+    draft: &DecisionDraft<'a>,
+    epoch: Epoch,
+) -> impl Iterator<Item = &'a Changeset> {
     draft
         .facts
         .changesets

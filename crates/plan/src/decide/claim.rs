@@ -1,20 +1,20 @@
 //! Leases: claiming a phase, keeping it, giving it back, taking it from the dead.
 
-use crate::command::Grounds;
-use crate::decide::draft::Draft;
+use crate::command::ReclaimGrounds;
+use crate::decide::draft::DecisionDraft;
 use crate::decide::{changeset, create, gate, project, text};
 use crate::invariant::Gate;
-use crate::judgement::Judgement;
-use crate::profile::Step;
-use crate::stage::{Category, Failure};
+use crate::judgement::GateJudgement;
+use crate::profile::AutomationStep;
+use crate::stage::{FailureCategory, PlanFailure};
 use crate::{Decision, Epoch, Event, Phase, Refusal, Span, Timestamp};
 
-pub(super) fn start(
-    mut draft: Draft<'_>,
+pub(super) fn claim_phase(
+    mut draft: DecisionDraft<'_>,
     phase: Phase,
     owner: &str,
     lease: Span,
-    judgement: Option<&Judgement>,
+    judgement: Option<&GateJudgement>,
 ) -> Result<Decision, Refusal> {
     let caller = &draft.request.caller;
     if let Some(holder) = draft.plan.stage.holder() {
@@ -24,15 +24,15 @@ pub(super) fn start(
             expires_at,
         });
     }
-    let Some(queued) = draft.plan.stage.waiting() else {
-        return draft.not_now();
+    let Some(queued) = draft.plan.stage.queue_entry() else {
+        return draft.answer_not_applicable();
     };
     if draft.plan.phase() != phase {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
     // What has begun to land is finished, whatever became of its projects.
     if !draft.plan.is_prepared() {
-        project::require_ready(draft.facts, &draft.plan)?;
+        project::require_projects_ready(draft.facts, &draft.plan)?;
     }
     // A person need not wait for the time the engine gave itself.
     if let Some(retry_at) = queued.retry_at
@@ -41,22 +41,22 @@ pub(super) fn start(
     {
         return Err(Refusal::NotDue { retry_at });
     }
-    text::checked("owner", owner)?;
+    text::require_text("owner", owner)?;
     let asked = caller.is_person();
     if phase == Phase::Strategize {
         if !draft.plan.asked {
-            draft.require_person_or(Step::StartStrategize)?;
+            draft.require_person_or(AutomationStep::StartStrategize)?;
         }
         let judgement = judgement.ok_or(Refusal::JudgementStale {
             gate: Gate::Strategize,
         })?;
-        draft = match gate::pass(draft, Gate::Strategize, judgement)? {
-            gate::Passage::Open(draft) => *draft,
-            gate::Passage::Blocked(decision) => return Ok(decision),
+        draft = match gate::pass_gate(draft, Gate::Strategize, judgement)? {
+            gate::GatePassage::Open(draft) => *draft,
+            gate::GatePassage::Blocked(decision) => return Ok(decision),
         };
     }
     let epoch = draft.plan.epoch.next();
-    draft.emit(Event::Claimed {
+    draft.emit_event(Event::Claimed {
         phase,
         owner: owner.to_owned(),
         epoch,
@@ -65,42 +65,57 @@ pub(super) fn start(
     if draft.plan.decisions == 0 {
         let mut decisions = vec![create::root_decision(&draft.plan.goal)];
         if let Some(judgement) = judgement.filter(|_| phase == Phase::Strategize) {
-            decisions.extend(gate::enforced(&draft, Gate::Strategize, judgement, 2));
+            decisions.extend(gate::enforcement_decisions(
+                &draft,
+                Gate::Strategize,
+                judgement,
+                2,
+            ));
         }
-        draft.emit(Event::DecisionsRecorded { decisions });
+        draft.emit_event(Event::DecisionsRecorded { decisions });
     }
     if phase == Phase::Execute {
         // What an earlier holder left open is closed as it stands; it can write no more.
-        changeset::seal_all(&mut draft);
+        changeset::seal_open_changesets(&mut draft);
     }
     draft.epoch = Some(epoch);
-    let expires_at = draft.now.plus(lease);
+    let expires_at = draft.now.saturating_add(lease);
     draft.put_lease(owner, epoch, expires_at);
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
 /// Extends a lease, expired or not: as long as nobody took it, the holder has it.
-pub(super) fn renew(mut draft: Draft<'_>, epoch: Epoch, lease: Span) -> Result<Decision, Refusal> {
+pub(super) fn renew_lease(
+    mut draft: DecisionDraft<'_>,
+    epoch: Epoch,
+    lease: Span,
+) -> Result<Decision, Refusal> {
     let Some(holder) = draft.plan.stage.holder().cloned() else {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
-    let expires_at = draft.now.plus(lease);
+    let expires_at = draft.now.saturating_add(lease);
     draft.put_lease(&holder.owner, epoch, expires_at);
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
-pub(super) fn release(mut draft: Draft<'_>, epoch: Epoch) -> Result<Decision, Refusal> {
+pub(super) fn release_lease(
+    mut draft: DecisionDraft<'_>,
+    epoch: Epoch,
+) -> Result<Decision, Refusal> {
     if draft.require_holder(epoch).is_err() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
-    draft.emit(Event::Released { epoch });
-    Ok(draft.done())
+    draft.emit_event(Event::Released { epoch });
+    Ok(draft.finish())
 }
 
-pub(super) fn reclaim(mut draft: Draft<'_>, grounds: Grounds) -> Result<Decision, Refusal> {
+pub(super) fn reclaim_lease(
+    mut draft: DecisionDraft<'_>,
+    grounds: ReclaimGrounds,
+) -> Result<Decision, Refusal> {
     let Some(holder) = draft.plan.stage.holder().cloned() else {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     };
     let expires_at = draft
         .facts
@@ -108,19 +123,21 @@ pub(super) fn reclaim(mut draft: Draft<'_>, grounds: Grounds) -> Result<Decision
         .as_ref()
         .map_or(Timestamp(i64::MIN), |lease| lease.expires_at);
     match grounds {
-        Grounds::Expired if expires_at > draft.now => {
+        ReclaimGrounds::Expired if expires_at > draft.now => {
             return Err(Refusal::LeaseRuns { holder, expires_at });
         }
-        Grounds::OwnerDead(epoch) if holder.epoch != epoch => {
+        ReclaimGrounds::OwnerDead(epoch) if holder.epoch != epoch => {
             return Err(Refusal::LeaseRuns { holder, expires_at });
         }
-        Grounds::Unrenewed {
+        ReclaimGrounds::Unrenewed {
             epoch,
             expires_at: watched,
         } if holder.epoch != epoch || expires_at != watched => {
             return Err(Refusal::LeaseRuns { holder, expires_at });
         }
-        Grounds::Expired | Grounds::OwnerDead(_) | Grounds::Unrenewed { .. } => {}
+        ReclaimGrounds::Expired
+        | ReclaimGrounds::OwnerDead(_)
+        | ReclaimGrounds::Unrenewed { .. } => {}
     }
     let epoch = draft.plan.epoch.next();
     let exhausted = draft.plan.unattended_attempts >= draft.plan.limits.attempts;
@@ -129,18 +146,18 @@ pub(super) fn reclaim(mut draft: Draft<'_>, grounds: Grounds) -> Result<Decision
             "{} vanished; the phase was tried {} times without a result",
             holder.owner, draft.plan.unattended_attempts
         );
-        let failure = Failure {
-            category: Category::Lost,
+        let failure = PlanFailure {
+            category: FailureCategory::Lost,
             message: message.into(),
             epoch,
             at: draft.now,
         };
-        draft.emit(Event::Failed { failure });
+        draft.emit_event(Event::Failed { failure });
     } else {
-        draft.emit(Event::Reclaimed {
+        draft.emit_event(Event::Reclaimed {
             owner: holder.owner,
             epoch,
         });
     }
-    Ok(draft.done())
+    Ok(draft.finish())
 }

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use crate::action::ActionState;
 use crate::argument;
 use crate::command::{LinkedPlan, NewPlan};
-use crate::decide::draft::Draft;
-use crate::decide::{Request, project, text};
+use crate::decide::draft::DecisionDraft;
+use crate::decide::{DecisionRequest, project, text};
 use crate::decision::{DecisionKind, DecisionNode};
-use crate::event::Created;
+use crate::event::PlanCreated;
 use crate::facts::PlanChange;
-use crate::plan::{Origin, ProfileSource};
-use crate::stage::{Landing, ResultTree};
+use crate::plan::{PlanOrigin, ProfileSource};
+use crate::stage::{ApplyState, ResultTree};
 use crate::{
-    ActorDefinition, Decision, Event, Facts, Outcome, Plan, PlanId, PlanResource, Receipt,
-    Recorded, Refusal, Row, Stage, Text, Timestamp, Version, evolve,
+    ActorDefinition, CommandReceipt, Decision, DecisionFacts, ErasableText, Event, Plan, PlanId,
+    PlanResource, PlanStage, PlanVersion, ReceiptOutcome, RecordedEvent, Refusal, RowWrite,
+    Timestamp, evolve,
 };
 
-pub(super) fn from_use(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn create_plan(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
     new: &NewPlan,
 ) -> Result<Decision, Refusal> {
@@ -44,7 +45,7 @@ pub(super) fn from_use(
             if !action.definition.reusable {
                 let mut used = action.clone();
                 used.used_by = Some(new.id);
-                rows.push(Row::PutAction(used));
+                rows.push(RowWrite::PutAction(used));
             }
             Some(&action.definition)
         }
@@ -52,12 +53,13 @@ pub(super) fn from_use(
     let specs = definition
         .map(|action| action.arguments.as_slice())
         .unwrap_or_default();
-    let arguments = argument::resolve(specs, &new.arguments).map_err(Refusal::Arguments)?;
+    let arguments =
+        argument::resolve_arguments(specs, &new.arguments).map_err(Refusal::Arguments)?;
     let goal = new
         .goal
         .as_deref()
         .or(definition.map(|action| action.description.as_str()));
-    let goal = text::checked("goal", goal.ok_or(Refusal::NoGoal)?)?;
+    let goal = text::require_text("goal", goal.ok_or(Refusal::NoGoal)?)?;
     let actors = definition
         .and_then(|action| action.actors.clone())
         .or_else(|| new.fallback_actors.clone());
@@ -68,8 +70,8 @@ pub(super) fn from_use(
         .or(new.fallback_profile)
         .unwrap_or((crate::Profile::default(), ProfileSource::Default));
     let actors = actors.ok_or(Refusal::NoActor)?;
-    let works = |one: &&ActorDefinition| actors.all().any(|name| *name == one.name);
-    let created = Created {
+    let works = |one: &&ActorDefinition| actors.actor_names().any(|name| *name == one.name);
+    let created = PlanCreated {
         goal,
         action: definition.map(|action| action.name.clone()),
         arguments,
@@ -79,17 +81,17 @@ pub(super) fn from_use(
         profile,
         profile_source,
         read_only: definition.is_some_and(|action| action.read_only),
-        resources: project::freeze(facts, &new.projects)?,
+        resources: project::freeze_projects(facts, &new.projects)?,
         bases: new.bases.clone(),
-        ways: new.ways.clone(),
+        ways: new.policy.clone(),
         limits: new.limits,
-        origin: Origin::Use,
+        origin: PlanOrigin::Use,
         result: None,
     };
-    let change = first_step(new.id, request, now, created);
-    let receipt = Receipt {
+    let change = record_creation(new.id, request, now, created);
+    let receipt = CommandReceipt {
         verb: request.command.verb(),
-        outcome: Outcome::Done,
+        outcome: ReceiptOutcome::Done,
         plan: Some(new.id),
         version: Some(change.plan.version),
         epoch: None,
@@ -104,46 +106,54 @@ pub(super) fn from_use(
     })
 }
 
-pub(super) fn undo(mut draft: Draft<'_>, linked: &LinkedPlan) -> Result<Decision, Refusal> {
-    let Stage::Apply(Landing::Applied(_)) = draft.plan.stage else {
-        return draft.not_now();
+pub(super) fn create_undo_plan(
+    mut draft: DecisionDraft<'_>,
+    linked: &LinkedPlan,
+) -> Result<Decision, Refusal> {
+    let PlanStage::Apply(ApplyState::Applied(_)) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     if !draft.plan.has_targets() {
         return Err(Refusal::NothingToUndo);
     }
     // It would be a plan that can never start.
-    project::require_all(draft.facts, &draft.plan)?;
+    project::require_resources_exist(draft.facts, &draft.plan)?;
     let goal = format!("Undo: {}", draft.plan.goal.first_line());
-    let change = linked_plan(&draft, linked, goal.into(), Origin::UndoOf(draft.plan.id))?;
-    draft.create(change);
-    let mut decision = draft.done();
+    let change = create_linked_plan(
+        &draft,
+        linked,
+        goal.into(),
+        PlanOrigin::UndoOf(draft.plan.id),
+    )?;
+    draft.add_new_plan(change);
+    let mut decision = draft.finish();
     decision.receipt.plan = Some(linked.id);
     decision.receipt.version = Some(decision.plans[0].plan.version);
     Ok(decision)
 }
 
 /// A plan that starts with a result: actors and profile are those of the one it comes from.
-pub(super) fn linked_plan(
-    draft: &Draft<'_>,
+pub(super) fn create_linked_plan(
+    draft: &DecisionDraft<'_>,
     linked: &LinkedPlan,
-    goal: Text,
-    origin: Origin,
+    goal: ErasableText,
+    origin: PlanOrigin,
 ) -> Result<PlanChange, Refusal> {
     let from = &draft.plan;
     let mut resources: Vec<PlanResource> = Vec::new();
     for name in &linked.resources {
         let known = from.resource(name);
-        let resource = known.ok_or_else(|| Refusal::NotOfThePlan(name.clone()))?;
+        let resource = known.ok_or_else(|| Refusal::ResourceNotInPlan(name.clone()))?;
         if !resources.contains(resource) {
             resources.push(resource.clone());
         }
     }
     let mut ways = from.ways.clone();
-    if let Origin::UndoOf(_) = origin {
+    if let PlanOrigin::UndoOf(_) = origin {
         // Nobody's working tree is looked at for it: the rules of its target judge it.
         ways.rules.clear();
     }
-    let created = Created {
+    let created = PlanCreated {
         goal,
         action: from.action.clone(),
         arguments: from.arguments.clone(),
@@ -160,17 +170,22 @@ pub(super) fn linked_plan(
             .result
             .trees
             .iter()
-            .map(ResultTree::starts_from)
+            .map(ResultTree::base_commit)
             .collect(),
         limits: from.limits,
         origin,
         result: Some(linked.result.clone()),
     };
-    Ok(first_step(linked.id, draft.request, draft.now, created))
+    Ok(record_creation(
+        linked.id,
+        draft.request,
+        draft.now,
+        created,
+    ))
 }
 
 /// The root of the decision tree: what the plan is for.
-pub(super) fn root_decision(goal: &Text) -> DecisionNode {
+pub(super) fn root_decision(goal: &ErasableText) -> DecisionNode {
     DecisionNode {
         number: 1,
         parent: None,
@@ -184,7 +199,12 @@ pub(super) fn root_decision(goal: &Text) -> DecisionNode {
 }
 
 /// A plan's first event; one that starts with a result has its root decision at once.
-fn first_step(id: PlanId, request: &Request, now: Timestamp, created: Created) -> PlanChange {
+fn record_creation(
+    id: PlanId,
+    request: &DecisionRequest,
+    now: Timestamp,
+    created: PlanCreated,
+) -> PlanChange {
     let root = created
         .result
         .is_some()
@@ -196,9 +216,9 @@ fn first_step(id: PlanId, request: &Request, now: Timestamp, created: Created) -
     let mut plan: Option<Plan> = None;
     let mut recorded_events = Vec::new();
     for (version, event) in (1..).zip(events) {
-        let recorded = Recorded {
+        let recorded = RecordedEvent {
             plan: id,
-            version: Version(version),
+            version: PlanVersion(version),
             at: now,
             by: request.caller.clone(),
             event,

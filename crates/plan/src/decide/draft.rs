@@ -2,72 +2,78 @@
 
 use std::sync::Arc;
 
-use crate::decide::Request;
+use crate::decide::DecisionRequest;
+use crate::decide::available_verbs::available_verbs;
 use crate::decide::ledger;
-use crate::decide::options::options;
-use crate::evolve::advance;
+use crate::evolve::apply_event;
 use crate::facts::{Lease, PlanChange};
-use crate::ledger::Grant;
-use crate::profile::Step;
+use crate::ledger::BudgetGrant;
+use crate::profile::AutomationStep;
 use crate::{
-    ChangesetId, Decision, Epoch, Event, Facts, Outcome, Plan, Receipt, Recorded, Refusal, Row,
-    Timestamp,
+    ChangesetId, CommandReceipt, Decision, DecisionFacts, Epoch, Event, Plan, ReceiptOutcome,
+    RecordedEvent, Refusal, RowWrite, Timestamp,
 };
 
 /// Collects events and rows; the plan in it is always the one its events make.
-pub(super) struct Draft<'a> {
-    pub facts: &'a Facts,
-    pub request: &'a Request,
+pub(super) struct DecisionDraft<'a> {
+    pub facts: &'a DecisionFacts,
+    pub request: &'a DecisionRequest,
     /// Never before the plan's last event, so that its log is in the order of time.
     pub now: Timestamp,
     pub plan: Arc<Plan>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<RowWrite>,
     pub epoch: Option<Epoch>,
     pub changeset: Option<ChangesetId>,
-    pub grant: Option<Grant>,
+    pub grant: Option<BudgetGrant>,
     /// The plan that was read.
-    before: &'a Arc<Plan>,
-    events: Vec<Recorded>,
-    others: Vec<PlanChange>,
+    plan_before: &'a Arc<Plan>,
+    events: Vec<RecordedEvent>,
+    new_plans: Vec<PlanChange>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> DecisionDraft<'a> {
     /// A draft on the plan that was read.
-    pub fn on(facts: &'a Facts, request: &'a Request, now: Timestamp) -> Result<Self, Refusal> {
-        let id = request.plan.expect("BUG: a command about a plan names it");
+    pub fn for_request(
+        facts: &'a DecisionFacts,
+        request: &'a DecisionRequest,
+        now: Timestamp,
+    ) -> Result<Self, Refusal> {
+        let id = request
+            .plan_id
+            .expect("BUG: a command about a plan names it");
         let before = facts.plan.as_ref().ok_or(Refusal::NoSuchPlan(id))?;
         Ok(Self {
             facts,
             request,
             now: now.max(before.updated_at),
             plan: Arc::clone(before),
-            before,
+            plan_before: before,
             rows: Vec::new(),
             epoch: request.command.epoch(),
             changeset: None,
             grant: None,
             events: Vec::new(),
-            others: Vec::new(),
+            new_plans: Vec::new(),
         })
     }
 
     /// Adds an event, and takes the plan one further.
-    pub fn emit(&mut self, event: Event) {
-        let recorded = Recorded {
+    pub fn emit_event(&mut self, event: Event) {
+        let recorded = RecordedEvent {
             plan: self.plan.id,
             version: self.plan.version.next(),
             at: self.now,
             by: self.request.caller.clone(),
             event,
         };
-        advance(Arc::make_mut(&mut self.plan), &recorded)
+        apply_event(Arc::make_mut(&mut self.plan), &recorded)
             .expect("BUG: a decision emits only events that fit the plan");
         self.events.push(recorded);
     }
 
     /// Adds a new plan that comes to be in the same commit.
-    pub fn create(&mut self, change: PlanChange) {
-        self.others.push(change);
+    pub fn add_new_plan(&mut self, change: PlanChange) {
+        self.new_plans.push(change);
     }
 
     /// The holder, if the given authority is the current one; otherwise the answer to give.
@@ -93,21 +99,21 @@ impl<'a> Draft<'a> {
     }
 
     /// On a person's word, or by itself where the profile lets it.
-    pub fn require_person_or(&self, step: Step) -> Result<(), Refusal> {
-        if self.plan.goes(step) {
+    pub fn require_person_or(&self, step: AutomationStep) -> Result<(), Refusal> {
+        if self.plan.allows_unattended(step) {
             return Ok(());
         }
         self.require_person()
     }
 
     /// Everything that was collected, as a decision.
-    pub fn done(mut self) -> Decision {
-        if self.before.stage.holder().is_some() && self.plan.stage.holder().is_none() {
-            self.rows.push(Row::DropLease(self.plan.id));
+    pub fn finish(mut self) -> Decision {
+        if self.plan_before.stage.holder().is_some() && self.plan.stage.holder().is_none() {
+            self.rows.push(RowWrite::DropLease(self.plan.id));
         }
         self.rows
-            .extend(ledger::fenced(self.facts, &self.plan, self.now));
-        let receipt = self.receipt(Outcome::Done);
+            .extend(ledger::forfeit_rows(self.facts, &self.plan, self.now));
+        let receipt = self.make_receipt(ReceiptOutcome::Done);
         let mut plans = Vec::new();
         if !self.events.is_empty() {
             plans.push(PlanChange {
@@ -115,7 +121,7 @@ impl<'a> Draft<'a> {
                 events: self.events,
             });
         }
-        plans.extend(self.others);
+        plans.extend(self.new_plans);
         Decision {
             plans,
             rows: self.rows,
@@ -124,9 +130,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Nothing but rows: the plan stays as it is, whatever was collected.
-    pub fn beside(self, rows: Vec<Row>, outcome: Outcome) -> Decision {
-        let mut receipt = self.receipt(outcome);
-        receipt.version = Some(self.before.version);
+    pub fn finish_with_rows(self, rows: Vec<RowWrite>, outcome: ReceiptOutcome) -> Decision {
+        let mut receipt = self.make_receipt(outcome);
+        receipt.version = Some(self.plan_before.version);
         Decision {
             plans: Vec::new(),
             rows,
@@ -136,17 +142,17 @@ impl<'a> Draft<'a> {
 
     /// The answer to a command that does nothing in this stage: done before by the same authority,
     /// or a refusal that says why and what would help.
-    pub fn not_now(self) -> Result<Decision, Refusal> {
+    pub fn answer_not_applicable(self) -> Result<Decision, Refusal> {
         let verb = self.request.command.verb();
         let given = self.request.command.epoch();
         let done = self.plan.done.get(&verb).cloned();
         if let (Some(given), Some(done)) = (given, &done)
             && done.epoch == Some(given)
         {
-            return Ok(self.beside(Vec::new(), Outcome::AlreadyDone));
+            return Ok(self.finish_with_rows(Vec::new(), ReceiptOutcome::AlreadyDone));
         }
         if let Some(ending) = self.plan.stage.ending() {
-            let state = self.plan.stage.state().as_str();
+            let state = self.plan.stage.state_name().as_str();
             return Err(Refusal::Final {
                 verb,
                 state,
@@ -173,7 +179,7 @@ impl<'a> Draft<'a> {
             verb,
             stage,
             done,
-            helps: options(&self.plan),
+            helps: available_verbs(&self.plan),
         })
     }
 
@@ -185,11 +191,11 @@ impl<'a> Draft<'a> {
             epoch,
             expires_at,
         };
-        self.rows.push(Row::PutLease(lease));
+        self.rows.push(RowWrite::PutLease(lease));
     }
 
-    fn receipt(&self, outcome: Outcome) -> Receipt {
-        Receipt {
+    fn make_receipt(&self, outcome: ReceiptOutcome) -> CommandReceipt {
+        CommandReceipt {
             verb: self.request.command.verb(),
             outcome,
             plan: Some(self.plan.id),

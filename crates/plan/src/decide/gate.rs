@@ -1,15 +1,18 @@
 //! Gates: a judgement is taken only if it is about this plan and these rules, and complete.
 
-use crate::decide::draft::Draft;
+use crate::decide::draft::DecisionDraft;
 use crate::decide::{ledger, text};
 use crate::decision::{DecisionKind, DecisionNode};
-use crate::facts::Facts;
-use crate::invariant::{Check, Gate, Rule, RuleBook, RuleName, RuleRef, Scope};
-use crate::judgement::{Counts, Evidence, FailedRule, Judgement, RuleOutcome, Targets, Verdict};
-use crate::ledger::Amount;
+use crate::facts::DecisionFacts;
+use crate::invariant::{Gate, Rule, RuleBook, RuleCheck, RuleName, RuleRef, RuleScope};
+use crate::judgement::{
+    FailedRule, GateJudgement, GateVerdict, PlanTargets, RuleCounts, RuleEvidence, RuleOutcome,
+};
+use crate::ledger::BudgetAmount;
 use crate::plan::Approval;
 use crate::{
-    Decision, Digest, Event, Outcome, Phase, Plan, ReconciliationBlocked, Refusal, Row, Text,
+    Decision, Digest, ErasableText, Event, GateBlocked, Phase, Plan, ReceiptOutcome, Refusal,
+    RowWrite,
 };
 
 /// What came of a gate.
@@ -17,34 +20,34 @@ use crate::{
     clippy::large_enum_variant,
     reason = "looked at once and taken apart; a box would be an allocation for each"
 )]
-pub(super) enum Passage<'a> {
+pub(super) enum GatePassage<'a> {
     /// It opened; the draft has its event.
-    Open(Box<Draft<'a>>),
+    Open(Box<DecisionDraft<'a>>),
     /// It did not: the plan stays as it is, the verdict is stored beside it.
     Blocked(Decision),
 }
 
-pub(super) fn pass<'a>(
-    mut draft: Draft<'a>,
+pub(super) fn pass_gate<'a>(
+    mut draft: DecisionDraft<'a>,
     gate: Gate,
-    judgement: &Judgement,
-) -> Result<Passage<'a>, Refusal> {
-    check_fresh(draft.facts, &draft.plan, gate, judgement)?;
-    let (counts, failed) = blocked_by(&draft.plan, &draft.facts.rules, gate, judgement)?;
+    judgement: &GateJudgement,
+) -> Result<GatePassage<'a>, Refusal> {
+    require_fresh_judgement(draft.facts, &draft.plan, gate, judgement)?;
+    let (counts, failed) = evaluate_gate(&draft.plan, &draft.facts.rules, gate, judgement)?;
     if failed.is_empty() {
         // Before the root there is nothing that a decision could hang under.
         let decisions = match draft.plan.decisions {
             0 => Vec::new(),
-            made => enforced(&draft, gate, judgement, made + 1),
+            made => enforcement_decisions(&draft, gate, judgement, made + 1),
         };
-        draft.emit(Event::GateHeld {
+        draft.emit_event(Event::GateHeld {
             gate,
             counts,
             decisions,
         });
-        return Ok(Passage::Open(Box::new(draft)));
+        return Ok(GatePassage::Open(Box::new(draft)));
     }
-    let verdict = Verdict {
+    let verdict = GateVerdict {
         plan: draft.plan.id,
         gate,
         version: draft.plan.version,
@@ -53,26 +56,26 @@ pub(super) fn pass<'a>(
         failed: failed.clone(),
         at: draft.now,
     };
-    let blocked = ReconciliationBlocked {
+    let blocked = GateBlocked {
         plan: draft.plan.id,
         gate,
         failed,
     };
-    Ok(Passage::Blocked(draft.beside(
-        vec![Row::PutVerdict(verdict)],
-        Outcome::Blocked(blocked),
+    Ok(GatePassage::Blocked(draft.finish_with_rows(
+        vec![RowWrite::PutVerdict(verdict)],
+        ReceiptOutcome::Blocked(blocked),
     )))
 }
 
 /// Is the judgement about the plan and the rules as they are now?
-pub(super) fn check_fresh(
-    facts: &Facts,
+pub(super) fn require_fresh_judgement(
+    facts: &DecisionFacts,
     plan: &Plan,
     gate: Gate,
-    judgement: &Judgement,
+    judgement: &GateJudgement,
 ) -> Result<(), Refusal> {
-    let scopes = plan.scopes();
-    let same = |scope: &Scope| {
+    let scopes = plan.rule_scopes();
+    let same = |scope: &RuleScope| {
         judgement.revisions.get(scope).copied().unwrap_or(0) == facts.rules.revision(scope)
     };
     if judgement.version == plan.version && scopes.iter().all(same) {
@@ -85,17 +88,17 @@ pub(super) fn check_fresh(
 /// How the rules in force at a gate came out: the counts, and those that block.
 ///
 /// A rule in force that the judgement does not mention makes it stale: no rule is passed over.
-pub fn blocked_by(
+pub fn evaluate_gate(
     plan: &Plan,
     rules: &RuleBook,
     gate: Gate,
-    judgement: &Judgement,
-) -> Result<(Counts, Vec<FailedRule>), Refusal> {
-    let mut counts = Counts::default();
+    judgement: &GateJudgement,
+) -> Result<(RuleCounts, Vec<FailedRule>), Refusal> {
+    let mut counts = RuleCounts::default();
     let mut failed = Vec::new();
-    let rules = rules.clone().of_plan(plan, &judgement.targets);
-    for rule in rules.effective_at(gate.judged_with()) {
-        let (evidence, waits) = match said_of(rule, judgement, gate)? {
+    let rules = rules.clone().with_plan_rules(plan, &judgement.targets);
+    for rule in rules.effective_rules_at(gate.judged_gates()) {
+        let (evidence, waits) = match outcome_of_rule(rule, judgement, gate)? {
             RuleOutcome::Held => {
                 counts.held += 1;
                 continue;
@@ -121,19 +124,19 @@ pub fn blocked_by(
 }
 
 /// The rules in force at a gate that are only advice, and do not hold.
-pub fn advice(
+pub fn failed_advisory_rules(
     plan: &Plan,
     rules: &RuleBook,
     gate: Gate,
-    judgement: &Judgement,
+    judgement: &GateJudgement,
 ) -> Result<Vec<FailedRule>, Refusal> {
-    let rules = rules.clone().of_plan(plan, &judgement.targets);
-    let mut advice = Vec::new();
-    for rule in rules.effective_at(gate.judged_with()) {
+    let rules = rules.clone().with_plan_rules(plan, &judgement.targets);
+    let mut failed = Vec::new();
+    for rule in rules.effective_rules_at(gate.judged_gates()) {
         if let (true, RuleOutcome::Failed(evidence)) =
-            (rule.draft.advisory, said_of(rule, judgement, gate)?)
+            (rule.draft.advisory, outcome_of_rule(rule, judgement, gate)?)
         {
-            advice.push(FailedRule {
+            failed.push(FailedRule {
                 rule: rule.reference(),
                 check: rule.draft.check.source(),
                 evidence: evidence.clone(),
@@ -142,12 +145,12 @@ pub fn advice(
             });
         }
     }
-    Ok(advice)
+    Ok(failed)
 }
 
-fn said_of<'a>(
+fn outcome_of_rule<'a>(
     rule: &Rule,
-    judgement: &'a Judgement,
+    judgement: &'a GateJudgement,
     gate: Gate,
 ) -> Result<&'a RuleOutcome, Refusal> {
     let reference = rule.reference();
@@ -162,18 +165,18 @@ fn is_waived(plan: &Plan, rule: &Rule) -> bool {
 }
 
 /// What the rules at an open gate decided, one by one, for the tree of decisions.
-pub(super) fn enforced(
-    draft: &Draft<'_>,
+pub(super) fn enforcement_decisions(
+    draft: &DecisionDraft<'_>,
     gate: Gate,
-    judgement: &Judgement,
+    judgement: &GateJudgement,
     first: u32,
 ) -> Vec<DecisionNode> {
     let plan = &draft.plan;
     let rules = draft.facts.rules.clone();
-    let rules = rules.of_plan(plan, &judgement.targets);
+    let rules = rules.with_plan_rules(plan, &judgement.targets);
     let mut decisions = Vec::new();
-    for (number, rule) in (first..).zip(rules.effective_at(gate.judged_with())) {
-        let choice = match said_of(rule, judgement, gate) {
+    for (number, rule) in (first..).zip(rules.effective_rules_at(gate.judged_gates())) {
+        let choice = match outcome_of_rule(rule, judgement, gate) {
             Ok(RuleOutcome::Held) => "it holds".to_owned(),
             Ok(RuleOutcome::Failed(_) | RuleOutcome::Open(_)) if is_waived(plan, rule) => {
                 "waived".to_owned()
@@ -186,8 +189,11 @@ pub(super) fn enforced(
             number,
             parent: Some(1),
             kind: DecisionKind::InvariantEnforced,
-            question: Text::from(format!("Does {} hold at the {gate} gate?", rule.draft.name)),
-            choice: Text::from(choice),
+            question: ErasableText::from(format!(
+                "Does {} hold at the {gate} gate?",
+                rule.draft.name
+            )),
+            choice: ErasableText::from(choice),
             alternatives: Vec::new(),
             rationale: None,
             confidence: None,
@@ -197,18 +203,25 @@ pub(super) fn enforced(
 }
 
 /// The wordings of the rules that decide whether a result may land.
-pub(super) fn wordings(plan: &Plan, rules: &RuleBook, targets: &Targets) -> Vec<RuleRef> {
-    let rules = rules.clone().of_plan(plan, targets);
-    let in_force = rules.effective_at(Gate::Apply.judged_with());
+pub(super) fn rule_refs_in_force(
+    plan: &Plan,
+    rules: &RuleBook,
+    targets: &PlanTargets,
+) -> Vec<RuleRef> {
+    let rules = rules.clone().with_plan_rules(plan, targets);
+    let in_force = rules.effective_rules_at(Gate::Apply.judged_gates());
     in_force.iter().map(|rule| rule.reference()).collect()
 }
 
 /// The signature on the result as it stands, under the rules as they stand.
-pub(super) fn signed<'a>(draft: &'a Draft<'_>, targets: &Targets) -> Result<&'a Approval, Refusal> {
+pub(super) fn require_valid_approval<'a>(
+    draft: &'a DecisionDraft<'_>,
+    targets: &PlanTargets,
+) -> Result<&'a Approval, Refusal> {
     let approval = draft.plan.approval.as_ref();
     let approval = approval.ok_or(Refusal::NeedsApproval)?;
-    let now = wordings(&draft.plan, &draft.facts.rules, targets);
-    match draft.plan.void_because(&now) {
+    let now = rule_refs_in_force(&draft.plan, &draft.facts.rules, targets);
+    match draft.plan.approval_void_reason(&now) {
         None => Ok(approval),
         Some(reason) => Err(Refusal::ApprovalVoid(reason)),
     }
@@ -217,20 +230,20 @@ pub(super) fn signed<'a>(draft: &'a Draft<'_>, targets: &Targets) -> Result<&'a 
 /// Keeps what checks said of a subject. A fact about that subject, whatever became of the plan since; once
 /// nobody will ask for it any more, only what it took is charged.
 pub(super) fn keep_evidence(
-    draft: Draft<'_>,
-    judgement: &Judgement,
-    used: Amount,
+    draft: DecisionDraft<'_>,
+    judgement: &GateJudgement,
+    used: BudgetAmount,
 ) -> Result<Decision, Refusal> {
-    let mut rows = ledger::charged(draft.facts, &draft.plan, used);
+    let mut rows = ledger::charge_rows(draft.facts, &draft.plan, used);
     if draft.plan.stage.is_final() || draft.plan.is_prepared() {
         return match rows.is_empty() {
-            true => draft.not_now(),
-            false => Ok(draft.beside(rows, Outcome::Done)),
+            true => draft.answer_not_applicable(),
+            false => Ok(draft.finish_with_rows(rows, ReceiptOutcome::Done)),
         };
     }
-    let entry = draft.plan.entry(Phase::Execute);
+    let entry = draft.plan.entry_number(Phase::Execute);
     rows.extend(judgement.verdicts.iter().map(|verdict| {
-        Row::PutEvidence(Evidence {
+        RowWrite::PutEvidence(RuleEvidence {
             plan: draft.plan.id,
             entry,
             subject: judgement.subject,
@@ -238,25 +251,29 @@ pub(super) fn keep_evidence(
             at: draft.now,
         })
     }));
-    Ok(draft.beside(rows, Outcome::Done))
+    Ok(draft.finish_with_rows(rows, ReceiptOutcome::Done))
 }
 
 /// A person says whether a rule that asks holds.
-pub(super) fn rule_on(
-    mut draft: Draft<'_>,
+pub(super) fn record_ruling(
+    mut draft: DecisionDraft<'_>,
     name: &RuleName,
     subject: Digest,
     outcome: &RuleOutcome,
-    targets: &Targets,
+    targets: &PlanTargets,
 ) -> Result<Decision, Refusal> {
     let is_held = draft.plan.stage.holder().is_some();
     if draft.plan.stage.is_final() || draft.plan.is_prepared() || is_held {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
     draft.require_person()?;
-    let rules = draft.facts.rules.clone().of_plan(&draft.plan, targets);
-    let named = in_force(&rules, &draft.plan, name)?;
-    let asks = |rule: &&Rule| matches!(rule.draft.check, Check::Ask(_));
+    let rules = draft
+        .facts
+        .rules
+        .clone()
+        .with_plan_rules(&draft.plan, targets);
+    let named = require_rules_in_force(&rules, &draft.plan, name)?;
+    let asks = |rule: &&Rule| matches!(rule.draft.check, RuleCheck::Ask(_));
     let asking: Vec<RuleRef> = named
         .iter()
         .copied()
@@ -264,34 +281,34 @@ pub(super) fn rule_on(
         .map(Rule::reference)
         .collect();
     if asking.is_empty() {
-        return Err(Refusal::NotAsking {
+        return Err(Refusal::RuleDoesNotAsk {
             rule: named[0].reference(),
             kind: named[0].draft.check.kind(),
         });
     }
     let outcome = match outcome {
         RuleOutcome::Failed(reason) => {
-            RuleOutcome::Failed(text::checked("reason", reason)?.to_string())
+            RuleOutcome::Failed(text::require_text("reason", reason)?.to_string())
         }
         RuleOutcome::Held | RuleOutcome::Open(_) => outcome.clone(),
     };
     for rule in asking {
-        draft.emit(Event::RuledOn {
+        draft.emit_event(Event::RuledOn {
             rule,
             subject,
             outcome: outcome.clone(),
         });
     }
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
 /// The rules in force of this name, at least one.
-fn in_force<'a>(
+fn require_rules_in_force<'a>(
     rules: &'a RuleBook,
     plan: &Plan,
     name: &RuleName,
 ) -> Result<Vec<&'a Rule>, Refusal> {
-    let mut found = rules.effective();
+    let mut found = rules.effective_rules();
     found.retain(|rule| &rule.draft.name == name);
     if found.is_empty() {
         return Err(Refusal::NoRuleOnPlan {
@@ -302,14 +319,14 @@ fn in_force<'a>(
     Ok(found)
 }
 
-pub(super) fn waive(
-    mut draft: Draft<'_>,
+pub(super) fn waive_rule(
+    mut draft: DecisionDraft<'_>,
     name: &RuleName,
     reason: &str,
-    targets: &Targets,
+    targets: &PlanTargets,
 ) -> Result<Decision, Refusal> {
     if draft.plan.stage.is_final() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
     if draft.plan.is_prepared() {
         return Err(Refusal::PointOfNoReturn {
@@ -317,9 +334,13 @@ pub(super) fn waive(
         });
     }
     draft.require_person()?;
-    let reason = text::checked("reason", reason)?;
-    let rules = draft.facts.rules.clone().of_plan(&draft.plan, targets);
-    let named = in_force(&rules, &draft.plan, name)?;
+    let reason = text::require_text("reason", reason)?;
+    let rules = draft
+        .facts
+        .rules
+        .clone()
+        .with_plan_rules(&draft.plan, targets);
+    let named = require_rules_in_force(&rules, &draft.plan, name)?;
     // One that stays in force would block the plan all the same.
     if let Some(rule) = named.iter().find(|rule| rule.draft.non_overridable) {
         return Err(Refusal::NonOverridable {
@@ -327,10 +348,10 @@ pub(super) fn waive(
         });
     }
     for rule in named.into_iter().map(Rule::reference) {
-        draft.emit(Event::Waived {
+        draft.emit_event(Event::Waived {
             rule,
             reason: reason.clone(),
         });
     }
-    Ok(draft.done())
+    Ok(draft.finish())
 }

@@ -1,25 +1,25 @@
 //! Halting: failures, questions and their answers.
 
-use crate::decide::draft::Draft;
+use crate::decide::draft::DecisionDraft;
 use crate::decide::text;
 use crate::decision::{DecisionKind, DecisionNode};
-use crate::event::Fate;
-use crate::profile::Step;
-use crate::stage::{Category, Failure, Question};
+use crate::event::RemovedChangeResolution;
+use crate::profile::AutomationStep;
+use crate::stage::{FailureCategory, PlanFailure, PlanQuestion};
 use crate::{Decision, Epoch, Event, Refusal, Span, Timestamp};
 
-pub(super) fn fail(
-    mut draft: Draft<'_>,
+pub(super) fn fail_work(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
-    category: Category,
+    category: FailureCategory,
     message: &str,
 ) -> Result<Decision, Refusal> {
     if draft.require_holder(epoch).is_err() || draft.plan.is_prepared() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
-    let message = text::checked("message", message)?;
-    draft.emit(Event::Failed {
-        failure: Failure {
+    let message = text::require_text("message", message)?;
+    draft.emit_event(Event::Failed {
+        failure: PlanFailure {
             category,
             message,
             epoch,
@@ -27,52 +27,61 @@ pub(super) fn fail(
         },
     });
     let within_limits = draft.plan.unattended_attempts < draft.plan.limits.attempts;
-    if category.is_transient() && within_limits && draft.plan.goes(Step::Retry) {
-        let retry_at = draft.now.plus(pause_before(draft.plan.unattended_attempts));
-        draft.emit(Event::RetryScheduled { retry_at });
+    if category.is_transient()
+        && within_limits
+        && draft.plan.allows_unattended(AutomationStep::Retry)
+    {
+        let retry_at = draft
+            .now
+            .saturating_add(retry_delay(draft.plan.unattended_attempts));
+        draft.emit_event(Event::RetryScheduled { retry_at });
     }
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
-pub(super) fn ask(
-    mut draft: Draft<'_>,
+pub(super) fn ask_person(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     question: &str,
-    patience: Option<Span>,
+    answer_timeout: Option<Span>,
 ) -> Result<Decision, Refusal> {
     if draft.require_holder(epoch).is_err() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
-    let text = text::checked("question", question)?;
+    let text = text::require_text("question", question)?;
     // What became of a change that landed and is gone must not be decided by a clock.
-    let patience = patience.filter(|_| !draft.plan.is_prepared());
-    let deadline: Option<Timestamp> = patience.map(|patience| draft.now.plus(patience));
-    draft.emit(Event::Asked {
-        question: Question {
+    let answer_timeout = answer_timeout.filter(|_| !draft.plan.is_prepared());
+    let deadline: Option<Timestamp> =
+        answer_timeout.map(|patience| draft.now.saturating_add(patience));
+    draft.emit_event(Event::Asked {
+        question: PlanQuestion {
             text,
             epoch,
             asked_at: draft.now,
             deadline,
         },
     });
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
-pub(super) fn answer(mut draft: Draft<'_>, answer: &str) -> Result<Decision, Refusal> {
+pub(super) fn answer_question(
+    mut draft: DecisionDraft<'_>,
+    answer: &str,
+) -> Result<Decision, Refusal> {
     let Some(question) = draft.plan.stage.question().cloned() else {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     };
     draft.require_person()?;
-    let said = text::checked("answer", answer)?;
+    let answer_text = text::require_text("answer", answer)?;
     let fate = match (draft.plan.is_prepared(), answer.trim()) {
         (false, _) => None,
-        (true, "landed") => Some(Fate::Landed),
-        (true, "again") => Some(Fate::Again),
-        (true, "drop") => Some(Fate::Drop),
+        (true, "landed") => Some(RemovedChangeResolution::Landed),
+        (true, "again") => Some(RemovedChangeResolution::Again),
+        (true, "drop") => Some(RemovedChangeResolution::Drop),
         (true, _) => return Err(Refusal::NeedsFate),
     };
-    draft.emit(Event::Answered {
-        answer: said.clone(),
+    draft.emit_event(Event::Answered {
+        answer: answer_text.clone(),
         fate,
     });
     // A question is asked by a holder, and the first claim recorded the root.
@@ -81,38 +90,38 @@ pub(super) fn answer(mut draft: Draft<'_>, answer: &str) -> Result<Decision, Ref
         parent: Some(1),
         kind: DecisionKind::UserIntervention,
         question: question.text,
-        choice: said,
+        choice: answer_text,
         alternatives: Vec::new(),
         rationale: None,
         confidence: None,
     }];
-    draft.emit(Event::DecisionsRecorded { decisions });
-    if fate == Some(Fate::Drop) {
+    draft.emit_event(Event::DecisionsRecorded { decisions });
+    if fate == Some(RemovedChangeResolution::Drop) {
         let epoch = draft.plan.epoch.next();
         let reason = "the change was removed after landing, and given up".into();
-        draft.emit(Event::Cancelled {
+        draft.emit_event(Event::Cancelled {
             epoch,
             reason: Some(reason),
         });
     }
-    Ok(draft.done())
+    Ok(draft.finish())
 }
 
-pub(super) fn expire_question(mut draft: Draft<'_>) -> Result<Decision, Refusal> {
+pub(super) fn expire_question(mut draft: DecisionDraft<'_>) -> Result<Decision, Refusal> {
     let Some(question) = draft.plan.stage.question() else {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     };
     match question.deadline {
         Some(deadline) if deadline <= draft.now => {
-            draft.emit(Event::QuestionExpired);
-            Ok(draft.done())
+            draft.emit_event(Event::QuestionExpired);
+            Ok(draft.finish())
         }
         Some(_) | None => Err(Refusal::QuestionOpen),
     }
 }
 
 /// 5 seconds, doubled with every attempt, 5 minutes at most.
-fn pause_before(attempts: u32) -> Span {
+fn retry_delay(attempts: u32) -> Span {
     let doubled = 5_i64.saturating_mul(1 << attempts.saturating_sub(1).min(10));
-    Span::seconds(doubled.min(300))
+    Span::from_seconds(doubled.min(300))
 }

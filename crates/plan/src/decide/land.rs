@@ -3,25 +3,25 @@
 
 use crate::changeset::TreePath;
 use crate::command::LinkedPlan;
-use crate::decide::draft::Draft;
+use crate::decide::draft::DecisionDraft;
 use crate::decide::{create, gate, text};
 use crate::invariant::Gate;
-use crate::judgement::Judgement;
-use crate::plan::{Approval, Origin};
-use crate::stage::{Constraint, ConstraintKind, Intent, Landing, RefMove};
-use crate::{Base, Decision, Epoch, Event, Plan, Refusal, Stage};
+use crate::judgement::GateJudgement;
+use crate::plan::{Approval, PlanOrigin};
+use crate::stage::{ApplyState, ConstraintKind, LandingConstraint, LandingIntent, RefMove};
+use crate::{Decision, Epoch, Event, Plan, PlanStage, Refusal, ResourceCommit};
 
-pub(super) fn prepare(
-    draft: Draft<'_>,
+pub(super) fn prepare_landing(
+    draft: DecisionDraft<'_>,
     epoch: Epoch,
     moves: &[RefMove],
-    judgement: &Judgement,
+    judgement: &GateJudgement,
 ) -> Result<Decision, Refusal> {
-    let Stage::Apply(Landing::Processing(_, None)) = draft.plan.stage else {
-        return draft.not_now();
+    let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
     if draft.plan.has_targets() && draft.plan.valid_approval().is_none() {
         return Err(Refusal::NeedsApproval);
@@ -34,91 +34,104 @@ pub(super) fn prepare(
     {
         return Err(Refusal::ReadOnly(step.resource.clone()));
     }
-    if !moves_fit(&draft.plan, moves) {
-        return Err(Refusal::MovesDoNotFit);
+    if !moves_match_result(&draft.plan, moves) {
+        return Err(Refusal::MovesMismatch);
     }
-    match gate::pass(draft, Gate::Apply, judgement)? {
-        gate::Passage::Blocked(decision) => Ok(decision),
-        gate::Passage::Open(mut draft) => {
+    match gate::pass_gate(draft, Gate::Apply, judgement)? {
+        gate::GatePassage::Blocked(decision) => Ok(decision),
+        gate::GatePassage::Open(mut draft) => {
             if draft.plan.has_targets() {
-                let approval = gate::signed(&draft, &judgement.targets)?;
-                check_targets(&draft.plan, approval, moves, &judgement.targets.tips)?;
+                let approval = gate::require_valid_approval(&draft, &judgement.targets)?;
+                require_approval_survives_move(
+                    &draft.plan,
+                    approval,
+                    moves,
+                    &judgement.targets.tips,
+                )?;
             }
-            let intent = Intent {
+            let intent = LandingIntent {
                 moves: moves.to_vec(),
                 vouched: None,
             };
-            draft.emit(Event::ApplyPrepared { epoch, intent });
-            Ok(draft.done())
+            draft.emit_event(Event::ApplyPrepared { epoch, intent });
+            Ok(draft.finish())
         }
     }
 }
 
 /// Only the caller can know that no target ever had the change; it looks before it asks.
-pub(super) fn withdraw(mut draft: Draft<'_>, epoch: Epoch) -> Result<Decision, Refusal> {
-    let Stage::Apply(Landing::Processing(_, Some(_))) = draft.plan.stage else {
-        return draft.not_now();
+pub(super) fn withdraw_landing(
+    mut draft: DecisionDraft<'_>,
+    epoch: Epoch,
+) -> Result<Decision, Refusal> {
+    let PlanStage::Apply(ApplyState::Processing(_, Some(_))) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
-    draft.emit(Event::ApplyWithdrawn { epoch });
-    Ok(draft.done())
+    draft.emit_event(Event::ApplyWithdrawn { epoch });
+    Ok(draft.finish())
 }
 
-pub(super) fn complete(
-    mut draft: Draft<'_>,
+pub(super) fn complete_landing(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     landed: &[String],
     rest: Option<&LinkedPlan>,
 ) -> Result<Decision, Refusal> {
-    let Stage::Apply(Landing::Processing(_, intent)) = &draft.plan.stage else {
-        return draft.not_now();
+    let PlanStage::Apply(ApplyState::Processing(_, intent)) = &draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     let intent = intent.clone();
     if draft.require_holder(epoch).is_err() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
     // What lands on nothing leaves no rest; a rest could write what its origin may not.
     if !draft.plan.has_targets() && rest.is_some() {
         return Err(Refusal::ReadOnly("anything".to_owned()));
     }
     match intent {
-        Some(intent) => check_landed(&intent, landed, rest)?,
+        Some(intent) => require_landed(&intent, landed, rest)?,
         // A plan that lands on nothing is prepared and landed in one.
         None if !draft.plan.has_targets() => {
-            draft.emit(Event::ApplyPrepared {
+            draft.emit_event(Event::ApplyPrepared {
                 epoch,
-                intent: Intent::default(),
+                intent: LandingIntent::default(),
             });
         }
-        None => return draft.not_now(),
+        None => return draft.answer_not_applicable(),
     }
     if let Some(rest) = rest {
         let goal = format!("Rest of: {}", draft.plan.goal.first_line());
-        let change = create::linked_plan(&draft, rest, goal.into(), Origin::RestOf(draft.plan.id))?;
-        draft.create(change);
+        let change = create::create_linked_plan(
+            &draft,
+            rest,
+            goal.into(),
+            PlanOrigin::RestOf(draft.plan.id),
+        )?;
+        draft.add_new_plan(change);
     }
-    draft.emit(Event::Landed { epoch });
-    Ok(draft.done())
+    draft.emit_event(Event::Landed { epoch });
+    Ok(draft.finish())
 }
 
-pub(super) fn constrain(
-    mut draft: Draft<'_>,
+pub(super) fn constrain_landing(
+    mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     kind: ConstraintKind,
     message: &str,
     paths: &[TreePath],
     commits: &[String],
 ) -> Result<Decision, Refusal> {
-    let Stage::Apply(Landing::Processing(_, None)) = draft.plan.stage else {
-        return draft.not_now();
+    let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage else {
+        return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
-        return draft.not_now();
+        return draft.answer_not_applicable();
     }
-    let message = text::checked("message", message)?;
-    let constraint = Constraint {
+    let message = text::require_text("message", message)?;
+    let constraint = LandingConstraint {
         kind,
         message,
         paths: paths.to_vec(),
@@ -126,17 +139,17 @@ pub(super) fn constrain(
         epoch,
         at: draft.now,
     };
-    draft.emit(Event::Constrained { constraint });
-    Ok(draft.done())
+    draft.emit_event(Event::Constrained { constraint });
+    Ok(draft.finish())
 }
 
 /// Does the signature outlive that its targets moved, if they did? What was judged says where they are, and
 /// so do the moves of the targets themselves; a new branch or a working tree moves none.
-fn check_targets(
+fn require_approval_survives_move(
     plan: &Plan,
     approval: &Approval,
     moves: &[RefMove],
-    judged: &[Base],
+    judged: &[ResourceCommit],
 ) -> Result<(), Refusal> {
     let target_of = |resource: &str| {
         let resource = plan.resources.iter().find(|one| one.name == resource);
@@ -166,13 +179,13 @@ fn check_targets(
 
 /// Every resource with changes is moved, none twice and no other. If only some paths shall land,
 /// resources without any of them stay where they are.
-fn moves_fit(plan: &Plan, moves: &[RefMove]) -> bool {
+fn moves_match_result(plan: &Plan, moves: &[RefMove]) -> bool {
     let known = |step: &RefMove| {
         let same = |other: &&RefMove| other.resource == step.resource;
         plan.resources.iter().any(|one| one.name == step.resource)
             && moves.iter().filter(same).count() == 1
     };
-    let partly = plan
+    let lands_partly = plan
         .approval
         .as_ref()
         .is_some_and(|approval| !approval.how.paths.is_empty());
@@ -180,12 +193,12 @@ fn moves_fit(plan: &Plan, moves: &[RefMove]) -> bool {
     let all = trees
         .filter(|tree| tree.changes != Some(0))
         .all(|tree| moves.iter().any(|step| step.resource == tree.resource));
-    moves.iter().all(known) && (all || partly)
+    moves.iter().all(known) && (all || lands_partly)
 }
 
 /// Every target was looked up and has the change, is left to another plan, or a person vouched.
-fn check_landed(
-    intent: &Intent,
+fn require_landed(
+    intent: &LandingIntent,
     landed: &[String],
     rest: Option<&LinkedPlan>,
 ) -> Result<(), Refusal> {

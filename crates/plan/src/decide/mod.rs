@@ -6,46 +6,50 @@
 
 mod action;
 mod advance;
-mod back;
+mod available_verbs;
+mod batch;
 mod changeset;
 mod claim;
 mod create;
 mod draft;
 mod gate;
 mod halt;
-mod in_a_row;
 mod land;
 mod ledger;
-mod next;
-mod options;
+mod next_step;
 mod project;
+mod rework;
 mod rule;
 mod text;
 
-pub use gate::{advice, blocked_by};
-pub use in_a_row::decide_in_a_row;
-pub use next::{Next, Rest, next};
-pub use options::options;
+pub use available_verbs::available_verbs;
+pub use batch::decide_batch;
+pub use gate::{evaluate_gate, failed_advisory_rules};
+pub use next_step::{EngineStep, IdleReason, next_engine_step};
 
-use crate::{Caller, Command, Decision, Facts, PlanId, Refusal, Timestamp, Version};
-use draft::Draft;
-use project::Force;
+use crate::{Caller, Command, Decision, DecisionFacts, PlanId, PlanVersion, Refusal, Timestamp};
+use draft::DecisionDraft;
+use project::ForceRemoval;
 
 /// What is asked, by whom, and on which version it must be done if that was said.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct DecisionRequest {
     /// What.
     pub command: Command,
     /// About which plan, where it is about one that exists.
-    pub plan: Option<PlanId>,
+    pub plan_id: Option<PlanId>,
     /// By whom.
     pub caller: Caller,
     /// Only if the plan is at this version.
-    pub if_version: Option<Version>,
+    pub if_version: Option<PlanVersion>,
 }
 
 /// Decides a request on the rows that were read.
-pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decision, Refusal> {
+pub fn decide(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
     if let (Some(expected), Some(plan)) = (request.if_version, &facts.plan)
         && plan.version != expected
     {
@@ -54,54 +58,61 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
             actual: plan.version,
         });
     }
-    let draft = || Draft::on(facts, request, now);
+    let draft = || DecisionDraft::for_request(facts, request, now);
     match &request.command {
-        Command::CreateAction(definition) => action::create(facts, request, now, definition),
-        Command::ArchiveAction(name) => action::archive(facts, request, now, name),
-        Command::AddRule { scope, draft } => rule::add(facts, request, now, scope, draft),
-        Command::RemoveRule { scope, name } => rule::remove(facts, request, now, scope, name),
+        Command::CreateAction(definition) => action::create_action(facts, request, now, definition),
+        Command::ArchiveAction(name) => action::archive_action(facts, request, now, name),
+        Command::AddRule { scope, draft } => rule::add_rule(facts, request, now, scope, draft),
+        Command::RemoveRule { scope, name } => rule::remove_rule(facts, request, now, scope, name),
         Command::CreateProject { name, resources } => {
-            project::create(facts, request, now, name, resources)
+            project::create_project(facts, request, now, name, resources)
         }
         Command::LinkResource { project, resource } => {
-            project::link(facts, request, now, project, resource)
+            project::link_resource(facts, request, now, project, resource)
         }
         Command::UnlinkResource {
             project,
             name,
             force,
-        } => project::unlink(facts, request, now, project, name, Force::when(*force)),
+        } => project::unlink_resource(
+            facts,
+            request,
+            now,
+            project,
+            name,
+            ForceRemoval::from_flag(*force),
+        ),
         Command::RelinkResource {
             project,
             name,
             host,
             place,
         } => {
-            let moved = project::moved(name, host, place);
-            project::relink(facts, request, now, project, &moved)
+            let moved = project::relinked_resource(name, host, place);
+            project::relink_resource(facts, request, now, project, &moved)
         }
-        Command::PauseProject(name) => project::pause(facts, request, now, name),
-        Command::ResumeProject(name) => project::resume(facts, request, now, name),
+        Command::PauseProject(name) => project::pause_project(facts, request, now, name),
+        Command::ResumeProject(name) => project::resume_project(facts, request, now, name),
         Command::DeleteProject { name, force } => {
-            project::delete(facts, request, now, name, Force::when(*force))
+            project::delete_project(facts, request, now, name, ForceRemoval::from_flag(*force))
         }
-        Command::Use(new) => create::from_use(facts, request, now, new),
-        Command::Undo(linked) => create::undo(draft()?, linked),
+        Command::Use(new) => create::create_plan(facts, request, now, new),
+        Command::Undo(linked) => create::create_undo_plan(draft()?, linked),
         Command::Start {
             phase,
             owner,
             lease,
             judgement,
-        } => claim::start(draft()?, *phase, owner, *lease, judgement.as_ref()),
-        Command::Renew { epoch, lease } => claim::renew(draft()?, *epoch, *lease),
+        } => claim::claim_phase(draft()?, *phase, owner, *lease, judgement.as_ref()),
+        Command::Renew { epoch, lease } => claim::renew_lease(draft()?, *epoch, *lease),
         Command::Reserve {
             epoch,
             metering,
             budget,
-        } => ledger::reserve(draft()?, *epoch, *metering, budget),
-        Command::Settle { epoch, used } => ledger::settle(draft()?, *epoch, *used),
-        Command::Release { epoch } => claim::release(draft()?, *epoch),
-        Command::Reclaim { grounds } => claim::reclaim(draft()?, *grounds),
+        } => ledger::reserve_budget(draft()?, *epoch, *metering, budget),
+        Command::Settle { epoch, used } => ledger::settle_usage(draft()?, *epoch, *used),
+        Command::Release { epoch } => claim::release_lease(draft()?, *epoch),
+        Command::Reclaim { grounds } => claim::reclaim_lease(draft()?, *grounds),
         Command::RecordBases { epoch, bases } => advance::record_bases(draft()?, *epoch, bases),
         Command::CompleteStrategize { epoch, decisions } => {
             advance::complete_strategize(draft()?, *epoch, decisions)
@@ -114,7 +125,7 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
             allow_empty,
             judgement,
         } => {
-            let handed_in = advance::HandedIn {
+            let handed_in = advance::ExecuteSubmission {
                 result,
                 captured,
                 allow_empty: *allow_empty,
@@ -123,60 +134,62 @@ pub fn decide(facts: &Facts, request: &Request, now: Timestamp) -> Result<Decisi
         }
         Command::Approve { how, targets, once } => advance::approve(draft()?, how, targets, *once),
         Command::ApplyPlan { judgement } => advance::apply_plan(draft()?, judgement),
-        Command::OpenChangeset { epoch, id, node } => changeset::open(draft()?, *epoch, *id, node),
+        Command::OpenChangeset { epoch, id, node } => {
+            changeset::open_changeset(draft()?, *epoch, *id, node)
+        }
         Command::RecordChange { epoch, into, entry } => {
-            changeset::record(draft()?, *epoch, into, entry)
+            changeset::record_change(draft()?, *epoch, into, entry)
         }
         Command::SealChangeset { epoch, changeset } => {
-            changeset::seal(draft()?, *epoch, *changeset)
+            changeset::seal_changeset(draft()?, *epoch, *changeset)
         }
         Command::PrepareApply {
             epoch,
             moves,
             judgement,
-        } => land::prepare(draft()?, *epoch, moves, judgement),
-        Command::WithdrawApply { epoch } => land::withdraw(draft()?, *epoch),
+        } => land::prepare_landing(draft()?, *epoch, moves, judgement),
+        Command::WithdrawApply { epoch } => land::withdraw_landing(draft()?, *epoch),
         Command::CompleteApply {
             epoch,
             landed,
             rest,
-        } => land::complete(draft()?, *epoch, landed, rest.as_ref()),
+        } => land::complete_landing(draft()?, *epoch, landed, rest.as_ref()),
         Command::Constrain {
             epoch,
             kind,
             message,
             paths,
             commits,
-        } => land::constrain(draft()?, *epoch, *kind, message, paths, commits),
+        } => land::constrain_landing(draft()?, *epoch, *kind, message, paths, commits),
         Command::Fail {
             epoch,
             category,
             message,
-        } => halt::fail(draft()?, *epoch, *category, message),
+        } => halt::fail_work(draft()?, *epoch, *category, message),
         Command::Ask {
             epoch,
             question,
-            patience,
-        } => halt::ask(draft()?, *epoch, question, *patience),
-        Command::Answer { text } => halt::answer(draft()?, text),
+            answer_timeout: patience,
+        } => halt::ask_person(draft()?, *epoch, question, *patience),
+        Command::Answer { text } => halt::answer_question(draft()?, text),
         Command::ExpireQuestion => halt::expire_question(draft()?),
-        Command::Retry { fresh, limits } => back::retry(draft()?, *fresh, *limits),
-        Command::Revise { feedback, dropped } => back::revise(draft()?, feedback, dropped),
-        Command::Revert { reason } => back::revert(draft()?, reason),
+        Command::Retry { fresh, limits } => rework::retry_phase(draft()?, *fresh, *limits),
+        Command::Revise { feedback, dropped } => rework::revise_work(draft()?, feedback, dropped),
+        Command::Revert { reason } => rework::revert_to_strategize(draft()?, reason),
         Command::Waive {
             rule,
             reason,
             targets,
-        } => gate::waive(draft()?, rule, reason, targets),
+        } => gate::waive_rule(draft()?, rule, reason, targets),
         Command::RuleOn {
             rule,
             subject,
             outcome,
             targets,
-        } => gate::rule_on(draft()?, rule, *subject, outcome, targets),
+        } => gate::record_ruling(draft()?, rule, *subject, outcome, targets),
         Command::KeepEvidence { judgement, used } => {
             gate::keep_evidence(draft()?, judgement, *used)
         }
-        Command::Cancel { reason } => back::cancel(draft()?, reason.as_deref()),
+        Command::Cancel { reason } => rework::cancel_plan(draft()?, reason.as_deref()),
     }
 }

@@ -2,37 +2,40 @@
 
 use std::collections::BTreeSet;
 
-use crate::decide::Request;
-use crate::decide::action::receipt;
+use crate::decide::DecisionRequest;
+use crate::decide::action::receipt_without_plan;
 use crate::project::{
-    HostId, Paused, Place, PlanResource, Project, ProjectDifference, Resource, ResourceName,
+    HostId, PlanResource, Project, ProjectDifference, ProjectPause, Resource, ResourceName,
+    ResourcePlace,
 };
-use crate::{Decision, Facts, Name, Outcome, Plan, Refusal, Row, Timestamp};
+use crate::{
+    Decision, DecisionFacts, Plan, QualifiedName, ReceiptOutcome, Refusal, RowWrite, Timestamp,
+};
 
 /// Plans that are named in a refusal, of however many there are.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED_PLANS: usize = 5;
 
 /// Whether living plans are in the way.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Force {
+pub(super) enum ForceRemoval {
     /// They are.
     No,
     /// They will find the resource gone.
     Yes,
 }
 
-impl Force {
-    pub fn when(forced: bool) -> Self {
+impl ForceRemoval {
+    pub fn from_flag(forced: bool) -> Self {
         if forced { Self::Yes } else { Self::No }
     }
 }
 
 /// Creates a project. The very same again is fine, so that a script can say what it needs.
-pub(super) fn create(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn create_project(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    name: &Name,
+    name: &QualifiedName,
     resources: &[Resource],
 ) -> Result<Decision, Refusal> {
     let mut checked: Vec<Resource> = Vec::new();
@@ -47,9 +50,9 @@ pub(super) fn create(
         checked.push(resource.clone());
     }
     checked.sort_by(|one, other| one.name.cmp(&other.name));
-    if let Some(existing) = find(facts, name) {
+    if let Some(existing) = find_project(facts, name) {
         let difference = ProjectDifference::between(&existing.resources, &checked);
-        if difference.is_none() {
+        if difference.is_empty() {
             return Ok(already_done(request, now));
         }
         return Err(Refusal::ProjectExists {
@@ -58,7 +61,7 @@ pub(super) fn create(
             difference,
         });
     }
-    Ok(put(
+    Ok(store_project(
         request,
         now,
         Project {
@@ -71,14 +74,14 @@ pub(super) fn create(
 }
 
 /// Adds a resource.
-pub(super) fn link(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn link_resource(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    project: &Name,
+    project: &QualifiedName,
     resource: &Resource,
 ) -> Result<Decision, Refusal> {
-    let mut project = required(facts, project)?.clone();
+    let mut project = require_project(facts, project)?.clone();
     if let Some(existing) = project.resource(&resource.name) {
         if existing == resource {
             return Ok(already_done(request, now));
@@ -93,34 +96,34 @@ pub(super) fn link(
     project
         .resources
         .sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(put(request, now, project))
+    Ok(store_project(request, now, project))
 }
 
 /// Takes a resource away.
-pub(super) fn unlink(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn unlink_resource(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    project: &Name,
+    project: &QualifiedName,
     name: &ResourceName,
-    force: Force,
+    force: ForceRemoval,
 ) -> Result<Decision, Refusal> {
-    let mut project = required(facts, project)?.clone();
+    let mut project = require_project(facts, project)?.clone();
     require_resource(&project, name)?;
     require_no_live_plans(facts, &project.name, force)?;
     project.resources.retain(|resource| resource.name != *name);
-    Ok(put(request, now, project))
+    Ok(store_project(request, now, project))
 }
 
 /// Says where a resource lies now. Living plans find it there.
-pub(super) fn relink(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn relink_resource(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    project: &Name,
+    project: &QualifiedName,
     moved: &Resource,
 ) -> Result<Decision, Refusal> {
-    let mut project = required(facts, project)?.clone();
+    let mut project = require_project(facts, project)?.clone();
     let existing = require_resource(&project, &moved.name)?;
     if existing == moved {
         return Ok(already_done(request, now));
@@ -145,86 +148,89 @@ pub(super) fn relink(
             *resource = moved.clone();
         }
     }
-    Ok(put(request, now, project))
+    Ok(store_project(request, now, project))
 }
 
 /// Keeps the project's plans from starting to work.
-pub(super) fn pause(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn pause_project(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    name: &Name,
+    name: &QualifiedName,
 ) -> Result<Decision, Refusal> {
-    let mut project = required(facts, name)?.clone();
+    let mut project = require_project(facts, name)?.clone();
     if project.paused.is_some() {
         return Ok(already_done(request, now));
     }
-    project.paused = Some(Paused {
+    project.paused = Some(ProjectPause {
         at: now,
         by: request.caller.clone(),
     });
-    Ok(put(request, now, project))
+    Ok(store_project(request, now, project))
 }
 
 /// Lets them start again.
-pub(super) fn resume(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn resume_project(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    name: &Name,
+    name: &QualifiedName,
 ) -> Result<Decision, Refusal> {
-    let mut project = required(facts, name)?.clone();
+    let mut project = require_project(facts, name)?.clone();
     if project.paused.is_none() {
         return Ok(already_done(request, now));
     }
     project.paused = None;
-    Ok(put(request, now, project))
+    Ok(store_project(request, now, project))
 }
 
 /// Removes a project; its directories are left alone.
-pub(super) fn delete(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn delete_project(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    name: &Name,
-    force: Force,
+    name: &QualifiedName,
+    force: ForceRemoval,
 ) -> Result<Decision, Refusal> {
-    required(facts, name)?;
+    require_project(facts, name)?;
     require_no_live_plans(facts, name, force)?;
     Ok(Decision {
         plans: Vec::new(),
-        rows: vec![Row::DropProject(name.clone())],
-        receipt: receipt(request, now),
+        rows: vec![RowWrite::DropProject(name.clone())],
+        receipt: receipt_without_plan(request, now),
     })
 }
 
 /// The resources of these projects, as a plan that uses them freezes them.
-pub(super) fn freeze(facts: &Facts, names: &[Name]) -> Result<Vec<PlanResource>, Refusal> {
+pub(super) fn freeze_projects(
+    facts: &DecisionFacts,
+    names: &[QualifiedName],
+) -> Result<Vec<PlanResource>, Refusal> {
     let mut frozen = Vec::new();
     let mut seen = BTreeSet::new();
     for name in names.iter().filter(|name| seen.insert((*name).clone())) {
-        let project = required(facts, name)?;
+        let project = require_project(facts, name)?;
         if project.resources.is_empty() {
             return Err(Refusal::ProjectEmpty(name.clone()));
         }
-        frozen.extend(project.frozen());
+        frozen.extend(project.freeze_resources());
     }
     Ok(frozen)
 }
 
 /// Everything the plan works on is still there.
-pub(super) fn require_all(facts: &Facts, plan: &Plan) -> Result<(), Refusal> {
+pub(super) fn require_resources_exist(facts: &DecisionFacts, plan: &Plan) -> Result<(), Refusal> {
     for resource in &plan.resources {
-        let project = required(facts, &resource.project)?;
+        let project = require_project(facts, &resource.project)?;
         require_resource(project, &resource.resource)?;
     }
     Ok(())
 }
 
 /// Everything the plan works on is still there, and may be worked on.
-pub(super) fn require_ready(facts: &Facts, plan: &Plan) -> Result<(), Refusal> {
+pub(super) fn require_projects_ready(facts: &DecisionFacts, plan: &Plan) -> Result<(), Refusal> {
     for name in plan.projects() {
-        let project = required(facts, name)?;
+        let project = require_project(facts, name)?;
         if let Some(paused) = &project.paused {
             return Err(Refusal::ProjectPaused {
                 project: name.clone(),
@@ -232,15 +238,18 @@ pub(super) fn require_ready(facts: &Facts, plan: &Plan) -> Result<(), Refusal> {
             });
         }
     }
-    require_all(facts, plan)
+    require_resources_exist(facts, plan)
 }
 
-fn find<'a>(facts: &'a Facts, name: &Name) -> Option<&'a Project> {
+fn find_project<'a>(facts: &'a DecisionFacts, name: &QualifiedName) -> Option<&'a Project> {
     facts.projects.iter().find(|project| project.name == *name)
 }
 
-fn required<'a>(facts: &'a Facts, name: &Name) -> Result<&'a Project, Refusal> {
-    find(facts, name).ok_or_else(|| Refusal::NoSuchProject(name.clone()))
+fn require_project<'a>(
+    facts: &'a DecisionFacts,
+    name: &QualifiedName,
+) -> Result<&'a Project, Refusal> {
+    find_project(facts, name).ok_or_else(|| Refusal::NoSuchProject(name.clone()))
 }
 
 fn require_resource<'a>(
@@ -256,15 +265,22 @@ fn require_resource<'a>(
 }
 
 /// The place is well written, and none of the others is there.
-fn check_place(project: &Name, others: &[Resource], resource: &Resource) -> Result<(), Refusal> {
-    resource.place.check().map_err(|why| Refusal::BadResource {
-        name: resource.name.clone(),
-        why,
-    })?;
-    let there = others
+fn check_place(
+    project: &QualifiedName,
+    others: &[Resource],
+    resource: &Resource,
+) -> Result<(), Refusal> {
+    resource
+        .place
+        .check_syntax()
+        .map_err(|why| Refusal::BadResource {
+            name: resource.name.clone(),
+            why,
+        })?;
+    let occupant = others
         .iter()
         .find(|other| other.shares_place_with(resource));
-    match there {
+    match occupant {
         None => Ok(()),
         Some(other) => Err(Refusal::PlaceTaken {
             project: project.clone(),
@@ -274,12 +290,16 @@ fn check_place(project: &Name, others: &[Resource], resource: &Resource) -> Resu
     }
 }
 
-fn require_no_live_plans(facts: &Facts, project: &Name, force: Force) -> Result<(), Refusal> {
-    if force == Force::Yes || facts.live_plans.count == 0 {
+fn require_no_live_plans(
+    facts: &DecisionFacts,
+    project: &QualifiedName,
+    force: ForceRemoval,
+) -> Result<(), Refusal> {
+    if force == ForceRemoval::Yes || facts.live_plans.count == 0 {
         return Ok(());
     }
     let mut plans = facts.live_plans.newest.clone();
-    plans.truncate(MOST_NAMED);
+    plans.truncate(MAX_NAMED_PLANS);
     Err(Refusal::ProjectInUse {
         project: project.clone(),
         count: facts.live_plans.count,
@@ -287,17 +307,17 @@ fn require_no_live_plans(facts: &Facts, project: &Name, force: Force) -> Result<
     })
 }
 
-fn put(request: &Request, now: Timestamp, project: Project) -> Decision {
+fn store_project(request: &DecisionRequest, now: Timestamp, project: Project) -> Decision {
     Decision {
         plans: Vec::new(),
-        rows: vec![Row::PutProject(project)],
-        receipt: receipt(request, now),
+        rows: vec![RowWrite::PutProject(project)],
+        receipt: receipt_without_plan(request, now),
     }
 }
 
-fn already_done(request: &Request, now: Timestamp) -> Decision {
-    let mut receipt = receipt(request, now);
-    receipt.outcome = Outcome::AlreadyDone;
+fn already_done(request: &DecisionRequest, now: Timestamp) -> Decision {
+    let mut receipt = receipt_without_plan(request, now);
+    receipt.outcome = ReceiptOutcome::AlreadyDone;
     Decision {
         plans: Vec::new(),
         rows: Vec::new(),
@@ -306,7 +326,11 @@ fn already_done(request: &Request, now: Timestamp) -> Decision {
 }
 
 /// The parts of a command as the resource it is about.
-pub(super) fn moved(name: &ResourceName, host: &HostId, place: &Place) -> Resource {
+pub(super) fn relinked_resource(
+    name: &ResourceName,
+    host: &HostId,
+    place: &ResourcePlace,
+) -> Resource {
     Resource {
         name: name.clone(),
         host: host.clone(),

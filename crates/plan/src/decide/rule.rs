@@ -1,30 +1,30 @@
 //! Adding and removing rules.
 
-use crate::decide::Request;
-use crate::decide::action::receipt;
-use crate::invariant::{Rule, RuleDraft, RuleName, Scope};
-use crate::{Decision, Facts, Refusal, Row, Timestamp};
+use crate::decide::DecisionRequest;
+use crate::decide::action::receipt_without_plan;
+use crate::invariant::{Rule, RuleDraft, RuleName, RuleScope};
+use crate::{Decision, DecisionFacts, Refusal, RowWrite, Timestamp};
 
-pub(super) fn add(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn add_rule(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    scope: &Scope,
+    scope: &RuleScope,
     draft: &RuleDraft,
 ) -> Result<Decision, Refusal> {
-    require_subject(facts, scope)?;
-    require_gates(draft)?;
+    require_scope_exists(facts, scope)?;
+    require_possible_gates(draft)?;
     if let Some(plan) = &facts.plan
         && let Some(ending) = plan.stage.ending()
     {
-        let state = plan.stage.state().as_str();
+        let state = plan.stage.state_name().as_str();
         return Err(Refusal::Final {
             verb: request.command.verb(),
             state,
             ending: ending.clone(),
         });
     }
-    if facts.rules.find(scope, &draft.name).is_some() {
+    if facts.rules.find_rule(scope, &draft.name).is_some() {
         return Err(Refusal::RuleExists {
             scope: scope.clone(),
             name: draft.name.clone(),
@@ -50,26 +50,26 @@ pub(super) fn add(
     };
     Ok(Decision {
         plans: Vec::new(),
-        rows: vec![Row::PutRule(rule)],
-        receipt: receipt(request, now),
+        rows: vec![RowWrite::PutRule(rule)],
+        receipt: receipt_without_plan(request, now),
     })
 }
 
-pub(super) fn remove(
-    facts: &Facts,
-    request: &Request,
+pub(super) fn remove_rule(
+    facts: &DecisionFacts,
+    request: &DecisionRequest,
     now: Timestamp,
-    scope: &Scope,
+    scope: &RuleScope,
     name: &RuleName,
 ) -> Result<Decision, Refusal> {
-    if facts.rules.find(scope, name).is_none() {
+    if facts.rules.find_rule(scope, name).is_none() {
         return Err(Refusal::NoSuchRule {
             scope: scope.clone(),
             name: name.clone(),
         });
     }
     let revision = facts.rules.revision(scope) + 1;
-    let row = Row::DropRule {
+    let row = RowWrite::DropRule {
         scope: scope.clone(),
         name: name.clone(),
         revision,
@@ -77,13 +77,13 @@ pub(super) fn remove(
     Ok(Decision {
         plans: Vec::new(),
         rows: vec![row],
-        receipt: receipt(request, now),
+        receipt: receipt_without_plan(request, now),
     })
 }
 
 /// A rule that is judged where it has nothing to judge would be believed to hold.
-pub(super) fn require_gates(draft: &RuleDraft) -> Result<(), Refusal> {
-    let possible = draft.check.gates();
+pub(super) fn require_possible_gates(draft: &RuleDraft) -> Result<(), Refusal> {
+    let possible = draft.check.possible_gates();
     match draft.at.iter().find(|gate| !possible.contains(gate)) {
         Some(gate) => Err(Refusal::NothingToJudge {
             rule: draft.name.clone(),
@@ -95,14 +95,18 @@ pub(super) fn require_gates(draft: &RuleDraft) -> Result<(), Refusal> {
 }
 
 /// A rule for something that does not exist would never be judged.
-fn require_subject(facts: &Facts, scope: &Scope) -> Result<(), Refusal> {
+fn require_scope_exists(facts: &DecisionFacts, scope: &RuleScope) -> Result<(), Refusal> {
     match scope {
-        Scope::Action(name) if facts.action.is_none() => Err(Refusal::NoSuchAction(name.clone())),
-        Scope::Plan(id) if facts.plan.is_none() => Err(Refusal::NoSuchPlan(*id)),
-        Scope::Project(name) if !facts.projects.iter().any(|one| one.name == *name) => {
+        RuleScope::Action(name) if facts.action.is_none() => {
+            Err(Refusal::NoSuchAction(name.clone()))
+        }
+        RuleScope::Plan(id) if facts.plan.is_none() => Err(Refusal::NoSuchPlan(*id)),
+        RuleScope::Project(name) if !facts.projects.iter().any(|one| one.name == *name) => {
             Err(Refusal::NoSuchProject(name.clone()))
         }
-        Scope::Repository(_) | Scope::WorkingTree(_) => Err(Refusal::RuleOfRepository),
-        Scope::Global | Scope::Project(_) | Scope::Action(_) | Scope::Plan(_) => Ok(()),
+        RuleScope::Repository(_) | RuleScope::WorkingTree(_) => Err(Refusal::RuleOfRepository),
+        RuleScope::Global | RuleScope::Project(_) | RuleScope::Action(_) | RuleScope::Plan(_) => {
+            Ok(())
+        }
     }
 }

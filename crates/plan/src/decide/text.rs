@@ -1,19 +1,19 @@
 //! The check every free text passes before it is stored.
 
-use crate::{Refusal, Text};
+use crate::{ErasableText, Refusal};
 
 /// A text that says something, fits and can be stored everywhere.
-pub(super) fn checked(what: &'static str, text: &str) -> Result<Text, Refusal> {
+pub(super) fn require_text(what: &'static str, text: &str) -> Result<ErasableText, Refusal> {
     if text.trim().is_empty() {
         let why = "is empty";
         return Err(Refusal::BadText { what, why });
     }
-    storable(what, text)
+    require_storable(what, text)
 }
 
 /// A text that fits and can be stored everywhere; it may be empty.
-pub(super) fn storable(what: &'static str, text: &str) -> Result<Text, Refusal> {
-    let why = if text.len() > Text::MAX_BYTES {
+pub(super) fn require_storable(what: &'static str, text: &str) -> Result<ErasableText, Refusal> {
+    let why = if text.len() > ErasableText::MAX_BYTES {
         "is longer than 256 KiB"
     } else if text.contains('\0') {
         "holds a NUL character"

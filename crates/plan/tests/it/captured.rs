@@ -2,60 +2,60 @@
 
 use planwright_plan as plan;
 
-use plan::changeset::{Entry, Node, Operation, digest_of_open};
-use plan::command::{Captured, Into};
-use plan::judgement::Targets;
-use plan::{ChangesetId, Command, Decision, Digest, Event, Refusal, Row, Verb};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, digest_open_entries};
+use plan::command::{CapturedNodeChanges, ChangesetSelector};
+use plan::judgement::PlanTargets;
+use plan::{ChangesetId, Command, Decision, Digest, Event, Refusal, RowWrite, Verb};
 
-use crate::commands::path;
+use crate::commands::tree_path;
 use crate::spot::Spot::{ExecuteComplete, ExecuteProcessing};
-use crate::world::{World, worker};
+use crate::world::{PlanWorld, worker};
 
-fn id(number: u64) -> ChangesetId {
+fn changeset_id(number: u64) -> ChangesetId {
     ChangesetId::from_parts(number, u128::from(number))
 }
 
-fn open(world: &mut World, node: &str, number: u64) {
+fn open_changeset(world: &mut PlanWorld, node: &str, number: u64) {
     let open = Command::OpenChangeset {
         epoch: world.plan().epoch,
-        id: id(number),
+        id: changeset_id(number),
         node: node.parse().unwrap(),
     };
     world.submit(&worker(), open).unwrap();
 }
 
-fn report(world: &mut World, number: u64, name: &str, tool: &str) {
-    let mut entry = Entry::new(path(name), Operation::Modify);
+fn report_change(world: &mut PlanWorld, number: u64, name: &str, tool: &str) {
+    let mut entry = ChangesetEntry::new(tree_path(name), PathOperation::Modify);
     entry.actor = Some("bot".to_owned());
     entry.tool = Some(tool.to_owned());
     let record = Command::RecordChange {
         epoch: world.plan().epoch,
-        into: Into::Changeset(id(number)),
+        into: ChangesetSelector::Changeset(changeset_id(number)),
         entry,
     };
     world.submit(&worker(), record).unwrap();
 }
 
-fn hand_in(world: &World, captured: &[(&str, Operation)]) -> Command {
+fn complete_execute_command(world: &PlanWorld, captured: &[(&str, PathOperation)]) -> Command {
     let Command::CompleteExecute {
         epoch,
         result,
         judgement,
         ..
-    } = world.command(Verb::CompleteExecute)
+    } = world.default_command(Verb::CompleteExecute)
     else {
         panic!("another command");
     };
     let entries = captured.iter().map(|(name, operation)| {
-        let mut entry = Entry::new(path(name), *operation);
+        let mut entry = ChangesetEntry::new(tree_path(name), *operation);
         entry.after = Some("f".repeat(40));
         entry
     });
     Command::CompleteExecute {
         epoch,
         result,
-        captured: vec![Captured {
-            changeset: id(9),
+        captured: vec![CapturedNodeChanges {
+            changeset: changeset_id(9),
             node: Node::main(),
             entries: entries.collect(),
         }],
@@ -65,12 +65,12 @@ fn hand_in(world: &World, captured: &[(&str, Operation)]) -> Command {
 }
 
 /// The entries a decision stores, by changeset and path.
-fn stored(decision: &Decision) -> Vec<(ChangesetId, String, Option<String>, bool)> {
+fn stored_entries(decision: &Decision) -> Vec<(ChangesetId, String, Option<String>, bool)> {
     let mut entries: Vec<_> = decision
         .rows
         .iter()
         .filter_map(|row| match row {
-            Row::PutEntry(of, entry) => Some((
+            RowWrite::PutEntry(of, entry) => Some((
                 *of,
                 entry.path.to_string(),
                 entry.tool.clone(),
@@ -85,26 +85,26 @@ fn stored(decision: &Decision) -> Vec<(ChangesetId, String, Option<String>, bool
 
 #[test]
 fn a_path_goes_to_the_only_one_who_reported_it_and_otherwise_to_its_sandbox() {
-    let mut world = ExecuteProcessing.world();
-    open(&mut world, "one", 1);
-    open(&mut world, "other", 2);
-    report(&mut world, 1, "of-one", "edit");
-    report(&mut world, 1, "of-both", "edit");
-    report(&mut world, 2, "of-both", "sed");
+    let mut world = ExecuteProcessing.default_world();
+    open_changeset(&mut world, "one", 1);
+    open_changeset(&mut world, "other", 2);
+    report_change(&mut world, 1, "of-one", "edit");
+    report_change(&mut world, 1, "of-both", "edit");
+    report_change(&mut world, 2, "of-both", "sed");
     let seen = [
-        ("of-both", Operation::Modify),
-        ("of-nobody", Operation::Create),
-        ("of-one", Operation::Modify),
+        ("of-both", PathOperation::Modify),
+        ("of-nobody", PathOperation::Create),
+        ("of-one", PathOperation::Modify),
     ];
-    let command = hand_in(&world, &seen);
+    let command = complete_execute_command(&world, &seen);
     let decision = world.submit(&worker(), command).unwrap();
     let edit = Some("edit".to_owned());
     assert_eq!(
-        stored(&decision),
+        stored_entries(&decision),
         [
-            (id(1), "of-one".to_owned(), edit, false),
-            (id(9), "of-both".to_owned(), None, false),
-            (id(9), "of-nobody".to_owned(), None, false),
+            (changeset_id(1), "of-one".to_owned(), edit, false),
+            (changeset_id(9), "of-both".to_owned(), None, false),
+            (changeset_id(9), "of-nobody".to_owned(), None, false),
         ]
     );
     let sealed: Vec<(ChangesetId, u64)> = decision.plans[0]
@@ -117,40 +117,50 @@ fn a_path_goes_to_the_only_one_who_reported_it_and_otherwise_to_its_sandbox() {
             _ => None,
         })
         .collect();
-    assert_eq!(sealed, [(id(1), 2), (id(2), 1), (id(9), 2)]);
+    assert_eq!(
+        sealed,
+        [
+            (changeset_id(1), 2),
+            (changeset_id(2), 1),
+            (changeset_id(9), 2)
+        ]
+    );
 }
 
 #[test]
 fn what_is_seen_goes_into_the_open_changeset_of_its_node() {
-    let mut world = ExecuteProcessing.world();
-    open(&mut world, "main", 1);
-    let command = hand_in(&world, &[("new", Operation::Create)]);
+    let mut world = ExecuteProcessing.default_world();
+    open_changeset(&mut world, "main", 1);
+    let command = complete_execute_command(&world, &[("new", PathOperation::Create)]);
     let decision = world.submit(&worker(), command).unwrap();
-    assert_eq!(stored(&decision), [(id(1), "new".to_owned(), None, false)]);
+    assert_eq!(
+        stored_entries(&decision),
+        [(changeset_id(1), "new".to_owned(), None, false)]
+    );
 }
 
 #[test]
 fn a_report_that_the_tree_does_not_show_stays_and_is_flagged() {
-    let mut world = ExecuteProcessing.world();
-    open(&mut world, "main", 1);
-    report(&mut world, 1, "claimed", "edit");
-    report(&mut world, 1, "done", "edit");
-    let command = hand_in(&world, &[("done", Operation::Modify)]);
+    let mut world = ExecuteProcessing.default_world();
+    open_changeset(&mut world, "main", 1);
+    report_change(&mut world, 1, "claimed", "edit");
+    report_change(&mut world, 1, "done", "edit");
+    let command = complete_execute_command(&world, &[("done", PathOperation::Modify)]);
     let decision = world.submit(&worker(), command).unwrap();
     let edit = || Some("edit".to_owned());
     assert_eq!(
-        stored(&decision),
+        stored_entries(&decision),
         [
-            (id(1), "claimed".to_owned(), edit(), true),
-            (id(1), "done".to_owned(), edit(), false),
+            (changeset_id(1), "claimed".to_owned(), edit(), true),
+            (changeset_id(1), "done".to_owned(), edit(), false),
         ]
     );
 }
 
 #[test]
 fn a_result_in_which_nothing_changed_is_none_unless_that_is_allowed() {
-    let world = ExecuteProcessing.world();
-    let mut command = hand_in(&world, &[]);
+    let world = ExecuteProcessing.default_world();
+    let mut command = complete_execute_command(&world, &[]);
     let Command::CompleteExecute {
         result,
         allow_empty,
@@ -168,25 +178,31 @@ fn a_result_in_which_nothing_changed_is_none_unless_that_is_allowed() {
         panic!("another command");
     };
     *allow_empty = false;
-    assert_eq!(world.refused(&worker(), command), Refusal::EmptyResult);
+    assert_eq!(
+        world.expect_refusal(&worker(), command),
+        Refusal::EmptyResult
+    );
     assert!(world.decide(&worker(), allowed).is_ok());
 }
 
 #[test]
 fn a_signature_is_on_the_content_and_on_how_it_arrives() {
-    let mut world = ExecuteComplete.world();
-    let approve = |how: plan::How| Command::Approve {
+    let mut world = ExecuteComplete.default_world();
+    let approve = |how: plan::LandingOptions| Command::Approve {
         how,
-        targets: Targets::default(),
+        targets: PlanTargets::default(),
         once: false,
     };
     world
-        .submit(&crate::world::ada(), approve(plan::How::default()))
+        .submit(
+            &crate::world::ada(),
+            approve(plan::LandingOptions::default()),
+        )
         .unwrap();
     let usual = world.plan().valid_approval().unwrap().content;
-    let aside = plan::How {
-        shape: plan::how::Shape::Branch("aside".to_owned()),
-        ..plan::How::default()
+    let aside = plan::LandingOptions {
+        shape: plan::how::LandingDestination::Branch("aside".to_owned()),
+        ..plan::LandingOptions::default()
     };
     world
         .submit(&crate::world::ada(), approve(aside.clone()))
@@ -195,9 +211,9 @@ fn a_signature_is_on_the_content_and_on_how_it_arrives() {
     assert_ne!(approval.content, usual);
     assert_eq!(approval.how, aside);
     let result = world.plan().result.as_ref().unwrap();
-    let elsewhere = plan::How {
-        shape: plan::how::Shape::Branch("elsewhere".to_owned()),
-        ..plan::How::default()
+    let elsewhere = plan::LandingOptions {
+        shape: plan::how::LandingDestination::Branch("elsewhere".to_owned()),
+        ..plan::LandingOptions::default()
     };
     assert_ne!(result.digest(&aside), result.digest(&elsewhere));
 }
@@ -205,20 +221,20 @@ fn a_signature_is_on_the_content_and_on_how_it_arrives() {
 /// Whoever records a change while rules are asked about those before it has them asked again.
 #[test]
 fn a_judgement_counts_for_what_was_recorded_when_it_was_made() {
-    let mut world = ExecuteProcessing.world();
-    open(&mut world, "main", 1);
-    report(&mut world, 1, "a", "editor");
+    let mut world = ExecuteProcessing.default_world();
+    open_changeset(&mut world, "main", 1);
+    report_change(&mut world, 1, "a", "editor");
     let judged_on = |recorded: Digest| {
-        let mut command = world.command(Verb::CompleteExecute);
+        let mut command = world.default_command(Verb::CompleteExecute);
         if let Command::CompleteExecute { judgement, .. } = &mut command {
             judgement.recorded = Some(recorded);
         }
         world.decide(&worker(), command)
     };
     let entries = world.facts.entries.iter().map(|(of, entry)| (*of, entry));
-    assert!(judged_on(digest_of_open(entries)).is_ok());
+    assert!(judged_on(digest_open_entries(entries)).is_ok());
     assert!(matches!(
-        judged_on(digest_of_open([])),
+        judged_on(digest_open_entries([])),
         Err(Refusal::JudgementStale { .. })
     ));
 }

@@ -2,15 +2,15 @@
 
 use planwright_plan as plan;
 
-use plan::changeset::{Entry, Node, Operation, Seal};
-use plan::command::Into;
+use plan::changeset::{ChangesetEntry, ChangesetSeal, Node, PathOperation};
+use plan::command::ChangesetSelector;
 use plan::{ChangesetId, Command, Epoch, Event, Refusal, Verb};
 
-use crate::commands::path;
+use crate::commands::tree_path;
 use crate::spot::Spot::ExecuteProcessing;
-use crate::world::{World, worker};
+use crate::world::{PlanWorld, worker};
 
-fn open(world: &mut World, node: &str, number: u64) -> ChangesetId {
+fn open_changeset(world: &mut PlanWorld, node: &str, number: u64) -> ChangesetId {
     let id = ChangesetId::from_parts(number, u128::from(number));
     let command = Command::OpenChangeset {
         epoch: world.plan().epoch,
@@ -22,19 +22,29 @@ fn open(world: &mut World, node: &str, number: u64) -> ChangesetId {
     id
 }
 
-fn record(world: &World, into: Into, name: &str, operation: Operation) -> Command {
+fn record_command(
+    world: &PlanWorld,
+    into: ChangesetSelector,
+    name: &str,
+    operation: PathOperation,
+) -> Command {
     Command::RecordChange {
         epoch: world.plan().epoch,
         into,
-        entry: Entry::new(path(name), operation),
+        entry: ChangesetEntry::new(tree_path(name), operation),
     }
 }
 
 #[test]
 fn a_change_without_a_node_goes_into_the_only_open_changeset() {
-    let mut world = ExecuteProcessing.world();
-    let only = open(&mut world, "main", 1);
-    let command = record(&world, Into::OnlyOpen, "a", Operation::Create);
+    let mut world = ExecuteProcessing.default_world();
+    let only = open_changeset(&mut world, "main", 1);
+    let command = record_command(
+        &world,
+        ChangesetSelector::OnlyOpen,
+        "a",
+        PathOperation::Create,
+    );
     let decision = world.submit(&worker(), command).unwrap();
     assert_eq!(decision.receipt.changeset, Some(only));
     assert!(decision.plans.is_empty(), "a change entry is not an event");
@@ -42,65 +52,86 @@ fn a_change_without_a_node_goes_into_the_only_open_changeset() {
 
 #[test]
 fn ambiguity_is_refused_never_guessed() {
-    let mut world = ExecuteProcessing.world();
-    let (one, other) = (open(&mut world, "one", 1), open(&mut world, "other", 2));
-    let guess = record(&world, Into::OnlyOpen, "a", Operation::Create);
-    let Refusal::AmbiguousChangeset { open } = world.refused(&worker(), guess) else {
+    let mut world = ExecuteProcessing.default_world();
+    let (one, other) = (
+        open_changeset(&mut world, "one", 1),
+        open_changeset(&mut world, "other", 2),
+    );
+    let guess = record_command(
+        &world,
+        ChangesetSelector::OnlyOpen,
+        "a",
+        PathOperation::Create,
+    );
+    let Refusal::AmbiguousChangeset { open } = world.expect_refusal(&worker(), guess) else {
         panic!("it was guessed");
     };
     assert_eq!(open.len(), 2);
     for (into, expected) in [
-        (Into::Node("one".parse().unwrap()), one),
-        (Into::Node("other".parse().unwrap()), other),
-        (Into::Changeset(other), other),
+        (ChangesetSelector::Node("one".parse().unwrap()), one),
+        (ChangesetSelector::Node("other".parse().unwrap()), other),
+        (ChangesetSelector::Changeset(other), other),
     ] {
-        let command = record(&world, into, "a", Operation::Create);
+        let command = record_command(&world, into, "a", PathOperation::Create);
         let decision = world.decide(&worker(), command).unwrap();
         assert_eq!(decision.receipt.changeset, Some(expected));
     }
-    let nowhere = record(&world, Into::Node(Node::main()), "a", Operation::Create);
+    let nowhere = record_command(
+        &world,
+        ChangesetSelector::Node(Node::main()),
+        "a",
+        PathOperation::Create,
+    );
     assert!(matches!(
-        world.refused(&worker(), nowhere),
+        world.expect_refusal(&worker(), nowhere),
         Refusal::NoOpenChangeset { node: Some(_) }
     ));
 }
 
 #[test]
 fn a_node_has_one_open_changeset_at_most() {
-    let mut world = ExecuteProcessing.world();
-    let first = open(&mut world, "main", 1);
-    let refusal = world.refused(&worker(), world.command(Verb::OpenChangeset));
+    let mut world = ExecuteProcessing.default_world();
+    let first = open_changeset(&mut world, "main", 1);
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::OpenChangeset));
     let Refusal::NodeHasOpenChangeset { open: known } = refusal else {
         panic!("{refusal}");
     };
     assert_eq!(known.id, first);
-    world.person(Verb::SealChangeset);
-    open(&mut world, "main", 2);
+    world.submit_as_person(Verb::SealChangeset);
+    open_changeset(&mut world, "main", 2);
 }
 
 #[test]
 fn recording_a_path_again_folds_into_its_entry() {
-    let mut world = ExecuteProcessing.world();
-    open(&mut world, "main", 1);
-    for operation in [Operation::Create, Operation::Modify] {
-        let command = record(&world, Into::OnlyOpen, "a", operation);
+    let mut world = ExecuteProcessing.default_world();
+    open_changeset(&mut world, "main", 1);
+    for operation in [PathOperation::Create, PathOperation::Modify] {
+        let command = record_command(&world, ChangesetSelector::OnlyOpen, "a", operation);
         world.submit(&worker(), command).unwrap();
     }
     let [(_, entry)] = world.facts.entries.as_slice() else {
         panic!("{:?}", world.facts.entries);
     };
-    assert_eq!(entry.operation, Operation::Create);
-    let command = record(&world, Into::OnlyOpen, "a", Operation::Delete);
+    assert_eq!(entry.operation, PathOperation::Create);
+    let command = record_command(
+        &world,
+        ChangesetSelector::OnlyOpen,
+        "a",
+        PathOperation::Delete,
+    );
     world.submit(&worker(), command).unwrap();
     assert_eq!(world.facts.entries, [], "made and removed: nothing changed");
 }
 
 #[test]
 fn the_same_path_in_two_changesets_is_two_entries() {
-    let mut world = ExecuteProcessing.world();
-    let (one, other) = (open(&mut world, "one", 1), open(&mut world, "other", 2));
-    for (into, operation) in [(one, Operation::Create), (other, Operation::Delete)] {
-        let command = record(&world, Into::Changeset(into), "a", operation);
+    let mut world = ExecuteProcessing.default_world();
+    let (one, other) = (
+        open_changeset(&mut world, "one", 1),
+        open_changeset(&mut world, "other", 2),
+    );
+    for (into, operation) in [(one, PathOperation::Create), (other, PathOperation::Delete)] {
+        let command = record_command(&world, ChangesetSelector::Changeset(into), "a", operation);
         world.submit(&worker(), command).unwrap();
     }
     let of: Vec<_> = world.facts.entries.iter().map(|(of, _)| *of).collect();
@@ -109,13 +140,21 @@ fn the_same_path_in_two_changesets_is_two_entries() {
 
 #[test]
 fn a_seal_records_the_digest_of_its_own_entries() {
-    let mut world = ExecuteProcessing.world();
-    let (one, other) = (open(&mut world, "one", 1), open(&mut world, "other", 2));
+    let mut world = ExecuteProcessing.default_world();
+    let (one, other) = (
+        open_changeset(&mut world, "one", 1),
+        open_changeset(&mut world, "other", 2),
+    );
     for (into, name) in [(one, "a"), (one, "b"), (other, "c")] {
-        let command = record(&world, Into::Changeset(into), name, Operation::Create);
+        let command = record_command(
+            &world,
+            ChangesetSelector::Changeset(into),
+            name,
+            PathOperation::Create,
+        );
         world.submit(&worker(), command).unwrap();
     }
-    let mine = ["a", "b"].map(|name| Entry::new(path(name), Operation::Create));
+    let mine = ["a", "b"].map(|name| ChangesetEntry::new(tree_path(name), PathOperation::Create));
     let seal = Command::SealChangeset {
         epoch: world.plan().epoch,
         changeset: one,
@@ -131,44 +170,63 @@ fn a_seal_records_the_digest_of_its_own_entries() {
         panic!("sealing is an event");
     };
     assert_eq!((*changeset, *entries), (one, 2));
-    assert_eq!(*digest, Seal::of(&mine, world.now).digest);
-    let closed = record(&world, Into::Changeset(one), "d", Operation::Create);
+    assert_eq!(
+        *digest,
+        ChangesetSeal::from_entries(&mine, world.now).digest
+    );
+    let closed = record_command(
+        &world,
+        ChangesetSelector::Changeset(one),
+        "d",
+        PathOperation::Create,
+    );
     for command in [seal, closed] {
-        let refusal = world.refused(&worker(), command);
+        let refusal = world.expect_refusal(&worker(), command);
         assert!(matches!(refusal, Refusal::NoSuchChangeset { .. }));
     }
 }
 
 #[test]
 fn what_an_earlier_holder_opened_is_not_this_ones_to_write() {
-    let mut world = ExecuteProcessing.world();
-    open(&mut world, "main", 1);
+    let mut world = ExecuteProcessing.default_world();
+    open_changeset(&mut world, "main", 1);
     // A store that read it before it was sealed by the claim.
     let left_open = world.facts.changesets.clone();
-    let old = record(&world, Into::OnlyOpen, "a", Operation::Create);
-    world.person(Verb::Reclaim).person(Verb::StartExecute);
+    let old = record_command(
+        &world,
+        ChangesetSelector::OnlyOpen,
+        "a",
+        PathOperation::Create,
+    );
+    world
+        .submit_as_person(Verb::Reclaim)
+        .submit_as_person(Verb::StartExecute);
     assert!(matches!(
-        world.refused(&worker(), old),
+        world.expect_refusal(&worker(), old),
         Refusal::Fenced { .. }
     ));
     world.facts.changesets = left_open;
     for into in [
-        Into::OnlyOpen,
-        Into::Node(Node::main()),
-        Into::Changeset(world.facts.changesets[0].id),
+        ChangesetSelector::OnlyOpen,
+        ChangesetSelector::Node(Node::main()),
+        ChangesetSelector::Changeset(world.facts.changesets[0].id),
     ] {
-        let command = record(&world, into.clone(), "a", Operation::Create);
+        let command = record_command(&world, into.clone(), "a", PathOperation::Create);
         assert!(world.decide(&worker(), command).is_err(), "{into:?}");
     }
 }
 
 #[test]
 fn a_read_only_plan_records_nothing() {
-    use crate::spot::Driver;
-    use crate::world::Lands;
-    let world = ExecuteProcessing.reach(plan::Profile::Review, Lands::ReadOnly, Driver::Person);
+    use crate::spot::PlanDriver;
+    use crate::world::LandingSetup;
+    let world = ExecuteProcessing.reach_world(
+        plan::Profile::Review,
+        LandingSetup::ReadOnly,
+        PlanDriver::Person,
+    );
     for verb in [Verb::OpenChangeset, Verb::RecordChange] {
-        let refusal = world.refused(&worker(), world.command(verb));
+        let refusal = world.expect_refusal(&worker(), world.default_command(verb));
         assert!(matches!(refusal, Refusal::ReadOnly(_)), "{verb}");
     }
     assert_eq!(world.plan().epoch, Epoch(2));

@@ -2,26 +2,28 @@
 
 use planwright_plan as plan;
 
-use plan::changeset::{Entry, Node, Operation, TreePath};
-use plan::command::{Grounds, Into, LinkedPlan};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::command::{ChangesetSelector, LinkedPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
-use plan::judgement::{RuleOutcome, Targets};
-use plan::ledger::{Amount, Budget, Metering};
-use plan::plan::Limits;
-use plan::stage::{Category, ConstraintKind, IgnoredPaths, RefMove, ResultContent, ResultTree};
-use plan::{Base, ChangesetId, Command, Digest, Money, Phase, PlanId, Verb};
+use plan::judgement::{PlanTargets, RuleOutcome};
+use plan::ledger::{BudgetAmount, GlobalBudget, MeteringLevel};
+use plan::plan::PlanLimits;
+use plan::stage::{
+    ConstraintKind, FailureCategory, IgnoredPaths, RefMove, ResultContent, ResultTree,
+};
+use plan::{ChangesetId, Command, Digest, Money, Phase, PlanId, ResourceCommit, Verb};
 
-use crate::world::{How, PATIENCE, World};
+use crate::world::{ANSWER_TIMEOUT, CommandInput, PlanWorld};
 
 /// What all plans together may use.
-const GLOBAL: Budget = Budget {
+const GLOBAL_BUDGET: GlobalBudget = GlobalBudget {
     cost: Some(Money(1_000_000)),
     tokens: Some(1_000_000),
 };
 
-impl World {
+impl PlanWorld {
     /// A command; `None` for a verb that is not about a plan that exists.
-    pub fn command_with(&self, verb: Verb, how: How) -> Option<Command> {
+    pub fn command_with(&self, verb: Verb, how: CommandInput) -> Option<Command> {
         let epoch = how.epoch;
         let judgement = self.judgement(how.judged);
         let start = |phase| Command::Start {
@@ -49,69 +51,76 @@ impl World {
             Verb::StartApply => start(Phase::Apply),
             Verb::CompleteStrategize => Command::CompleteStrategize {
                 epoch,
-                decisions: pick(
+                decisions: pick_variant(
                     how,
-                    [vec![choice()], vec![], vec![choice(), choice(), choice()]],
+                    [
+                        vec![reported_choice()],
+                        vec![],
+                        vec![reported_choice(), reported_choice(), reported_choice()],
+                    ],
                 ),
             },
             Verb::ExecutePlan => Command::ExecutePlan { judgement },
             Verb::OpenChangeset => Command::OpenChangeset {
                 epoch,
                 id: ChangesetId::from_parts(self.commits, u128::from(self.commits)),
-                node: pick(how, [Node::main(), "side".parse().unwrap()]),
+                node: pick_variant(how, [Node::main(), "side".parse().unwrap()]),
             },
             Verb::RecordChange => Command::RecordChange {
                 epoch,
-                into: pick(
+                into: pick_variant(
                     how,
                     [
-                        Into::OnlyOpen,
-                        Into::Node(Node::main()),
-                        Into::Changeset(self.some_changeset()),
+                        ChangesetSelector::OnlyOpen,
+                        ChangesetSelector::Node(Node::main()),
+                        ChangesetSelector::Changeset(self.first_changeset_id()),
                     ],
                 ),
-                entry: Entry::new(
-                    path(&format!("src/{}.rs", how.variant % 2)),
-                    pick(how, Operation::ALL),
+                entry: ChangesetEntry::new(
+                    tree_path(&format!("src/{}.rs", how.variant % 2)),
+                    pick_variant(how, PathOperation::ALL),
                 ),
             },
             Verb::SealChangeset => Command::SealChangeset {
                 epoch,
-                changeset: self.some_changeset(),
+                changeset: self.first_changeset_id(),
             },
             Verb::CompleteExecute => Command::CompleteExecute {
                 epoch,
-                result: pick(how, [self.result(targets), self.result(!targets)]),
+                result: pick_variant(how, [self.make_result(targets), self.make_result(!targets)]),
                 captured: Vec::new(),
                 allow_empty: false,
                 judgement,
             },
             Verb::Approve => Command::Approve {
-                how: plan::How::default(),
-                targets: Targets::default(),
+                how: plan::LandingOptions::default(),
+                targets: PlanTargets::default(),
                 once: false,
             },
             Verb::RecordBases => Command::RecordBases {
                 epoch,
-                bases: pick(how, [self.bases(), Vec::new()]),
+                bases: pick_variant(how, [self.base_commits(), Vec::new()]),
             },
             Verb::ApplyPlan => Command::ApplyPlan { judgement },
             Verb::PrepareApply => Command::PrepareApply {
                 epoch,
-                moves: pick(how, [self.moves(targets), self.moves(!targets)]),
+                moves: pick_variant(how, [self.make_moves(targets), self.make_moves(!targets)]),
                 judgement,
             },
             Verb::WithdrawApply => Command::WithdrawApply { epoch },
             Verb::CompleteApply => {
-                let both: Vec<String> = self.names();
+                let both: Vec<String> = self.resource_names();
                 let first = both.iter().take(1).cloned().collect();
-                let (landed, rest) = pick(
+                let (landed, rest) = pick_variant(
                     how,
                     [
                         (both, None),
-                        (first, Some(self.linked(&["shop/docs"]))),
+                        (first, Some(self.make_linked_plan(&["shop/docs"]))),
                         (Vec::new(), None),
-                        (Vec::new(), Some(self.linked(&["shop/app", "shop/docs"]))),
+                        (
+                            Vec::new(),
+                            Some(self.make_linked_plan(&["shop/app", "shop/docs"])),
+                        ),
                     ],
                 );
                 Command::CompleteApply {
@@ -122,9 +131,9 @@ impl World {
             }
             Verb::Constrain => Command::Constrain {
                 epoch,
-                kind: pick(how, ConstraintKind::ALL),
+                kind: pick_variant(how, ConstraintKind::ALL),
                 message: "both sides changed it".into(),
-                paths: vec![path("src/0.rs")],
+                paths: vec![tree_path("src/0.rs")],
                 commits: vec!["c0ffee".into()],
             },
             Verb::Renew => Command::Renew {
@@ -133,16 +142,23 @@ impl World {
             },
             Verb::Reserve => Command::Reserve {
                 epoch,
-                metering: pick(how, [Metering::Cost, Metering::Tokens, Metering::Time]),
-                budget: pick(how, [Budget::default(), GLOBAL]),
+                metering: pick_variant(
+                    how,
+                    [
+                        MeteringLevel::Cost,
+                        MeteringLevel::Tokens,
+                        MeteringLevel::Time,
+                    ],
+                ),
+                budget: pick_variant(how, [GlobalBudget::default(), GLOBAL_BUDGET]),
             },
             Verb::Settle => Command::Settle {
                 epoch,
-                used: pick(
+                used: pick_variant(
                     how,
                     [
-                        Amount::default(),
-                        Amount {
+                        BudgetAmount::default(),
+                        BudgetAmount {
                             cost: 1,
                             tokens: 2,
                             time: 3,
@@ -152,56 +168,68 @@ impl World {
             },
             Verb::Release => Command::Release { epoch },
             Verb::Reclaim => Command::Reclaim {
-                grounds: pick(how, [Grounds::OwnerDead(how.epoch), Grounds::Expired]),
+                grounds: pick_variant(
+                    how,
+                    [
+                        ReclaimGrounds::OwnerDead(how.epoch),
+                        ReclaimGrounds::Expired,
+                    ],
+                ),
             },
             Verb::Fail => Command::Fail {
                 epoch,
-                category: pick(
+                category: pick_variant(
                     how,
-                    [Category::Actor, Category::Transient, Category::Budget],
+                    [
+                        FailureCategory::Actor,
+                        FailureCategory::Transient,
+                        FailureCategory::Budget,
+                    ],
                 ),
                 message: "no luck".into(),
             },
             Verb::Ask => Command::Ask {
                 epoch,
                 question: "tabs or spaces?".into(),
-                patience: pick(how, [Some(PATIENCE), None]),
+                answer_timeout: pick_variant(how, [Some(ANSWER_TIMEOUT), None]),
             },
             Verb::Answer => Command::Answer {
-                text: pick(how, ["landed", "again", "drop", "spaces", " "]).into(),
+                text: pick_variant(how, ["landed", "again", "drop", "spaces", " "]).into(),
             },
             Verb::ExpireQuestion => Command::ExpireQuestion,
             Verb::Retry => Command::Retry {
-                fresh: pick(how, [false, true]),
-                limits: pick(
+                fresh: pick_variant(how, [false, true]),
+                limits: pick_variant(
                     how,
                     [
                         None,
-                        Some(Limits {
+                        Some(PlanLimits {
                             attempts: 2,
-                            ..Limits::default()
+                            ..PlanLimits::default()
                         }),
                     ],
                 ),
             },
             Verb::Revise => Command::Revise {
-                feedback: pick(how, ["shorter, please", " "]).into(),
-                dropped: vec![path("src/1.rs")],
+                feedback: pick_variant(how, ["shorter, please", " "]).into(),
+                dropped: vec![tree_path("src/1.rs")],
             },
             Verb::Revert => Command::Revert {
-                reason: pick(how, ["the strategy is wrong", "a\0b"]).into(),
+                reason: pick_variant(how, ["the strategy is wrong", "a\0b"]).into(),
             },
             Verb::Waive => Command::Waive {
-                rule: pick(how, ["clean", "unknown", "hard"]).parse().unwrap(),
-                reason: "not here".into(),
-                targets: Targets::default(),
-            },
-            Verb::RuleOn => Command::RuleOn {
-                rule: pick(how, ["looked-at", "looked-at", "clean"])
+                rule: pick_variant(how, ["clean", "unknown", "hard"])
                     .parse()
                     .unwrap(),
-                subject: Digest::of(b"what is looked at"),
-                outcome: pick(
+                reason: "not here".into(),
+                targets: PlanTargets::default(),
+            },
+            Verb::RuleOn => Command::RuleOn {
+                rule: pick_variant(how, ["looked-at", "looked-at", "clean"])
+                    .parse()
+                    .unwrap(),
+                subject: Digest::hash_bytes(b"what is looked at"),
+                outcome: pick_variant(
                     how,
                     [
                         RuleOutcome::Held,
@@ -209,33 +237,33 @@ impl World {
                         RuleOutcome::Held,
                     ],
                 ),
-                targets: Targets::default(),
+                targets: PlanTargets::default(),
             },
             Verb::KeepEvidence => Command::KeepEvidence {
                 judgement,
-                used: Amount::default(),
+                used: BudgetAmount::default(),
             },
             Verb::Cancel => Command::Cancel {
-                reason: pick(how, [Some("not needed".into()), None]),
+                reason: pick_variant(how, [Some("not needed".into()), None]),
             },
             Verb::Undo => Command::Undo(LinkedPlan {
-                resources: self.names(),
-                ..self.linked(&[])
+                resources: self.resource_names(),
+                ..self.make_linked_plan(&[])
             }),
         })
     }
 
     /// What work on the plan's resources starts from.
-    fn bases(&self) -> Vec<Base> {
-        let base = |resource| Base {
+    fn base_commits(&self) -> Vec<ResourceCommit> {
+        let base = |resource| ResourceCommit {
             resource,
             commit: format!("b{}", self.plan().epoch),
         };
-        self.names().into_iter().map(base).collect()
+        self.resource_names().into_iter().map(base).collect()
     }
 
     /// What an execute of this epoch leaves: other trees with every epoch.
-    pub fn result(&self, with_trees: bool) -> ResultContent {
+    pub fn make_result(&self, with_trees: bool) -> ResultContent {
         let tree = |resource: String| ResultTree {
             resource,
             target: "refs/heads/main".into(),
@@ -245,14 +273,14 @@ impl World {
             ignored: IgnoredPaths::default(),
             changes_settings: false,
         };
-        let trees = self.names().into_iter().map(tree).collect();
+        let trees = self.resource_names().into_iter().map(tree).collect();
         ResultContent {
             report: Some("tidied".into()),
             trees: if with_trees { trees } else { Vec::new() },
         }
     }
 
-    fn moves(&self, some: bool) -> Vec<RefMove> {
+    fn make_moves(&self, some: bool) -> Vec<RefMove> {
         let one = |resource: String| RefMove {
             resource,
             target: "refs/heads/main".into(),
@@ -261,29 +289,29 @@ impl World {
             onto: None,
         };
         if some {
-            self.names().into_iter().map(one).collect()
+            self.resource_names().into_iter().map(one).collect()
         } else {
             Vec::new()
         }
     }
 
     /// What the plan's resources are called.
-    fn names(&self) -> Vec<String> {
+    fn resource_names(&self) -> Vec<String> {
         let resources = self.plan().resources.iter();
         resources.map(|resource| resource.name.clone()).collect()
     }
 
-    fn linked(&self, resources: &[&str]) -> LinkedPlan {
+    fn make_linked_plan(&self, resources: &[&str]) -> LinkedPlan {
         LinkedPlan {
             id: PlanId::from_parts(self.commits, u128::from(self.commits)),
             resources: resources.iter().map(|one| (*one).to_owned()).collect(),
-            result: self.result_on(resources),
+            result: self.make_result_on(resources),
         }
     }
 
     /// The result on some of the resources; on all if none is named.
-    fn result_on(&self, resources: &[&str]) -> ResultContent {
-        let mut result = self.result(true);
+    fn make_result_on(&self, resources: &[&str]) -> ResultContent {
+        let mut result = self.make_result(true);
         let wanted = |tree: &ResultTree| resources.contains(&tree.resource.as_str());
         result
             .trees
@@ -291,7 +319,7 @@ impl World {
         result
     }
 
-    fn some_changeset(&self) -> ChangesetId {
+    fn first_changeset_id(&self) -> ChangesetId {
         self.facts
             .changesets
             .first()
@@ -299,15 +327,15 @@ impl World {
     }
 }
 
-pub fn path(text: &str) -> TreePath {
+pub fn tree_path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
 }
 
-fn pick<T, const N: usize>(how: How, choices: [T; N]) -> T {
+fn pick_variant<T, const N: usize>(how: CommandInput, choices: [T; N]) -> T {
     choices.into_iter().nth(how.variant % N).unwrap()
 }
 
-fn choice() -> ReportedDecision {
+fn reported_choice() -> ReportedDecision {
     ReportedDecision {
         kind: DecisionKind::StrategyChoice,
         question: "where to start?".into(),

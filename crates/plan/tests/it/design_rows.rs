@@ -3,24 +3,27 @@
 
 use planwright_plan as plan;
 
-use plan::command::Grounds;
+use plan::command::ReclaimGrounds;
 use plan::decision::DecisionKind;
-use plan::plan::{Limits, MAX_AUTOMATIC_REVERSIONS, Origin};
-use plan::stage::{Category, ConstraintKind, PathSummary, PersonNeeded, ResultTree};
-use plan::takeover::{self, Liveness};
-use plan::{Command, Epoch, Event, Outcome, Phase, Profile, Refusal, Row, Span, Verb};
+use plan::plan::{MAX_AUTOMATIC_REVERSIONS, PlanLimits, PlanOrigin};
+use plan::stage::{ConstraintKind, FailureCategory, ManualLandingReason, PathSummary, ResultTree};
+use plan::takeover::{self, HolderLiveness};
+use plan::{Command, Epoch, Event, Phase, Profile, ReceiptOutcome, Refusal, RowWrite, Span, Verb};
 
-use crate::spot::Driver;
+use crate::spot::PlanDriver;
 use crate::spot::Spot::{self, *};
-use crate::world::{How, Judged, LEASE, Lands, PATIENCE, World, ada, worker};
+use crate::world::{
+    ANSWER_TIMEOUT, CommandInput, JudgementVariant, LEASE_LENGTH, LandingSetup, PlanWorld, ada,
+    worker,
+};
 
 /// `from`, by `verb`, to `to`.
 #[track_caller]
-fn check(row: &str, from: Spot, verb: Verb, to: Spot) {
-    let mut world = from.world();
-    world.person(verb);
+fn check_transition(row: &str, from: Spot, verb: Verb, to: Spot) {
+    let mut world = from.default_world();
+    world.submit_as_person(verb);
     assert_eq!(
-        Spot::of(&world.plan().stage),
+        Spot::of_stage(&world.plan().stage),
         to,
         "row {row}: {from:?} by {verb}"
     );
@@ -29,111 +32,117 @@ fn check(row: &str, from: Spot, verb: Verb, to: Spot) {
 #[test]
 fn design_rows() {
     assert_eq!(
-        Spot::of(&World::new(Profile::Review, Lands::OnTargets).plan().stage),
+        Spot::of_stage(
+            &PlanWorld::new(Profile::Review, LandingSetup::OnTargets)
+                .plan()
+                .stage
+        ),
         StrategizeQueued,
         "row 1"
     );
-    check(
+    check_transition(
         "2",
         StrategizeQueued,
         Verb::StartStrategize,
         StrategizeProcessing,
     );
-    check(
+    check_transition(
         "3",
         StrategizeProcessing,
         Verb::CompleteStrategize,
         StrategizeComplete,
     );
-    check("4", StrategizeComplete, Verb::ExecutePlan, ExecuteQueued);
-    check("5", ExecuteQueued, Verb::StartExecute, ExecuteProcessing);
-    check(
+    check_transition("4", StrategizeComplete, Verb::ExecutePlan, ExecuteQueued);
+    check_transition("5", ExecuteQueued, Verb::StartExecute, ExecuteProcessing);
+    check_transition(
         "6",
         ExecuteProcessing,
         Verb::CompleteExecute,
         ExecuteComplete,
     );
-    let mut approved = ExecuteComplete.world();
-    approved.person(Verb::Approve).person(Verb::ApplyPlan);
+    let mut approved = ExecuteComplete.default_world();
+    approved
+        .submit_as_person(Verb::Approve)
+        .submit_as_person(Verb::ApplyPlan);
     assert_eq!(approved.stage(), "apply/queued", "row 7");
-    check("8", ApplyQueued, Verb::StartApply, ApplyProcessing);
-    check(
+    check_transition("8", ApplyQueued, Verb::StartApply, ApplyProcessing);
+    check_transition(
         "8",
         ApplyQueuedPrepared,
         Verb::StartApply,
         ApplyProcessingPrepared,
     );
-    check(
+    check_transition(
         "9",
         ApplyProcessing,
         Verb::PrepareApply,
         ApplyProcessingPrepared,
     );
-    check(
+    check_transition(
         "9b",
         ApplyProcessingPrepared,
         Verb::WithdrawApply,
         ApplyProcessing,
     );
-    check(
+    check_transition(
         "10",
         ApplyProcessingPrepared,
         Verb::CompleteApply,
         ApplyApplied,
     );
-    check("11", ApplyProcessing, Verb::Constrain, ApplyConstrained);
-    check("12", StrategizeProcessing, Verb::Fail, StrategizeErrored);
-    check("12", ExecuteProcessing, Verb::Fail, ExecuteErrored);
-    check("12", ApplyProcessing, Verb::Fail, ApplyErrored);
-    check(
+    check_transition("11", ApplyProcessing, Verb::Constrain, ApplyConstrained);
+    check_transition("12", StrategizeProcessing, Verb::Fail, StrategizeErrored);
+    check_transition("12", ExecuteProcessing, Verb::Fail, ExecuteErrored);
+    check_transition("12", ApplyProcessing, Verb::Fail, ApplyErrored);
+    check_transition(
         "13",
         StrategizeProcessing,
         Verb::Ask,
         StrategizeAwaitingInput,
     );
-    check("13", ExecuteProcessing, Verb::Ask, ExecuteAwaitingInput);
-    check("13", ApplyProcessing, Verb::Ask, ApplyAwaitingInput);
-    check(
+    check_transition("13", ExecuteProcessing, Verb::Ask, ExecuteAwaitingInput);
+    check_transition("13", ApplyProcessing, Verb::Ask, ApplyAwaitingInput);
+    check_transition(
         "14",
         StrategizeAwaitingInput,
         Verb::Answer,
         StrategizeQueued,
     );
-    check("14", ExecuteAwaitingInput, Verb::Answer, ExecuteQueued);
-    check("14", ApplyAwaitingInput, Verb::Answer, ApplyQueued);
+    check_transition("14", ExecuteAwaitingInput, Verb::Answer, ExecuteQueued);
+    check_transition("14", ApplyAwaitingInput, Verb::Answer, ApplyQueued);
     for (from, to) in [
         (StrategizeAwaitingInput, StrategizeErrored),
         (ExecuteAwaitingInput, ExecuteErrored),
         (ApplyAwaitingInput, ApplyErrored),
     ] {
-        let mut world = from.world();
+        let mut world = from.default_world();
         world
-            .wait(PATIENCE)
-            .done_by(&worker(), Verb::ExpireQuestion);
+            .advance_clock(ANSWER_TIMEOUT)
+            .submit_as(&worker(), Verb::ExpireQuestion);
         let stage = &world.plan().stage;
-        assert_eq!(Spot::of(stage), to, "row 14b");
+        assert_eq!(Spot::of_stage(stage), to, "row 14b");
         assert_eq!(
             stage.failure().unwrap().category,
-            Category::Unanswered,
+            FailureCategory::Unanswered,
             "row 14b"
         );
     }
-    check("15", StrategizeErrored, Verb::Retry, StrategizeQueued);
-    check("15", ExecuteErrored, Verb::Retry, ExecuteQueued);
-    check("15", ApplyErrored, Verb::Retry, ApplyQueued);
-    check("15", ApplyConstrained, Verb::Retry, ApplyQueued);
+    check_transition("15", StrategizeErrored, Verb::Retry, StrategizeQueued);
+    check_transition("15", ExecuteErrored, Verb::Retry, ExecuteQueued);
+    check_transition("15", ApplyErrored, Verb::Retry, ApplyQueued);
+    check_transition("15", ApplyConstrained, Verb::Retry, ApplyQueued);
     for from in [ExecuteComplete, ApplyErrored, ApplyConstrained] {
-        let mut world = from.world();
+        let mut world = from.default_world();
         let before = world.plan().clone();
-        let fresh = world.variant(Verb::Retry, 1);
+        let fresh = world.command_variant(Verb::Retry, 1);
         world.submit(&ada(), fresh).unwrap();
         let plan = world.plan();
-        assert_eq!(Spot::of(&plan.stage), ExecuteQueued, "row 15, fresh");
+        assert_eq!(Spot::of_stage(&plan.stage), ExecuteQueued, "row 15, fresh");
         assert!(plan.result.is_none() && plan.approval.is_none());
         assert_eq!(plan.epoch, before.epoch.next());
     }
-    check("16", StrategizeComplete, Verb::Revise, StrategizeQueued);
-    check("16", StrategizeErrored, Verb::Revise, StrategizeQueued);
+    check_transition("16", StrategizeComplete, Verb::Revise, StrategizeQueued);
+    check_transition("16", StrategizeErrored, Verb::Revise, StrategizeQueued);
     for from in [
         ExecuteComplete,
         ExecuteErrored,
@@ -143,7 +152,7 @@ fn design_rows() {
         ApplyErrored,
         ApplyConstrained,
     ] {
-        check("16b", from, Verb::Revise, ExecuteQueued);
+        check_transition("16b", from, Verb::Revise, ExecuteQueued);
     }
     for from in [
         ExecuteQueued,
@@ -157,16 +166,16 @@ fn design_rows() {
         ApplyErrored,
         ApplyConstrained,
     ] {
-        check("17", from, Verb::Revert, StrategizeQueued);
+        check_transition("17", from, Verb::Revert, StrategizeQueued);
     }
     for verb in [Verb::Release, Verb::Reclaim] {
-        check("18, 19", StrategizeProcessing, verb, StrategizeQueued);
-        check("18, 19", ExecuteProcessing, verb, ExecuteQueued);
-        check("18, 19", ApplyProcessing, verb, ApplyQueued);
-        check("18, 19", ApplyProcessingPrepared, verb, ApplyQueuedPrepared);
+        check_transition("18, 19", StrategizeProcessing, verb, StrategizeQueued);
+        check_transition("18, 19", ExecuteProcessing, verb, ExecuteQueued);
+        check_transition("18, 19", ApplyProcessing, verb, ApplyQueued);
+        check_transition("18, 19", ApplyProcessingPrepared, verb, ApplyQueuedPrepared);
     }
     for &from in Spot::ALL {
-        let plan = from.world().plan().clone();
+        let plan = from.default_world().plan().clone();
         if plan.stage.is_final() || plan.is_prepared() {
             continue;
         }
@@ -175,17 +184,17 @@ fn design_rows() {
             Phase::Execute => ExecuteCancelled,
             Phase::Apply => ApplyCancelled,
         };
-        check("20", from, Verb::Cancel, to);
+        check_transition("20", from, Verb::Cancel, to);
     }
-    let mut landed = ApplyApplied.world();
-    landed.person(Verb::Undo);
+    let mut landed = ApplyApplied.default_world();
+    landed.submit_as_person(Verb::Undo);
     assert_eq!(
-        Spot::of(&landed.born[0].plan.stage),
+        Spot::of_stage(&landed.new_plans[0].plan.stage),
         ExecuteComplete,
         "row 21"
     );
     assert_eq!(
-        Spot::of(&landed.plan().stage),
+        Spot::of_stage(&landed.plan().stage),
         ApplyApplied,
         "row 21: final is final"
     );
@@ -211,14 +220,14 @@ fn past_the_point_of_no_return_only_these_run() {
         (ApplyAwaitingInputPrepared, vec![Verb::Answer]),
     ];
     for (spot, verbs) in allowed {
-        let mut world = spot.world();
-        world.wait(PATIENCE);
+        let mut world = spot.default_world();
+        world.advance_clock(ANSWER_TIMEOUT);
         for &verb in Verb::ALL {
-            let Some(command) = world.command_with(verb, world.usual()) else {
+            let Some(command) = world.command_with(verb, world.default_input()) else {
                 continue;
             };
             let answer = world.decide(&ada(), command);
-            let carried_out = answer.is_ok_and(|done| done.receipt.outcome == Outcome::Done);
+            let carried_out = answer.is_ok_and(|done| done.receipt.outcome == ReceiptOutcome::Done);
             assert_eq!(carried_out, verbs.contains(&verb), "{verb} in {spot:?}");
         }
     }
@@ -226,46 +235,46 @@ fn past_the_point_of_no_return_only_these_run() {
 
 #[test]
 fn a_prepared_plan_is_reclaimed_to_queued_however_often_its_holders_vanish() {
-    let mut world = ApplyProcessingPrepared.world();
+    let mut world = ApplyProcessingPrepared.default_world();
     let intent = world.plan().stage.intent().cloned();
     for _ in 0..10 {
-        world.person(Verb::Reclaim);
+        world.submit_as_person(Verb::Reclaim);
         assert_eq!(world.stage(), "apply/queued, prepared");
-        world.person(Verb::StartApply);
+        world.submit_as_person(Verb::StartApply);
     }
     assert_eq!(world.plan().stage.intent().cloned(), intent);
 }
 
 #[test]
 fn the_answer_landed_counts_as_landed_on_a_persons_word() {
-    let mut world = ApplyAwaitingInputPrepared.world();
+    let mut world = ApplyAwaitingInputPrepared.default_world();
     let moves = world.plan().stage.intent().unwrap().moves.clone();
-    world.person(Verb::Answer);
+    world.submit_as_person(Verb::Answer);
     let intent = world.plan().stage.intent().unwrap().clone();
     assert_eq!((intent.moves, intent.vouched), (moves, Some(ada())));
-    world.done_by(&worker(), Verb::StartApply);
-    let nothing_seen = world.variant(Verb::CompleteApply, 2);
+    world.submit_as(&worker(), Verb::StartApply);
+    let nothing_seen = world.command_variant(Verb::CompleteApply, 2);
     world.submit(&worker(), nothing_seen).unwrap();
     assert_eq!(world.stage(), "apply/applied");
 }
 
 #[test]
 fn the_answer_again_brings_it_in_anew() {
-    let mut world = ApplyAwaitingInputPrepared.world();
-    let again = world.variant(Verb::Answer, 1);
+    let mut world = ApplyAwaitingInputPrepared.default_world();
+    let again = world.command_variant(Verb::Answer, 1);
     world.submit(&ada(), again).unwrap();
     assert_eq!(world.stage(), "apply/queued");
     for verb in [Verb::StartApply, Verb::PrepareApply, Verb::CompleteApply] {
-        world.done_by(&worker(), verb);
+        world.submit_as(&worker(), verb);
     }
     assert_eq!(world.stage(), "apply/applied");
 }
 
 #[test]
 fn the_answer_drop_ends_the_plan() {
-    let mut world = ApplyAwaitingInputPrepared.world();
+    let mut world = ApplyAwaitingInputPrepared.default_world();
     let epoch = world.plan().epoch;
-    let drop = world.variant(Verb::Answer, 2);
+    let drop = world.command_variant(Verb::Answer, 2);
     world.submit(&ada(), drop).unwrap();
     assert_eq!(world.stage(), "apply/cancelled");
     assert_eq!(world.plan().epoch, epoch.next());
@@ -273,49 +282,53 @@ fn the_answer_drop_ends_the_plan() {
 
 #[test]
 fn any_other_answer_about_a_removed_change_is_refused() {
-    let world = ApplyAwaitingInputPrepared.world();
-    let refusal = world.refused(&ada(), world.variant(Verb::Answer, 3));
+    let world = ApplyAwaitingInputPrepared.default_world();
+    let refusal = world.expect_refusal(&ada(), world.command_variant(Verb::Answer, 3));
     assert_eq!(refusal, Refusal::NeedsFate);
 }
 
 #[test]
 fn a_question_about_a_removed_change_never_expires() {
-    let mut world = ApplyAwaitingInputPrepared.world();
+    let mut world = ApplyAwaitingInputPrepared.default_world();
     assert_eq!(world.plan().stage.question().unwrap().deadline, None);
-    world.wait(Span::seconds(1_000_000_000));
-    let refusal = world.refused(&worker(), Command::ExpireQuestion);
+    world.advance_clock(Span::from_seconds(1_000_000_000));
+    let refusal = world.expect_refusal(&worker(), Command::ExpireQuestion);
     assert_eq!(refusal, Refusal::QuestionOpen);
 }
 
 #[test]
 fn what_was_withdrawn_is_not_already_prepared() {
-    let mut world = ApplyProcessingPrepared.world();
-    let repeated = world.command(Verb::PrepareApply);
-    world.person(Verb::WithdrawApply).person(Verb::Constrain);
+    let mut world = ApplyProcessingPrepared.default_world();
+    let repeated = world.default_command(Verb::PrepareApply);
+    world
+        .submit_as_person(Verb::WithdrawApply)
+        .submit_as_person(Verb::Constrain);
     // Told "already done", its holder would move the target without a stored intent.
     assert!(matches!(
-        world.refused(&worker(), repeated),
+        world.expect_refusal(&worker(), repeated),
         Refusal::Fenced { .. }
     ));
 
-    let mut world = ApplyAwaitingInputPrepared.world();
-    let repeated = world.command(Verb::PrepareApply);
-    let again = world.variant(Verb::Answer, 1);
+    let mut world = ApplyAwaitingInputPrepared.default_world();
+    let repeated = world.default_command(Verb::PrepareApply);
+    let again = world.command_variant(Verb::Answer, 1);
     world.submit(&ada(), again).unwrap();
     assert!(matches!(
-        world.refused(&worker(), repeated),
+        world.expect_refusal(&worker(), repeated),
         Refusal::Fenced { .. }
     ));
 }
 
 #[test]
 fn what_was_prepared_again_is_not_already_withdrawn() {
-    let mut world = ApplyProcessingPrepared.world();
-    world.person(Verb::WithdrawApply);
-    let repeated = world.command(Verb::WithdrawApply);
-    world.person(Verb::PrepareApply).person(Verb::Release);
+    let mut world = ApplyProcessingPrepared.default_world();
+    world.submit_as_person(Verb::WithdrawApply);
+    let repeated = world.default_command(Verb::WithdrawApply);
+    world
+        .submit_as_person(Verb::PrepareApply)
+        .submit_as_person(Verb::Release);
     assert!(matches!(
-        world.refused(&worker(), repeated),
+        world.expect_refusal(&worker(), repeated),
         Refusal::Fenced { .. }
     ));
 }
@@ -324,13 +337,13 @@ fn what_was_prepared_again_is_not_already_withdrawn() {
 
 #[test]
 fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
-    let mut world = StrategizeQueued.world();
+    let mut world = StrategizeQueued.default_world();
     let decision = world
-        .submit(&worker(), world.command(Verb::StartStrategize))
+        .submit(&worker(), world.default_command(Verb::StartStrategize))
         .unwrap();
     let lease = world.facts.lease.clone().unwrap();
     assert_eq!((lease.epoch, lease.owner.as_str()), (Epoch(1), "w1"));
-    assert_eq!(lease.expires_at, world.now.plus(LEASE));
+    assert_eq!(lease.expires_at, world.now.saturating_add(LEASE_LENGTH));
     assert_eq!(decision.receipt.epoch, Some(Epoch(1)));
     let kinds: Vec<_> = decision.plans[0]
         .events
@@ -350,7 +363,9 @@ fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
             DecisionKind::InvariantEnforced
         ]
     );
-    world.person(Verb::Release).person(Verb::StartStrategize);
+    world
+        .submit_as_person(Verb::Release)
+        .submit_as_person(Verb::StartStrategize);
     let decisions = world.log.iter().flat_map(|one| match &one.event {
         Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } => {
             decisions.as_slice()
@@ -363,11 +378,13 @@ fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
 
 #[test]
 fn completing_execute_seals_what_is_open_and_keeps_the_verdicts() {
-    let mut world = ExecuteProcessing.world();
-    world.person(Verb::OpenChangeset).person(Verb::RecordChange);
-    let failing = How {
-        judged: Judged::Failed,
-        ..world.usual()
+    let mut world = ExecuteProcessing.default_world();
+    world
+        .submit_as_person(Verb::OpenChangeset)
+        .submit_as_person(Verb::RecordChange);
+    let failing = CommandInput {
+        judged: JudgementVariant::Failed,
+        ..world.default_input()
     };
     let command = world.command_with(Verb::CompleteExecute, failing).unwrap();
     let decision = world.submit(&worker(), command).unwrap();
@@ -376,31 +393,37 @@ fn completing_execute_seals_what_is_open_and_keeps_the_verdicts() {
         "execute/complete",
         "a failing rule blocks apply, not this"
     );
-    let sealed = |row: &&Row| matches!(row, Row::PutChangeset(one) if one.seal.is_some());
-    let evidence = |row: &&Row| matches!(row, Row::PutEvidence(_));
+    let sealed = |row: &&RowWrite| matches!(row, RowWrite::PutChangeset(one) if one.seal.is_some());
+    let evidence = |row: &&RowWrite| matches!(row, RowWrite::PutEvidence(_));
     assert_eq!(decision.rows.iter().filter(sealed).count(), 1);
     assert_eq!(decision.rows.iter().filter(evidence).count(), 1);
 
-    world.person(Verb::Approve);
-    let failing = How {
-        judged: Judged::Failed,
-        ..world.usual()
+    world.submit_as_person(Verb::Approve);
+    let failing = CommandInput {
+        judged: JudgementVariant::Failed,
+        ..world.default_input()
     };
     let command = world.command_with(Verb::ApplyPlan, failing).unwrap();
     let decision = world.decide(&ada(), command).unwrap();
-    assert!(matches!(decision.receipt.outcome, Outcome::Blocked(_)));
+    assert!(matches!(
+        decision.receipt.outcome,
+        ReceiptOutcome::Blocked(_)
+    ));
 }
 
 #[test]
 fn a_result_that_a_rule_was_not_judged_on_is_not_taken() {
-    let world = ExecuteProcessing.world();
-    for judged in Judged::ALL.into_iter().filter(|one| one.is_stale()) {
-        let how = How {
+    let world = ExecuteProcessing.default_world();
+    for judged in JudgementVariant::ALL
+        .into_iter()
+        .filter(|one| one.is_stale())
+    {
+        let how = CommandInput {
             judged,
-            ..world.usual()
+            ..world.default_input()
         };
         let command = world.command_with(Verb::CompleteExecute, how).unwrap();
-        let refusal = world.refused(&worker(), command);
+        let refusal = world.expect_refusal(&worker(), command);
         assert!(
             matches!(refusal, Refusal::JudgementStale { .. }),
             "{judged:?}"
@@ -410,93 +433,107 @@ fn a_result_that_a_rule_was_not_judged_on_is_not_taken() {
 
 #[test]
 fn a_new_holder_of_execute_seals_what_the_last_one_left_open() {
-    let mut world = ExecuteProcessing.world();
+    let mut world = ExecuteProcessing.default_world();
     world
-        .person(Verb::OpenChangeset)
-        .person(Verb::Reclaim)
-        .person(Verb::StartExecute);
+        .submit_as_person(Verb::OpenChangeset)
+        .submit_as_person(Verb::Reclaim)
+        .submit_as_person(Verb::StartExecute);
     assert!(world.facts.changesets.is_empty());
-    let sealed = |one: &&plan::Recorded| matches!(one.event, Event::ChangesetSealed { .. });
+    let sealed = |one: &&plan::RecordedEvent| matches!(one.event, Event::ChangesetSealed { .. });
     assert_eq!(world.log.iter().filter(sealed).count(), 1);
 }
 
 #[test]
 fn a_result_lands_only_with_a_signature_on_it() {
-    let mut world = ExecuteComplete.world();
-    let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+    let mut world = ExecuteComplete.default_world();
+    let refusal = world.expect_refusal(&ada(), world.default_command(Verb::ApplyPlan));
     assert_eq!(refusal, Refusal::NeedsApproval);
-    world.person(Verb::Approve).person(Verb::Revise);
     world
-        .person(Verb::StartExecute)
-        .person(Verb::CompleteExecute);
+        .submit_as_person(Verb::Approve)
+        .submit_as_person(Verb::Revise);
+    world
+        .submit_as_person(Verb::StartExecute)
+        .submit_as_person(Verb::CompleteExecute);
     assert_eq!(world.plan().approval, None, "revise voids the approval");
-    let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+    let refusal = world.expect_refusal(&ada(), world.default_command(Verb::ApplyPlan));
     assert_eq!(refusal, Refusal::NeedsApproval);
 }
 
 #[test]
 fn under_auto_the_profile_signs() {
-    let mut world = ExecuteComplete.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
-    world.done_by(&worker(), Verb::ApplyPlan);
+    let mut world = ExecuteComplete.reach_world(
+        Profile::Auto,
+        LandingSetup::OnTargets,
+        PlanDriver::WorkerFirst,
+    );
+    world.submit_as(&worker(), Verb::ApplyPlan);
     assert!(world.plan().valid_approval().is_some());
     assert_eq!(world.stage(), "apply/queued");
 }
 
 #[test]
 fn under_auto_ignored_files_that_an_agent_added_wait_for_a_person() {
-    waits_for_a_person_under_auto(PersonNeeded::IgnoredFiles, |tree| {
-        tree.ignored.forced = PathSummary::of(&["dist/o.js"]);
+    waits_for_a_person_under_auto(ManualLandingReason::IgnoredFiles, |tree| {
+        tree.ignored.forced = PathSummary::from_paths(&["dist/o.js"]);
     });
 }
 
 #[test]
 fn under_auto_changed_settings_of_a_repository_wait_for_a_person() {
-    waits_for_a_person_under_auto(PersonNeeded::Settings, |tree| tree.changes_settings = true);
+    waits_for_a_person_under_auto(ManualLandingReason::Settings, |tree| {
+        tree.changes_settings = true
+    });
 }
 
 #[track_caller]
-fn waits_for_a_person_under_auto(needed: PersonNeeded, change: impl Fn(&mut ResultTree)) {
-    let mut world = ExecuteProcessing.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
-    let mut command = world.command(Verb::CompleteExecute);
+fn waits_for_a_person_under_auto(needed: ManualLandingReason, change: impl Fn(&mut ResultTree)) {
+    let mut world = ExecuteProcessing.reach_world(
+        Profile::Auto,
+        LandingSetup::OnTargets,
+        PlanDriver::WorkerFirst,
+    );
+    let mut command = world.default_command(Verb::CompleteExecute);
     if let Command::CompleteExecute { result, .. } = &mut command {
         change(&mut result.trees[0]);
     }
     world.submit(&worker(), command).unwrap();
     let plan = world.plan();
-    assert_eq!(plan.keeps_profile_from_landing(), Some(needed));
+    assert_eq!(plan.manual_landing_reason(), Some(needed));
     assert!(plan.needs_person());
-    let refusal = world.refused(&worker(), world.command(Verb::ApplyPlan));
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::ApplyPlan));
     assert!(
         matches!(refusal, Refusal::NeedsPerson { .. }),
         "{refusal:?}"
     );
-    let refusal = world.refused(&ada(), world.command(Verb::ApplyPlan));
+    let refusal = world.expect_refusal(&ada(), world.default_command(Verb::ApplyPlan));
     assert_eq!(refusal, Refusal::NeedsApproval);
-    world.person(Verb::Approve).person(Verb::ApplyPlan);
+    world
+        .submit_as_person(Verb::Approve)
+        .submit_as_person(Verb::ApplyPlan);
     assert_eq!(world.stage(), "apply/queued");
 }
 
 #[test]
 fn landing_is_looked_up_not_assumed() {
-    let world = ApplyProcessingPrepared.world();
-    let refusal = world.refused(&worker(), world.variant(Verb::CompleteApply, 2));
+    let world = ApplyProcessingPrepared.default_world();
+    let refusal = world.expect_refusal(&worker(), world.command_variant(Verb::CompleteApply, 2));
     let missing = vec!["shop/app".to_owned(), "shop/docs".to_owned()];
     assert_eq!(refusal, Refusal::NotLanded { missing });
-    let all_left_over = world.variant(Verb::CompleteApply, 3);
+    let all_left_over = world.command_variant(Verb::CompleteApply, 3);
     assert!(matches!(
-        world.refused(&worker(), all_left_over),
+        world.expect_refusal(&worker(), all_left_over),
         Refusal::NotLanded { .. }
     ));
 }
 
 #[test]
 fn the_rest_of_a_partial_apply_is_a_new_plan_in_the_same_commit() {
-    let mut world = ApplyProcessingPrepared.world();
-    let command = world.variant(Verb::CompleteApply, 1);
+    let mut world = ApplyProcessingPrepared.default_world();
+    let command = world.command_variant(Verb::CompleteApply, 1);
     world.submit(&worker(), command).unwrap();
     assert_eq!(world.stage(), "apply/applied");
-    let rest = &world.born[0].plan;
-    assert_eq!(rest.origin, Origin::RestOf(world.plan().id));
+    let rest = &world.new_plans[0].plan;
+    assert_eq!(rest.origin, PlanOrigin::RestOf(world.plan().id));
     assert_eq!(rest.stage.to_string(), "execute/complete");
     assert_eq!(
         (&rest.actors, rest.profile, rest.decisions),
@@ -507,14 +544,15 @@ fn the_rest_of_a_partial_apply_is_a_new_plan_in_the_same_commit() {
 
 #[test]
 fn an_undo_is_a_new_plan_that_takes_the_normal_way() {
-    let mut world = ApplyApplied.world();
-    world.person(Verb::Undo);
-    let mut undo = world.of_born(&world.born[0]);
-    assert_eq!(undo.plan().origin, Origin::UndoOf(world.plan().id));
+    let mut world = ApplyApplied.default_world();
+    world.submit_as_person(Verb::Undo);
+    let mut undo = world.world_of_new_plan(&world.new_plans[0]);
+    assert_eq!(undo.plan().origin, PlanOrigin::UndoOf(world.plan().id));
     assert_eq!(undo.plan().decisions, 1);
-    undo.person(Verb::Approve).person(Verb::ApplyPlan);
+    undo.submit_as_person(Verb::Approve)
+        .submit_as_person(Verb::ApplyPlan);
     for verb in [Verb::StartApply, Verb::PrepareApply, Verb::CompleteApply] {
-        undo.done_by(&worker(), verb);
+        undo.submit_as(&worker(), verb);
     }
     assert_eq!(undo.stage(), "apply/applied");
 }
@@ -522,21 +560,23 @@ fn an_undo_is_a_new_plan_that_takes_the_normal_way() {
 #[test]
 fn every_kind_of_constraint_can_be_recorded_and_left() {
     for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
-        let mut world = ApplyProcessing.world();
-        let command = world.variant(Verb::Constrain, variant);
+        let mut world = ApplyProcessing.default_world();
+        let command = world.command_variant(Verb::Constrain, variant);
         world.submit(&worker(), command).unwrap();
         assert_eq!(world.stage(), "apply/constrained", "{kind:?}");
-        world.person(Verb::Approve).person(Verb::Retry);
+        world
+            .submit_as_person(Verb::Approve)
+            .submit_as_person(Verb::Retry);
         assert_eq!(world.stage(), "apply/queued", "{kind:?}");
     }
 }
 
 #[test]
 fn an_answer_is_recorded_as_a_persons_intervention() {
-    let mut world = ExecuteAwaitingInput.world();
-    let refusal = world.refused(&worker(), world.command(Verb::Answer));
+    let mut world = ExecuteAwaitingInput.default_world();
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Answer));
     assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
-    world.person(Verb::Answer);
+    world.submit_as_person(Verb::Answer);
     let Event::DecisionsRecorded { decisions } = &world.log.last().unwrap().event else {
         panic!("an answer is a decision");
     };
@@ -546,32 +586,35 @@ fn an_answer_is_recorded_as_a_persons_intervention() {
 
 #[test]
 fn only_a_person_sets_a_rule_aside() {
-    let world = ExecuteComplete.world();
-    let refusal = world.refused(&worker(), world.command(Verb::Waive));
+    let world = ExecuteComplete.default_world();
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Waive));
     assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
-    let refusal = world.refused(&ada(), world.variant(Verb::Waive, 2));
+    let refusal = world.expect_refusal(&ada(), world.command_variant(Verb::Waive, 2));
     assert!(matches!(refusal, Refusal::NonOverridable { .. }));
 }
 
 #[test]
 fn a_waived_rule_no_longer_blocks() {
-    let mut world = StrategizeComplete.world();
-    let failing = |world: &World| {
-        let how = How {
-            judged: Judged::Failed,
-            ..world.usual()
+    let mut world = StrategizeComplete.default_world();
+    let failing = |world: &PlanWorld| {
+        let how = CommandInput {
+            judged: JudgementVariant::Failed,
+            ..world.default_input()
         };
         world.command_with(Verb::ExecutePlan, how).unwrap()
     };
     let before = world.plan().clone();
     let blocked = world.submit(&ada(), failing(&world)).unwrap();
-    assert!(matches!(blocked.receipt.outcome, Outcome::Blocked(_)));
-    assert!(matches!(blocked.rows.as_slice(), [Row::PutVerdict(_)]));
+    assert!(matches!(
+        blocked.receipt.outcome,
+        ReceiptOutcome::Blocked(_)
+    ));
+    assert!(matches!(blocked.rows.as_slice(), [RowWrite::PutVerdict(_)]));
     assert_eq!(world.plan(), &before, "a blocked plan does not move");
-    world.person(Verb::Waive);
+    world.submit_as_person(Verb::Waive);
     world.submit(&ada(), failing(&world)).unwrap();
     assert_eq!(world.stage(), "execute/queued");
-    let told = |world: &World| {
+    let told = |world: &PlanWorld| {
         let gate = world.log.iter().rev().find_map(|one| match &one.event {
             Event::GateHeld { decisions, .. } => Some(decisions[0].choice.to_string()),
             _ => None,
@@ -579,7 +622,7 @@ fn a_waived_rule_no_longer_blocks() {
         gate.unwrap()
     };
     assert_eq!(told(&world), "waived");
-    let mut advised = StrategizeComplete.world();
+    let mut advised = StrategizeComplete.default_world();
     advised.facts.rules.rules[0].draft.advisory = true;
     advised.submit(&ada(), failing(&advised)).unwrap();
     assert_eq!(told(&advised), "advice only: it is not");
@@ -587,51 +630,51 @@ fn a_waived_rule_no_longer_blocks() {
 
 #[test]
 fn automatic_retries_end_at_the_limit_and_a_person_starts_the_count_anew() {
-    let mut world = ExecuteProcessing.world();
-    let fail = |world: &mut World| {
-        let command = world.variant(Verb::Fail, 1);
+    let mut world = ExecuteProcessing.default_world();
+    let fail = |world: &mut PlanWorld| {
+        let command = world.command_variant(Verb::Fail, 1);
         world.submit(&worker(), command).unwrap();
     };
-    for attempt in 1..Limits::default().attempts {
+    for attempt in 1..PlanLimits::default().attempts {
         assert_eq!(world.plan().attempt, attempt);
         fail(&mut world);
         assert_eq!(world.stage(), "execute/queued");
-        let refusal = world.refused(&worker(), world.command(Verb::StartExecute));
+        let refusal = world.expect_refusal(&worker(), world.default_command(Verb::StartExecute));
         let Refusal::NotDue { retry_at } = refusal else {
             panic!("{refusal}");
         };
         // At that very moment it is.
         world
-            .wait(retry_at.since(world.now))
-            .done_by(&worker(), Verb::StartExecute);
+            .advance_clock(retry_at.span_since(world.now))
+            .submit_as(&worker(), Verb::StartExecute);
     }
     fail(&mut world);
     assert_eq!(world.stage(), "execute/errored");
-    world.person(Verb::Retry);
+    world.submit_as_person(Verb::Retry);
     let plan = world.plan();
     assert_eq!((plan.attempt, plan.unattended_attempts), (4, 1));
 }
 
 #[test]
 fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
-    let mut world = ExecuteProcessing.world();
-    for _ in 1..Limits::default().attempts {
+    let mut world = ExecuteProcessing.default_world();
+    for _ in 1..PlanLimits::default().attempts {
         world
-            .done_by(&worker(), Verb::Reclaim)
-            .done_by(&worker(), Verb::StartExecute);
+            .submit_as(&worker(), Verb::Reclaim)
+            .submit_as(&worker(), Verb::StartExecute);
     }
     let (epoch, attempt) = (world.plan().epoch, world.plan().attempt);
-    world.done_by(&worker(), Verb::Reclaim);
+    world.submit_as(&worker(), Verb::Reclaim);
     assert_eq!(
         world.plan().stage.failure().unwrap().category,
-        Category::Lost
+        FailureCategory::Lost
     );
     assert_eq!(world.plan().epoch, epoch.next());
     assert_eq!(world.plan().attempt, attempt);
     // Nobody held that epoch, so nobody failed under it.
-    let refusal = world.refused(&worker(), world.command(Verb::Fail));
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Fail));
     assert!(matches!(refusal, Refusal::Fenced { .. }));
-    let refusal = world.refused(&worker(), world.command(Verb::Reclaim));
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Reclaim));
     assert!(matches!(refusal, Refusal::WrongState { done: Some(_), .. }));
     let told = refusal.to_string();
     assert!(told.starts_with("reclaim was done at 20"), "{told}");
@@ -639,7 +682,7 @@ fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
         told.ends_with(" by worker w1; the plan is execute/errored"),
         "{told}"
     );
-    let refusal = world.refused(&ada(), world.command(Verb::Answer));
+    let refusal = world.expect_refusal(&ada(), world.default_command(Verb::Answer));
     assert_eq!(
         refusal.to_string(),
         "answer is not possible while the plan is execute/errored"
@@ -648,57 +691,61 @@ fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
 
 #[test]
 fn a_release_costs_no_attempt() {
-    let mut world = ExecuteProcessing.world();
-    world.person(Verb::Release);
+    let mut world = ExecuteProcessing.default_world();
+    world.submit_as_person(Verb::Release);
     assert_eq!(world.plan().attempt, 1);
 }
 
 #[test]
 fn an_expired_holder_that_nobody_reclaimed_may_renew_and_complete() {
-    let mut world = ExecuteProcessing.world();
-    world.wait(Span::seconds(1_000_000));
+    let mut world = ExecuteProcessing.default_world();
+    world.advance_clock(Span::from_seconds(1_000_000));
     world
-        .done_by(&worker(), Verb::Renew)
-        .done_by(&worker(), Verb::CompleteExecute);
+        .submit_as(&worker(), Verb::Renew)
+        .submit_as(&worker(), Verb::CompleteExecute);
     assert_eq!(world.stage(), "execute/complete");
 }
 
 #[test]
 fn a_lease_that_runs_is_not_reclaimed() {
-    let mut world = ExecuteProcessing.world();
+    let mut world = ExecuteProcessing.default_world();
     let expired = Command::Reclaim {
-        grounds: Grounds::Expired,
+        grounds: ReclaimGrounds::Expired,
     };
     assert!(matches!(
-        world.refused(&worker(), expired.clone()),
+        world.expect_refusal(&worker(), expired.clone()),
         Refusal::LeaseRuns { .. }
     ));
-    world.wait(LEASE);
+    world.advance_clock(LEASE_LENGTH);
     world.submit(&worker(), expired).unwrap();
     assert_eq!(world.stage(), "execute/queued");
 }
 
 #[test]
 fn automatic_reversions_are_counted_for_the_whole_life_of_the_plan() {
-    let mut world = ExecuteQueued.reach(Profile::Auto, Lands::OnTargets, Driver::WorkerFirst);
-    let again = |world: &mut World| {
+    let mut world = ExecuteQueued.reach_world(
+        Profile::Auto,
+        LandingSetup::OnTargets,
+        PlanDriver::WorkerFirst,
+    );
+    let again = |world: &mut PlanWorld| {
         for verb in [
             Verb::StartStrategize,
             Verb::CompleteStrategize,
             Verb::ExecutePlan,
         ] {
-            world.done_by(&worker(), verb);
+            world.submit_as(&worker(), verb);
         }
     };
     for _ in 0..MAX_AUTOMATIC_REVERSIONS {
-        world.done_by(&worker(), Verb::Revert);
+        world.submit_as(&worker(), Verb::Revert);
         again(&mut world);
     }
-    let refusal = world.refused(&worker(), world.command(Verb::Revert));
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Revert));
     assert_eq!(refusal, Refusal::ReversionLimit(MAX_AUTOMATIC_REVERSIONS));
-    world.person(Verb::Revert);
+    world.submit_as_person(Verb::Revert);
     again(&mut world);
-    let refusal = world.refused(&worker(), world.command(Verb::Revert));
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Revert));
     assert_eq!(refusal, Refusal::ReversionLimit(MAX_AUTOMATIC_REVERSIONS));
     assert_eq!(world.plan().reversions, MAX_AUTOMATIC_REVERSIONS + 1);
 }
@@ -710,33 +757,37 @@ fn what_a_person_asked_for_holds_across_answer_release_and_reclaim() {
         vec![Verb::Release],
         vec![Verb::Reclaim],
     ] {
-        let mut world = StrategizeQueued.reach(Profile::Manual, Lands::OnTargets, Driver::Person);
-        let refusal = world.refused(&worker(), world.command(Verb::StartStrategize));
+        let mut world = StrategizeQueued.reach_world(
+            Profile::Manual,
+            LandingSetup::OnTargets,
+            PlanDriver::Person,
+        );
+        let refusal = world.expect_refusal(&worker(), world.default_command(Verb::StartStrategize));
         assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
-        world.person(Verb::StartStrategize);
+        world.submit_as_person(Verb::StartStrategize);
         for &verb in &verbs {
-            world.person(verb);
+            world.submit_as_person(verb);
         }
-        world.done_by(&worker(), Verb::StartStrategize);
+        world.submit_as(&worker(), Verb::StartStrategize);
         assert_eq!(world.stage(), "strategize/processing", "{verbs:?}");
     }
 }
 
 #[test]
 fn a_plan_without_targets_lands_without_a_signature_and_prepares_as_it_completes() {
-    for lands in [Lands::ReadOnly, Lands::Projectless] {
+    for lands in [LandingSetup::ReadOnly, LandingSetup::Projectless] {
         for profile in Profile::ALL {
-            let mut world = ExecuteComplete.reach(profile, lands, Driver::WorkerFirst);
-            let unasked = world.decide(&worker(), world.command(Verb::ApplyPlan));
+            let mut world = ExecuteComplete.reach_world(profile, lands, PlanDriver::WorkerFirst);
+            let unasked = world.decide(&worker(), world.default_command(Verb::ApplyPlan));
             assert_eq!(
                 unasked.is_ok(),
                 profile != Profile::Manual,
                 "{lands:?} under {profile}"
             );
             world
-                .person(Verb::ApplyPlan)
-                .done_by(&worker(), Verb::StartApply)
-                .done_by(&worker(), Verb::CompleteApply);
+                .submit_as_person(Verb::ApplyPlan)
+                .submit_as(&worker(), Verb::StartApply)
+                .submit_as(&worker(), Verb::CompleteApply);
             assert_eq!(world.stage(), "apply/applied");
             assert_eq!(world.plan().approval, None);
         }
@@ -745,19 +796,20 @@ fn a_plan_without_targets_lands_without_a_signature_and_prepares_as_it_completes
 
 #[test]
 fn a_plan_without_targets_can_be_given_none_on_the_way() {
-    for lands in [Lands::ReadOnly, Lands::Projectless] {
-        let mut world = ApplyProcessing.reach(Profile::Review, lands, Driver::Person);
-        let rest = world.variant(Verb::CompleteApply, 1);
-        let refusal = world.refused(&worker(), rest.clone());
+    for lands in [LandingSetup::ReadOnly, LandingSetup::Projectless] {
+        let mut world = ApplyProcessing.reach_world(Profile::Review, lands, PlanDriver::Person);
+        let rest = world.command_variant(Verb::CompleteApply, 1);
+        let refusal = world.expect_refusal(&worker(), rest.clone());
         assert!(matches!(refusal, Refusal::ReadOnly(_)), "{lands:?}");
-        world.person(Verb::PrepareApply);
-        let refusal = world.refused(&worker(), rest);
+        world.submit_as_person(Verb::PrepareApply);
+        let refusal = world.expect_refusal(&worker(), rest);
         assert!(matches!(refusal, Refusal::ReadOnly(_)), "{lands:?}");
     }
-    let world = ApplyProcessing.reach(Profile::Review, Lands::ReadOnly, Driver::Person);
-    let moves = world.variant(Verb::PrepareApply, 1);
+    let world =
+        ApplyProcessing.reach_world(Profile::Review, LandingSetup::ReadOnly, PlanDriver::Person);
+    let moves = world.command_variant(Verb::PrepareApply, 1);
     assert!(matches!(
-        world.refused(&worker(), moves),
+        world.expect_refusal(&worker(), moves),
         Refusal::ReadOnly(_)
     ));
 }
@@ -771,9 +823,9 @@ fn the_verbs_that_raise_the_epoch() {
         (ExecuteProcessing, Verb::Revert),
         (ExecuteComplete, Verb::Revise),
     ] {
-        let mut world = from.world();
+        let mut world = from.default_world();
         let epoch = world.plan().epoch;
-        world.person(verb);
+        world.submit_as_person(verb);
         assert_eq!(world.plan().epoch, epoch.next(), "{verb}");
     }
 }
@@ -785,16 +837,16 @@ fn a_start_is_never_already_done() {
         (ExecuteProcessing, Verb::StartExecute),
         (ApplyProcessing, Verb::StartApply),
     ] {
-        let world = spot.world();
-        let refusal = world.refused(&ada(), world.command(verb));
+        let world = spot.default_world();
+        let refusal = world.expect_refusal(&ada(), world.default_command(verb));
         assert!(matches!(refusal, Refusal::Held { .. }), "{verb}");
     }
 }
 
 #[test]
 fn a_refusal_says_when_and_by_whom_it_was_done_and_what_would_help() {
-    let world = ExecuteQueued.world();
-    let refusal = world.refused(&worker(), world.command(Verb::ExecutePlan));
+    let world = ExecuteQueued.default_world();
+    let refusal = world.expect_refusal(&worker(), world.default_command(Verb::ExecutePlan));
     let Refusal::WrongState { done, helps, .. } = refusal else {
         panic!("{refusal}");
     };
@@ -804,14 +856,14 @@ fn a_refusal_says_when_and_by_whom_it_was_done_and_what_would_help() {
 
 #[test]
 fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
-    let world = StrategizeQueued.world();
+    let world = StrategizeQueued.default_world();
     for owner in ["", " ", "a\0b"] {
         let Command::Start {
             phase,
             lease,
             judgement,
             ..
-        } = world.command(Verb::StartStrategize)
+        } = world.default_command(Verb::StartStrategize)
         else {
             unreachable!()
         };
@@ -821,12 +873,12 @@ fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
             judgement,
             owner: owner.into(),
         };
-        let refusal = world.refused(&ada(), command);
+        let refusal = world.expect_refusal(&ada(), command);
         assert!(matches!(refusal, Refusal::BadText { .. }), "{owner:?}");
     }
-    let world = StrategizeProcessing.world();
+    let world = StrategizeProcessing.default_world();
     let with = |change: fn(&mut plan::decision::ReportedDecision)| {
-        let mut command = world.command(Verb::CompleteStrategize);
+        let mut command = world.default_command(Verb::CompleteStrategize);
         if let Command::CompleteStrategize { decisions, .. } = &mut command {
             change(&mut decisions[0]);
         }
@@ -840,13 +892,15 @@ fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
 /// That a holder is dead is seen outside of the store; until it is told, another may have come, who lives.
 #[test]
 fn nothing_is_taken_from_whoever_came_after_the_dead() {
-    let mut world = ExecuteProcessing.world();
+    let mut world = ExecuteProcessing.default_world();
     let dead = world.plan().epoch;
-    world.person(Verb::Reclaim).person(Verb::StartExecute);
+    world
+        .submit_as_person(Verb::Reclaim)
+        .submit_as_person(Verb::StartExecute);
     let reclaim = |epoch| Command::Reclaim {
-        grounds: Grounds::OwnerDead(epoch),
+        grounds: ReclaimGrounds::OwnerDead(epoch),
     };
-    let refusal = world.refused(&worker(), reclaim(dead));
+    let refusal = world.expect_refusal(&worker(), reclaim(dead));
     assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
     let living = world.plan().epoch;
     assert!(world.submit(&worker(), reclaim(living)).is_ok());
@@ -855,17 +909,17 @@ fn nothing_is_taken_from_whoever_came_after_the_dead() {
 /// That a lease is not renewed is seen outside of the store; until it is told, it may have been.
 #[test]
 fn a_lease_that_was_renewed_while_it_was_watched_is_not_taken() {
-    let mut world = ExecuteProcessing.world();
+    let mut world = ExecuteProcessing.default_world();
     let watched = world.facts.lease.clone().unwrap();
     let reclaim = |epoch, expires_at| Command::Reclaim {
-        grounds: Grounds::Unrenewed { epoch, expires_at },
+        grounds: ReclaimGrounds::Unrenewed { epoch, expires_at },
     };
     for (epoch, expires_at) in [
         (watched.epoch.next(), watched.expires_at),
-        (watched.epoch, watched.expires_at.plus(Span(1))),
-        (watched.epoch, watched.expires_at.plus(Span(-1))),
+        (watched.epoch, watched.expires_at.saturating_add(Span(1))),
+        (watched.epoch, watched.expires_at.saturating_add(Span(-1))),
     ] {
-        let refusal = world.refused(&worker(), reclaim(epoch, expires_at));
+        let refusal = world.expect_refusal(&worker(), reclaim(epoch, expires_at));
         assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
     }
     let taken = world.submit(&worker(), reclaim(watched.epoch, watched.expires_at));
@@ -875,19 +929,19 @@ fn a_lease_that_was_renewed_while_it_was_watched_is_not_taken() {
 
 #[test]
 fn only_of_a_process_that_is_not_known_here_the_clock_decides() {
-    let world = ExecuteProcessing.world();
+    let world = ExecuteProcessing.default_world();
     let lease = world.facts.lease.clone().unwrap();
     let grounds = |liveness, unrenewed_for| {
-        takeover::grounds(liveness, &lease, Span(unrenewed_for), Span(30))
+        takeover::find_reclaim_grounds(liveness, &lease, Span(unrenewed_for), Span(30))
     };
     let (epoch, expires_at) = (lease.epoch, lease.expires_at);
     for unrenewed_for in [0, 30] {
-        let ended = grounds(Liveness::Ended, unrenewed_for);
-        assert_eq!(ended, Some(Grounds::OwnerDead(epoch)));
-        let unknown = grounds(Liveness::Unknown, unrenewed_for);
-        assert_eq!(unknown, Some(Grounds::Expired));
+        let ended = grounds(HolderLiveness::Ended, unrenewed_for);
+        assert_eq!(ended, Some(ReclaimGrounds::OwnerDead(epoch)));
+        let unknown = grounds(HolderLiveness::Unknown, unrenewed_for);
+        assert_eq!(unknown, Some(ReclaimGrounds::Expired));
     }
-    assert_eq!(grounds(Liveness::Running, 29), None);
-    let unrenewed = Grounds::Unrenewed { epoch, expires_at };
-    assert_eq!(grounds(Liveness::Running, 30), Some(unrenewed));
+    assert_eq!(grounds(HolderLiveness::Running, 29), None);
+    let unrenewed = ReclaimGrounds::Unrenewed { epoch, expires_at };
+    assert_eq!(grounds(HolderLiveness::Running, 30), Some(unrenewed));
 }

@@ -5,15 +5,18 @@ use std::fmt::Write as _;
 
 use planwright_plan as plan;
 
-use plan::event::{Event, Fate};
-use plan::stage::{Category, Constraint, ConstraintKind, Failure, Intent, Question, ResultContent};
-use plan::{Epoch, Phase, Recorded, Timestamp, evolve};
+use plan::event::{Event, RemovedChangeResolution};
+use plan::stage::{
+    ConstraintKind, FailureCategory, LandingConstraint, LandingIntent, PlanFailure, PlanQuestion,
+    ResultContent,
+};
+use plan::{Epoch, Phase, RecordedEvent, Timestamp, evolve};
 
 use crate::spot::Spot;
-use crate::world::{World, ada};
+use crate::world::{PlanWorld, ada};
 
 /// Every event that can follow the first, under an epoch.
-fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
+fn candidate_events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
     let claimed = |phase: Phase| {
         let event = Event::Claimed {
             phase,
@@ -23,7 +26,7 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
         };
         (format!("claimed for {phase}"), event)
     };
-    let answered = |fate: Option<Fate>| {
+    let answered = |fate: Option<RemovedChangeResolution>| {
         let event = Event::Answered {
             answer: "yes".into(),
             fate,
@@ -34,9 +37,9 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
     events.extend(
         [
             None,
-            Some(Fate::Landed),
-            Some(Fate::Again),
-            Some(Fate::Drop),
+            Some(RemovedChangeResolution::Landed),
+            Some(RemovedChangeResolution::Again),
+            Some(RemovedChangeResolution::Drop),
         ]
         .map(answered),
     );
@@ -52,12 +55,12 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
             Event::ApplyEntered { asked: true },
             Event::ApplyPrepared {
                 epoch,
-                intent: Intent::default(),
+                intent: LandingIntent::default(),
             },
             Event::ApplyWithdrawn { epoch },
             Event::Landed { epoch },
             Event::Constrained {
-                constraint: Constraint {
+                constraint: LandingConstraint {
                     kind: ConstraintKind::Conflict,
                     message: "no".into(),
                     paths: Vec::new(),
@@ -67,8 +70,8 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
                 },
             },
             Event::Failed {
-                failure: Failure {
-                    category: Category::Actor,
+                failure: PlanFailure {
+                    category: FailureCategory::Actor,
                     message: "no".into(),
                     epoch,
                     at,
@@ -77,11 +80,11 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
             Event::RetryScheduled { retry_at: at },
             Event::Retried {
                 fresh: false,
-                limits: plan::plan::Limits::default(),
+                limits: plan::plan::PlanLimits::default(),
                 restarts_execute: None,
             },
             Event::Asked {
-                question: Question {
+                question: PlanQuestion {
                     text: "which?".into(),
                     epoch,
                     asked_at: at,
@@ -116,8 +119,8 @@ fn events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
     events
 }
 
-fn fits(world: &World, event: Event) -> bool {
-    let recorded = Recorded {
+fn event_fits(world: &PlanWorld, event: Event) -> bool {
+    let recorded = RecordedEvent {
         plan: world.plan().id,
         version: world.plan().version.next(),
         at: world.now,
@@ -131,7 +134,7 @@ fn fits(world: &World, event: Event) -> bool {
 fn what_fits_where() {
     let mut text = String::new();
     for spot in Spot::ALL {
-        let world = spot.world();
+        let world = spot.default_world();
         writeln!(text, "{}", world.stage()).unwrap();
         let epoch = world.plan().epoch;
         let epochs = [
@@ -140,9 +143,9 @@ fn what_fits_where() {
             ("under the next", epoch.next()),
         ];
         for (label, epoch) in epochs {
-            let fitting: Vec<String> = events(epoch, world.now)
+            let fitting: Vec<String> = candidate_events(epoch, world.now)
                 .into_iter()
-                .filter(|(_, event)| fits(&world, event.clone()))
+                .filter(|(_, event)| event_fits(&world, event.clone()))
                 .map(|(name, _)| name)
                 .collect();
             let fitting = match fitting.as_slice() {

@@ -12,17 +12,20 @@ use planwright_plan as plan;
 
 use plan::argument::ArgumentValue;
 use plan::changeset::TreePath;
-use plan::event::Created;
-use plan::evolve::replay;
-use plan::plan::{Limits, Origin, ProfileSource};
+use plan::event::PlanCreated;
+use plan::evolve::replay_events;
+use plan::plan::{PlanLimits, PlanOrigin, ProfileSource};
 use plan::project::ResourceKind;
 use plan::stage::{IgnoredPaths, ResultContent, ResultTree};
 use plan::{
-    Actors, Digest, Epoch, Event, Phase, Plan, PlanId, PlanResource, Profile, Recorded, Span, Text,
-    Verb, Version,
+    Digest, Epoch, ErasableText, Event, Phase, Plan, PlanActors, PlanId, PlanResource, PlanVersion,
+    Profile, RecordedEvent, Span, Verb,
 };
 
-use crate::world::{How, Judged, Lands, PATIENCE, START, World, ada, worker};
+use crate::world::{
+    ANSWER_TIMEOUT, CommandInput, JudgementVariant, LandingSetup, PlanWorld, START_TIME, ada,
+    worker,
+};
 
 macro_rules! kinds {
     ($($variant:ident),* $(,)?) => {
@@ -70,7 +73,7 @@ kinds!(
 );
 
 /// The format this release writes.
-const FORMAT: &str = "format-1";
+const CURRENT_FORMAT: &str = "format-1";
 
 #[test]
 fn every_golden_log_reads_to_the_plans_it_was_kept_with() {
@@ -78,14 +81,14 @@ fn every_golden_log_reads_to_the_plans_it_was_kept_with() {
         let events = read_log(&log);
         let kept = fs::read_to_string(log.with_extension("plans.json")).unwrap();
         let kept: Vec<Plan> = serde_json::from_str(&kept).unwrap();
-        assert_eq!(plans_of(&events), kept, "{}", log.display());
+        assert_eq!(replay_plans(&events), kept, "{}", log.display());
     }
 }
 
 #[test]
 fn the_golden_logs_of_this_format_hold_every_sort_of_event() {
     let mut missing: Vec<&str> = KINDS.to_vec();
-    for log in golden_logs().filter(|log| log.parent().unwrap().ends_with(FORMAT)) {
+    for log in golden_logs().filter(|log| log.parent().unwrap().ends_with(CURRENT_FORMAT)) {
         for recorded in read_log(&log) {
             missing.retain(|kind| *kind != kind_of(&recorded.event));
         }
@@ -97,9 +100,9 @@ fn the_golden_logs_of_this_format_hold_every_sort_of_event() {
 /// from this one and logs of its own.
 #[test]
 fn events_are_still_written_in_this_format() {
-    for log in golden_logs().filter(|log| log.parent().unwrap().ends_with(FORMAT)) {
+    for log in golden_logs().filter(|log| log.parent().unwrap().ends_with(CURRENT_FORMAT)) {
         let kept = fs::read_to_string(&log).unwrap();
-        assert_eq!(lines_of(&read_log(&log)), kept, "{}", log.display());
+        assert_eq!(to_json_lines(&read_log(&log)), kept, "{}", log.display());
     }
 }
 
@@ -107,28 +110,28 @@ fn events_are_still_written_in_this_format() {
 /// until it is kept. What exists is never touched.
 #[test]
 fn this_format_has_its_logs() {
-    let folder = golden().join(FORMAT);
+    let folder = golden_dir().join(CURRENT_FORMAT);
     fs::create_dir_all(&folder).unwrap();
     let mut written = Vec::new();
     let logs = [
-        ("every-event", every_event()),
-        ("odd-values", odd_values()),
-        ("judged", judged()),
+        ("every-event", log_with_every_event()),
+        ("odd-values", log_with_odd_values()),
+        ("judged", log_with_judgements()),
     ];
     for (name, events) in logs {
         let log = folder.join(name).with_extension("jsonl");
         if log.exists() {
             continue;
         }
-        let plans = serde_json::to_string_pretty(&plans_of(&events)).unwrap();
-        fs::write(&log, lines_of(&events)).unwrap();
+        let plans = serde_json::to_string_pretty(&replay_plans(&events)).unwrap();
+        fs::write(&log, to_json_lines(&events)).unwrap();
         fs::write(log.with_extension("plans.json"), plans + "\n").unwrap();
         written.push(log);
     }
     assert!(written.is_empty(), "written, to be kept: {written:?}");
 }
 
-fn golden() -> PathBuf {
+fn golden_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
@@ -140,7 +143,7 @@ fn golden_logs() -> impl Iterator<Item = PathBuf> {
         paths.sort();
         paths
     };
-    let logs: Vec<_> = below(golden())
+    let logs: Vec<_> = below(golden_dir())
         .into_iter()
         .flat_map(below)
         .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
@@ -149,7 +152,7 @@ fn golden_logs() -> impl Iterator<Item = PathBuf> {
     logs.into_iter()
 }
 
-fn read_log(log: &Path) -> Vec<Recorded> {
+fn read_log(log: &Path) -> Vec<RecordedEvent> {
     let text = fs::read_to_string(log).unwrap();
     let read = |(index, line): (usize, &str)| {
         serde_json::from_str(line)
@@ -158,55 +161,55 @@ fn read_log(log: &Path) -> Vec<Recorded> {
     text.lines().enumerate().map(read).collect()
 }
 
-fn lines_of(events: &[Recorded]) -> String {
-    let line = |one: &Recorded| serde_json::to_string(one).unwrap() + "\n";
+fn to_json_lines(events: &[RecordedEvent]) -> String {
+    let line = |one: &RecordedEvent| serde_json::to_string(one).unwrap() + "\n";
     events.iter().map(line).collect()
 }
 
 /// The plans a log adds up to, in the order of their ids.
-fn plans_of(events: &[Recorded]) -> Vec<Plan> {
-    let mut logs: BTreeMap<PlanId, Vec<&Recorded>> = BTreeMap::new();
+fn replay_plans(events: &[RecordedEvent]) -> Vec<Plan> {
+    let mut logs: BTreeMap<PlanId, Vec<&RecordedEvent>> = BTreeMap::new();
     for recorded in events {
         logs.entry(recorded.plan).or_default().push(recorded);
     }
-    let plan = |log: Vec<&Recorded>| replay(log).unwrap().unwrap();
+    let plan = |log: Vec<&RecordedEvent>| replay_events(log).unwrap().unwrap();
     logs.into_values().map(plan).collect()
 }
 
 /// Lives that between them have every sort of event: one through every detour to a partial landing,
 /// its rest taken back again, one that was dropped, one that an engine drove alone.
-fn every_event() -> Vec<Recorded> {
-    let mut long = World::numbered(1, Profile::Review, Lands::OnTargets);
+fn log_with_every_event() -> Vec<RecordedEvent> {
+    let mut long = PlanWorld::with_number(1, Profile::Review, LandingSetup::OnTargets);
     strategize_with_detours(&mut long);
     execute_with_detours(&mut long);
     land_with_detours(&mut long);
-    let partly = long.variant(Verb::CompleteApply, 1);
+    let partly = long.command_variant(Verb::CompleteApply, 1);
     long.submit(&worker(), partly).unwrap();
 
-    let mut rest = long.of_born(&long.born[0]);
-    land(rest.person(Verb::Approve));
-    rest.person(Verb::Undo);
-    let mut undo = rest.of_born(&rest.born[0]);
-    undo.person(Verb::Cancel);
+    let mut rest = long.world_of_new_plan(&long.new_plans[0]);
+    land_result(rest.submit_as_person(Verb::Approve));
+    rest.submit_as_person(Verb::Undo);
+    let mut undo = rest.world_of_new_plan(&rest.new_plans[0]);
+    undo.submit_as_person(Verb::Cancel);
 
-    let mut dropped = World::numbered(2, Profile::Auto, Lands::OnTargets);
-    work(&mut dropped);
-    dropped.done_by(&worker(), Verb::Revert);
-    work(&mut dropped);
+    let mut dropped = PlanWorld::with_number(2, Profile::Auto, LandingSetup::OnTargets);
+    run_to_result(&mut dropped);
+    dropped.submit_as(&worker(), Verb::Revert);
+    run_to_result(&mut dropped);
     for verb in [Verb::ApplyPlan, Verb::StartApply, Verb::PrepareApply] {
-        dropped.done_by(&worker(), verb);
+        dropped.submit_as(&worker(), verb);
     }
-    dropped.done_by(&worker(), Verb::Ask);
-    answer(&mut dropped, 2);
+    dropped.submit_as(&worker(), Verb::Ask);
+    answer_question(&mut dropped, 2);
 
-    let mut report = World::numbered(3, Profile::Supervised, Lands::ReadOnly);
-    work(&mut report);
+    let mut report = PlanWorld::with_number(3, Profile::Supervised, LandingSetup::ReadOnly);
+    run_to_result(&mut report);
     for verb in [Verb::ApplyPlan, Verb::StartApply, Verb::CompleteApply] {
-        report.done_by(&worker(), verb);
+        report.submit_as(&worker(), verb);
     }
 
-    let mut cancelled = World::numbered(4, Profile::Manual, Lands::Projectless);
-    let without_reason = cancelled.variant(Verb::Cancel, 1);
+    let mut cancelled = PlanWorld::with_number(4, Profile::Manual, LandingSetup::Projectless);
+    let without_reason = cancelled.command_variant(Verb::Cancel, 1);
     cancelled.submit(&ada(), without_reason).unwrap();
 
     let worlds = [long, rest, undo, dropped, report, cancelled];
@@ -214,118 +217,124 @@ fn every_event() -> Vec<Recorded> {
 }
 
 /// A result that does not meet its rules, mended by itself; a rule that asks, answered.
-fn judged() -> Vec<Recorded> {
-    let mut world = World::numbered(10, Profile::Review, Lands::OnTargets);
-    work(&mut world);
+fn log_with_judgements() -> Vec<RecordedEvent> {
+    let mut world = PlanWorld::with_number(10, Profile::Review, LandingSetup::OnTargets);
+    run_to_result(&mut world);
     world
-        .person(Verb::Revise)
-        .done_by(&worker(), Verb::StartExecute);
-    let failing = How {
-        judged: Judged::Failed,
-        ..world.usual()
+        .submit_as_person(Verb::Revise)
+        .submit_as(&worker(), Verb::StartExecute);
+    let failing = CommandInput {
+        judged: JudgementVariant::Failed,
+        ..world.default_input()
     };
     let complete = world.command_with(Verb::CompleteExecute, failing);
     world.submit(&worker(), complete.unwrap()).unwrap();
     world
-        .done_by(&worker(), Verb::Revise)
-        .done_by(&worker(), Verb::StartExecute)
-        .done_by(&worker(), Verb::CompleteExecute)
-        .person(Verb::RuleOn);
-    let rejected = world.variant(Verb::RuleOn, 1);
+        .submit_as(&worker(), Verb::Revise)
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::CompleteExecute)
+        .submit_as_person(Verb::RuleOn);
+    let rejected = world.command_variant(Verb::RuleOn, 1);
     world.submit(&ada(), rejected).unwrap();
-    world.person(Verb::Approve);
-    land(&mut world);
+    world.submit_as_person(Verb::Approve);
+    land_result(&mut world);
     world.log
 }
 
-fn strategize_with_detours(world: &mut World) {
-    let again = |world: &mut World| {
+fn strategize_with_detours(world: &mut PlanWorld) {
+    let again = |world: &mut PlanWorld| {
         world
-            .wait(Span::seconds(60))
-            .done_by(&worker(), Verb::StartStrategize);
+            .advance_clock(Span::from_seconds(60))
+            .submit_as(&worker(), Verb::StartStrategize);
     };
     again(world);
-    world.done_by(&worker(), Verb::RecordBases);
-    again(world.done_by(&worker(), Verb::Release));
-    again(world.done_by(&worker(), Verb::Ask).person(Verb::Answer));
-    let transient = world.variant(Verb::Fail, 1);
-    world.submit(&worker(), transient).unwrap();
-    again(world);
-    world.done_by(&worker(), Verb::Ask).wait(PATIENCE);
+    world.submit_as(&worker(), Verb::RecordBases);
+    again(world.submit_as(&worker(), Verb::Release));
     again(
         world
-            .done_by(&worker(), Verb::ExpireQuestion)
-            .person(Verb::Revise),
+            .submit_as(&worker(), Verb::Ask)
+            .submit_as_person(Verb::Answer),
+    );
+    let transient = world.command_variant(Verb::Fail, 1);
+    world.submit(&worker(), transient).unwrap();
+    again(world);
+    world
+        .submit_as(&worker(), Verb::Ask)
+        .advance_clock(ANSWER_TIMEOUT);
+    again(
+        world
+            .submit_as(&worker(), Verb::ExpireQuestion)
+            .submit_as_person(Verb::Revise),
     );
     world
-        .done_by(&worker(), Verb::CompleteStrategize)
-        .person(Verb::Waive)
-        .person(Verb::ExecutePlan);
+        .submit_as(&worker(), Verb::CompleteStrategize)
+        .submit_as_person(Verb::Waive)
+        .submit_as_person(Verb::ExecutePlan);
 }
 
-fn execute_with_detours(world: &mut World) {
+fn execute_with_detours(world: &mut PlanWorld) {
     world
-        .done_by(&worker(), Verb::StartExecute)
-        .done_by(&worker(), Verb::OpenChangeset)
-        .done_by(&worker(), Verb::RecordChange)
-        .done_by(&worker(), Verb::SealChangeset)
-        .done_by(&worker(), Verb::OpenChangeset)
-        .done_by(&worker(), Verb::Reclaim)
-        .done_by(&worker(), Verb::StartExecute)
-        .done_by(&worker(), Verb::Fail);
-    let fresh = world.variant(Verb::Retry, 1);
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::OpenChangeset)
+        .submit_as(&worker(), Verb::RecordChange)
+        .submit_as(&worker(), Verb::SealChangeset)
+        .submit_as(&worker(), Verb::OpenChangeset)
+        .submit_as(&worker(), Verb::Reclaim)
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::Fail);
+    let fresh = world.command_variant(Verb::Retry, 1);
     world.submit(&ada(), fresh).unwrap();
     world
-        .done_by(&worker(), Verb::StartExecute)
-        .done_by(&worker(), Verb::CompleteExecute)
-        .person(Verb::Revise)
-        .person(Verb::Revert);
-    work(world);
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::CompleteExecute)
+        .submit_as_person(Verb::Revise)
+        .submit_as_person(Verb::Revert);
+    run_to_result(world);
 }
 
-fn land_with_detours(world: &mut World) {
+fn land_with_detours(world: &mut PlanWorld) {
     world
-        .person(Verb::Approve)
-        .person(Verb::ApplyPlan)
-        .done_by(&worker(), Verb::StartApply)
-        .done_by(&worker(), Verb::Constrain)
-        .person(Verb::Retry);
+        .submit_as_person(Verb::Approve)
+        .submit_as_person(Verb::ApplyPlan)
+        .submit_as(&worker(), Verb::StartApply)
+        .submit_as(&worker(), Verb::Constrain)
+        .submit_as_person(Verb::Retry);
     for fate in [1, 0] {
         world
-            .done_by(&worker(), Verb::StartApply)
-            .done_by(&worker(), Verb::PrepareApply)
-            .done_by(&worker(), Verb::WithdrawApply)
-            .done_by(&worker(), Verb::PrepareApply)
-            .done_by(&worker(), Verb::Ask);
-        answer(world, fate);
+            .submit_as(&worker(), Verb::StartApply)
+            .submit_as(&worker(), Verb::PrepareApply)
+            .submit_as(&worker(), Verb::WithdrawApply)
+            .submit_as(&worker(), Verb::PrepareApply)
+            .submit_as(&worker(), Verb::Ask);
+        answer_question(world, fate);
     }
-    world.done_by(&worker(), Verb::StartApply);
+    world.submit_as(&worker(), Verb::StartApply);
 }
 
 /// From strategize to a result, by a worker where it may.
-fn work(world: &mut World) {
+fn run_to_result(world: &mut PlanWorld) {
     world
-        .done_by(&worker(), Verb::StartStrategize)
-        .done_by(&worker(), Verb::CompleteStrategize)
-        .person(Verb::ExecutePlan)
-        .done_by(&worker(), Verb::StartExecute)
-        .done_by(&worker(), Verb::CompleteExecute);
+        .submit_as(&worker(), Verb::StartStrategize)
+        .submit_as(&worker(), Verb::CompleteStrategize)
+        .submit_as_person(Verb::ExecutePlan)
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::CompleteExecute);
 }
 
-fn land(world: &mut World) {
-    world.person(Verb::ApplyPlan);
+fn land_result(world: &mut PlanWorld) {
+    world.submit_as_person(Verb::ApplyPlan);
     for verb in [Verb::StartApply, Verb::PrepareApply, Verb::CompleteApply] {
-        world.done_by(&worker(), verb);
+        world.submit_as(&worker(), verb);
     }
 }
 
-fn answer(world: &mut World, fate: usize) {
-    let command = world.variant(Verb::Answer, fate);
+fn answer_question(world: &mut PlanWorld, fate: usize) {
+    let command = world.command_variant(Verb::Answer, fate);
     world.submit(&ada(), command).unwrap();
 }
 
 /// Values at the edge of what can be stored; events that no test of the engine would write.
-fn odd_values() -> Vec<Recorded> {
+fn log_with_odd_values() -> Vec<RecordedEvent> {
     let arguments = BTreeMap::from([
         ("text".into(), ArgumentValue::String("zwölf\n\"x\"".into())),
         ("number".into(), ArgumentValue::Integer(i64::MIN)),
@@ -336,13 +345,13 @@ fn odd_values() -> Vec<Recorded> {
             ArgumentValue::List(vec!["a".into(), "".into()]),
         ),
     ]);
-    let created = Created {
+    let created = PlanCreated {
         definitions: Vec::new(),
         strategy_wanted: false,
-        goal: Text::Erased(Digest::of(b"a secret")),
+        goal: ErasableText::Erased(Digest::hash_bytes(b"a secret")),
         action: Some("acme/tidy.up-2".parse().unwrap()),
         arguments,
-        actors: Actors {
+        actors: PlanActors {
             strategy: "thinker".parse().unwrap(),
             execution: "acme/doer".parse().unwrap(),
             invariant: None,
@@ -359,11 +368,11 @@ fn odd_values() -> Vec<Recorded> {
         }],
         bases: Vec::new(),
         ways: Default::default(),
-        limits: Limits {
+        limits: PlanLimits {
             attempts: u32::MAX,
-            ..Limits::default()
+            ..PlanLimits::default()
         },
-        origin: Origin::Use,
+        origin: PlanOrigin::Use,
         result: None,
     };
     let claimed = |phase, epoch| Event::Claimed {
@@ -406,13 +415,13 @@ fn odd_values() -> Vec<Recorded> {
             automatic: false,
         },
     ];
-    let mut at = START;
-    let mut version = Version(0);
+    let mut at = START_TIME;
+    let mut version = PlanVersion(0);
     let mut record = |event| {
-        at = at.plus(Span(1));
+        at = at.saturating_add(Span(1));
         version = version.next();
-        Recorded {
-            plan: PlanId::from_parts(START.milliseconds(), 9),
+        RecordedEvent {
+            plan: PlanId::from_parts(START_TIME.as_milliseconds(), 9),
             version,
             at,
             by: ada(),

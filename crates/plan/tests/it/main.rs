@@ -5,23 +5,23 @@
     reason = "a test that cannot go on stops where it is"
 )]
 
+mod batch;
 mod captured;
 mod changesets;
 mod commands;
-mod corners;
 mod design_rows;
+mod edge_cases;
 mod fits;
 mod gates;
 mod golden;
-mod in_a_row;
+mod invariants;
 mod ledger;
-mod making;
 mod model;
+mod parsing;
+mod plan_creation;
 mod project;
 mod properties;
-mod sound;
+mod random_walk;
 mod spot;
 mod table;
-mod walk;
-mod words;
 mod world;

@@ -10,17 +10,17 @@ use std::collections::{BTreeSet, HashSet};
 
 use planwright_plan as plan;
 
-use plan::{Caller, Decision, Epoch, Event, Outcome, Phase, Plan, Refusal, Span, Verb};
+use plan::{Caller, Decision, Epoch, Event, Phase, Plan, ReceiptOutcome, Refusal, Span, Verb};
 
-use crate::sound::invariant_without_log;
+use crate::invariants::check_invariants_without_log;
 use crate::spot::Spot;
-use crate::world::{How, World, ada};
+use crate::world::{CommandInput, PlanWorld, ada};
 
 const OWNERS: [&str; 2] = ["w1", "w2"];
 
 /// What a worker thinks it is doing; only itself can correct that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Belief {
+struct WorkerBelief {
     epoch: Epoch,
     phase: Phase,
     /// It knows of a stored intent, so it may move the target.
@@ -29,7 +29,7 @@ struct Belief {
 
 /// The one ref the plan lands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Target {
+enum ModelTarget {
     Old,
     New,
     /// The change was there, and somebody took it out.
@@ -37,10 +37,10 @@ enum Target {
 }
 
 #[derive(Debug, Clone)]
-struct State {
-    world: World,
-    workers: [Option<Belief>; 2],
-    target: Target,
+struct ModelState {
+    world: PlanWorld,
+    workers: [Option<WorkerBelief>; 2],
+    target: ModelTarget,
     /// The fence ref: git refuses to move the target for any other epoch.
     fence: Epoch,
     /// The results that were taken, by entry.
@@ -49,14 +49,14 @@ struct State {
 
 /// Does the one who asked see the answer?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Yes,
+enum AnswerDelivery {
+    Delivered,
     Lost,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Action {
-    Worker(usize, Verb, Seen),
+enum ModelAction {
+    Worker(usize, Verb, AnswerDelivery),
     /// A person's word, in one of its variants.
     Person(Verb, usize),
     Reclaim,
@@ -72,7 +72,7 @@ enum Action {
 
 /// What decisions can depend on; counters of rows and moments are left out.
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct ModelStateKey {
     spot: Spot,
     vouched: bool,
     holder: Option<(String, Epoch)>,
@@ -82,15 +82,15 @@ struct Key {
     asked: bool,
     signed: bool,
     done: Vec<(Verb, Option<Epoch>)>,
-    workers: [Option<Belief>; 2],
-    target: Target,
+    workers: [Option<WorkerBelief>; 2],
+    target: ModelTarget,
     fence: Epoch,
     taken: BTreeSet<(Phase, u32)>,
 }
 
-impl State {
-    fn at(spot: Spot) -> Self {
-        let mut world = spot.world();
+impl ModelState {
+    fn start_at(spot: Spot) -> Self {
+        let mut world = spot.default_world();
         // Rules are not what is explored here.
         world.facts.rules = plan::invariant::RuleBook::default();
         let plan = world.plan_mut();
@@ -103,7 +103,7 @@ impl State {
         Self {
             world,
             workers: [None; 2],
-            target: Target::Old,
+            target: ModelTarget::Old,
             fence: epoch,
             taken: BTreeSet::new(),
         }
@@ -113,11 +113,11 @@ impl State {
         self.world.plan()
     }
 
-    fn key(&self) -> Key {
+    fn state_key(&self) -> ModelStateKey {
         let plan = self.plan();
         let holder = plan.stage.holder();
-        Key {
-            spot: Spot::of(&plan.stage),
+        ModelStateKey {
+            spot: Spot::of_stage(&plan.stage),
             vouched: is_vouched(plan),
             holder: holder.map(|holder| (holder.owner.clone(), holder.epoch)),
             epoch: plan.epoch,
@@ -137,81 +137,87 @@ impl State {
         }
     }
 
-    fn how(&self, worker: usize, variant: usize) -> How {
-        How {
+    fn command_input(&self, worker: usize, variant: usize) -> CommandInput {
+        CommandInput {
             epoch: self.workers[worker].map_or(Epoch(0), |belief| belief.epoch),
             owner: OWNERS[worker],
             lease: Span(0),
             variant,
-            ..self.world.usual()
+            ..self.world.default_input()
         }
     }
 
     /// The state after an action, checked; `None` if it cannot happen or changes nothing.
-    fn after(&self, action: Action) -> Option<Self> {
+    fn after_action(&self, action: ModelAction) -> Option<Self> {
         match action {
-            Action::Worker(worker, verb, seen) => self.after_worker(worker, verb, seen),
-            Action::Person(verb, variant) => {
-                let decision = self.world.decide(&ada(), self.world.variant(verb, variant));
-                Some(self.committed(verb, None, &decision.ok()?))
+            ModelAction::Worker(worker, verb, seen) => self.after_worker(worker, verb, seen),
+            ModelAction::Person(verb, variant) => {
+                let decision = self
+                    .world
+                    .decide(&ada(), self.world.command_variant(verb, variant));
+                Some(self.after_commit(verb, None, &decision.ok()?))
             }
-            Action::Reclaim => {
-                let command = self.world.variant(Verb::Reclaim, 1);
+            ModelAction::Reclaim => {
+                let command = self.world.command_variant(Verb::Reclaim, 1);
                 let decision = self.world.decide(&Caller::Worker("other".into()), command);
-                Some(self.committed(Verb::Reclaim, None, &decision.ok()?))
+                Some(self.after_commit(Verb::Reclaim, None, &decision.ok()?))
             }
-            Action::Crash(worker) => {
+            ModelAction::Crash(worker) => {
                 self.workers[worker]?;
                 let mut next = self.clone();
                 next.workers[worker] = None;
                 Some(next)
             }
-            Action::TakeFence(worker) => {
+            ModelAction::TakeFence(worker) => {
                 let epoch = self.workers[worker]?.epoch;
                 (epoch > self.fence).then(|| Self {
                     fence: epoch,
                     ..self.clone()
                 })
             }
-            Action::Land(worker) => {
+            ModelAction::Land(worker) => {
                 let belief = self.workers[worker]?;
-                let taken = self.fence == belief.epoch && self.target == Target::Old;
+                let taken = self.fence == belief.epoch && self.target == ModelTarget::Old;
                 (belief.prepared && taken).then(|| Self {
-                    target: Target::New,
+                    target: ModelTarget::New,
                     ..self.clone()
                 })
             }
-            Action::Remove => (self.target == Target::New).then(|| Self {
-                target: Target::Removed,
+            ModelAction::Remove => (self.target == ModelTarget::New).then(|| Self {
+                target: ModelTarget::Removed,
                 ..self.clone()
             }),
         }
     }
 
-    fn after_worker(&self, worker: usize, verb: Verb, seen: Seen) -> Option<Self> {
+    fn after_worker(&self, worker: usize, verb: Verb, seen: AnswerDelivery) -> Option<Self> {
         let caller = Caller::Worker(OWNERS[worker].into());
-        let command = self.world.command_with(verb, self.how(worker, 0))?;
+        let command = self
+            .world
+            .command_with(verb, self.command_input(worker, 0))?;
         let epoch = command.epoch().map(|epoch| (epoch, worker));
         let answer = self.world.decide(&caller, command);
         let mut next = match &answer {
-            Ok(decision) => self.committed(verb, epoch, decision),
-            Err(_) if seen == Seen::Lost => return None,
+            Ok(decision) => self.after_commit(verb, epoch, decision),
+            Err(_) if seen == AnswerDelivery::Lost => return None,
             Err(_) => self.clone(),
         };
         match seen {
-            Seen::Yes => next.workers[worker] = self.belief_after(worker, verb, &answer),
+            AnswerDelivery::Delivered => {
+                next.workers[worker] = self.belief_after(worker, verb, &answer)
+            }
             // Having asked to withdraw, it must not land before it is told of an intent again: the
             // one thing that the rules leave to the worker.
-            Seen::Lost if verb == Verb::WithdrawApply => {
+            AnswerDelivery::Lost if verb == Verb::WithdrawApply => {
                 next.workers[worker].as_mut()?.prepared = false;
             }
-            Seen::Lost => {}
+            AnswerDelivery::Lost => {}
         }
         Some(next)
     }
 
     /// The state after a decision, which is checked before.
-    fn committed(&self, verb: Verb, by: Option<(Epoch, usize)>, decision: &Decision) -> Self {
+    fn after_commit(&self, verb: Verb, by: Option<(Epoch, usize)>, decision: &Decision) -> Self {
         let mut next = self.clone();
         let before = self.plan();
         let events = decision.plans.iter().flat_map(|change| &change.events);
@@ -225,7 +231,7 @@ impl State {
             assert_eq!(holder.epoch, epoch, "a fenced holder committed {verb}");
             assert_eq!(holder.owner, OWNERS[worker]);
         }
-        if before.is_prepared() && decision.receipt.outcome == Outcome::Done {
+        if before.is_prepared() && decision.receipt.outcome == ReceiptOutcome::Done {
             let allowed = [
                 Verb::Release,
                 Verb::Reclaim,
@@ -249,7 +255,7 @@ impl State {
 
     fn check_event(&mut self, before: &Plan, event: &Event) {
         let mut taken = |phase| {
-            let entry = (phase, before.entry(phase));
+            let entry = (phase, before.entry_number(phase));
             assert!(self.taken.insert(entry), "{entry:?} was taken twice");
         };
         match event {
@@ -260,9 +266,9 @@ impl State {
             Event::ExecuteCompleted { .. } => taken(Phase::Execute),
             Event::Landed { .. } => taken(Phase::Apply),
             Event::ApplyPrepared { .. } => {
-                assert_ne!(self.target, Target::New, "it would land twice");
+                assert_ne!(self.target, ModelTarget::New, "it would land twice");
                 // The new intent starts from what the target is now.
-                self.target = Target::Old;
+                self.target = ModelTarget::Old;
             }
             _ => {}
         }
@@ -273,23 +279,23 @@ impl State {
         worker: usize,
         verb: Verb,
         answer: &Result<Decision, Refusal>,
-    ) -> Option<Belief> {
+    ) -> Option<WorkerBelief> {
         let belief = self.workers[worker];
         let Ok(decision) = answer else {
             // Whatever the reason, a refused worker looks again before it goes on.
             return None;
         };
         match verb {
-            Verb::StartStrategize | Verb::StartExecute | Verb::StartApply => Some(Belief {
+            Verb::StartStrategize | Verb::StartExecute | Verb::StartApply => Some(WorkerBelief {
                 epoch: decision.receipt.epoch?,
                 phase: self.plan().phase(),
                 prepared: self.plan().is_prepared(),
             }),
-            Verb::PrepareApply => belief.map(|belief| Belief {
+            Verb::PrepareApply => belief.map(|belief| WorkerBelief {
                 prepared: true,
                 ..belief
             }),
-            Verb::WithdrawApply => belief.map(|belief| Belief {
+            Verb::WithdrawApply => belief.map(|belief| WorkerBelief {
                 prepared: false,
                 ..belief
             }),
@@ -298,8 +304,8 @@ impl State {
     }
 
     /// What workers, people and the world could do next.
-    fn actions(&self) -> Vec<Action> {
-        let mut actions = vec![Action::Reclaim, Action::Remove];
+    fn possible_actions(&self) -> Vec<ModelAction> {
+        let mut actions = vec![ModelAction::Reclaim, ModelAction::Remove];
         for worker in 0..self.workers.len() {
             let Some(belief) = self.workers[worker] else {
                 let start = match self.plan().phase() {
@@ -307,18 +313,22 @@ impl State {
                     Phase::Execute => Verb::StartExecute,
                     Phase::Apply => Verb::StartApply,
                 };
-                actions.push(Action::Worker(worker, start, Seen::Yes));
-                actions.push(Action::Worker(worker, start, Seen::Lost));
+                actions.push(ModelAction::Worker(
+                    worker,
+                    start,
+                    AnswerDelivery::Delivered,
+                ));
+                actions.push(ModelAction::Worker(worker, start, AnswerDelivery::Lost));
                 continue;
             };
             actions.extend([
-                Action::Crash(worker),
-                Action::TakeFence(worker),
-                Action::Land(worker),
+                ModelAction::Crash(worker),
+                ModelAction::TakeFence(worker),
+                ModelAction::Land(worker),
             ]);
-            for verb in self.verbs_of(belief) {
-                actions.push(Action::Worker(worker, verb, Seen::Yes));
-                actions.push(Action::Worker(worker, verb, Seen::Lost));
+            for verb in self.verbs_for_belief(belief) {
+                actions.push(ModelAction::Worker(worker, verb, AnswerDelivery::Delivered));
+                actions.push(ModelAction::Worker(worker, verb, AnswerDelivery::Lost));
             }
         }
         for verb in [
@@ -330,19 +340,19 @@ impl State {
             Verb::Revert,
             Verb::Cancel,
         ] {
-            actions.push(Action::Person(verb, 0));
+            actions.push(ModelAction::Person(verb, 0));
         }
         let answers = if self.plan().is_prepared() {
             0..3
         } else {
             3..4
         };
-        actions.extend(answers.map(|variant| Action::Person(Verb::Answer, variant)));
+        actions.extend(answers.map(|variant| ModelAction::Person(Verb::Answer, variant)));
         actions
     }
 
     /// What an honest worker asks for, by what it believes and sees in the target.
-    fn verbs_of(&self, belief: Belief) -> Vec<Verb> {
+    fn verbs_for_belief(&self, belief: WorkerBelief) -> Vec<Verb> {
         let mut verbs = vec![Verb::Release];
         match belief.phase {
             Phase::Strategize => verbs.extend([Verb::CompleteStrategize, Verb::Fail, Verb::Ask]),
@@ -354,26 +364,26 @@ impl State {
             }
             Phase::Apply => verbs.extend(match self.target {
                 _ if is_vouched(self.plan()) => vec![Verb::CompleteApply],
-                Target::Old => vec![Verb::WithdrawApply],
-                Target::New => vec![Verb::CompleteApply],
-                Target::Removed => vec![Verb::Ask],
+                ModelTarget::Old => vec![Verb::WithdrawApply],
+                ModelTarget::New => vec![Verb::CompleteApply],
+                ModelTarget::Removed => vec![Verb::Ask],
             }),
         }
         verbs
     }
 
-    fn check(&self) {
-        invariant_without_log(&self.world);
+    fn check_state(&self) {
+        check_invariants_without_log(&self.world);
         let plan = self.plan();
-        let spot = Spot::of(&plan.stage);
+        let spot = Spot::of_stage(&plan.stage);
         match self.target {
-            Target::New => assert!(
+            ModelTarget::New => assert!(
                 plan.is_prepared() || spot == Spot::ApplyApplied,
                 "the change is in the target, the plan in {}",
                 plan.stage
             ),
-            Target::Old => assert_ne!(spot, Spot::ApplyApplied, "applied without the change"),
-            Target::Removed => {}
+            ModelTarget::Old => assert_ne!(spot, Spot::ApplyApplied, "applied without the change"),
+            ModelTarget::Removed => {}
         }
     }
 }
@@ -385,51 +395,59 @@ fn is_vouched(plan: &Plan) -> bool {
 }
 
 /// Tries everything up to a depth; returns how many states there are, and the places they are in.
-fn explore(start: State, depth: usize, inside: impl Fn(&Plan) -> bool) -> (usize, BTreeSet<Spot>) {
-    let mut known = HashSet::from([start.key()]);
+fn explore_states(
+    start: ModelState,
+    depth: usize,
+    inside: impl Fn(&Plan) -> bool,
+) -> (usize, BTreeSet<Spot>) {
+    let mut known = HashSet::from([start.state_key()]);
     let mut spots = BTreeSet::new();
-    let mut ways = Ways::default();
+    let mut paths = StatePaths::default();
     let mut level = vec![(start, None)];
     for _ in 0..depth {
         let mut next_level = Vec::new();
         for (state, way) in level {
-            spots.insert(Spot::of(&state.plan().stage));
+            spots.insert(Spot::of_stage(&state.plan().stage));
             if !inside(state.plan()) {
                 continue;
             }
-            for action in state.actions() {
-                ways.here = Some((way, action));
-                let Some(next) = state.after(action) else {
+            for action in state.possible_actions() {
+                paths.here = Some((way, action));
+                let Some(next) = state.after_action(action) else {
                     continue;
                 };
-                if known.insert(next.key()) {
-                    next.check();
-                    next_level.push((next, Some(ways.keep())));
+                if known.insert(next.state_key()) {
+                    next.check_state();
+                    next_level.push((next, Some(paths.record_path())));
                 }
             }
         }
         level = next_level;
     }
-    ways.here = None;
-    spots.extend(level.iter().map(|(state, _)| Spot::of(&state.plan().stage)));
+    paths.here = None;
+    spots.extend(
+        level
+            .iter()
+            .map(|(state, _)| Spot::of_stage(&state.plan().stage)),
+    );
     (known.len(), spots)
 }
 
 /// How each state was come to, told when something does not hold in it.
 #[derive(Default)]
-struct Ways {
-    steps: Vec<(Option<usize>, Action)>,
-    here: Option<(Option<usize>, Action)>,
+struct StatePaths {
+    steps: Vec<(Option<usize>, ModelAction)>,
+    here: Option<(Option<usize>, ModelAction)>,
 }
 
-impl Ways {
-    fn keep(&mut self) -> usize {
+impl StatePaths {
+    fn record_path(&mut self) -> usize {
         self.steps.extend(self.here);
         self.steps.len() - 1
     }
 }
 
-impl Drop for Ways {
+impl Drop for StatePaths {
     fn drop(&mut self) {
         let mut actions = Vec::new();
         let mut here = self.here;
@@ -449,7 +467,7 @@ impl Drop for Ways {
 
 #[test]
 fn two_workers_and_a_person_on_one_plan_at_work() {
-    let (states, spots) = explore(State::at(Spot::StrategizeQueued), 8, |plan| {
+    let (states, spots) = explore_states(ModelState::start_at(Spot::StrategizeQueued), 8, |plan| {
         plan.phase() != Phase::Apply
     });
     assert!(states > 20_000, "{states}");
@@ -462,7 +480,7 @@ fn two_workers_and_a_person_on_one_plan_at_work() {
 
 #[test]
 fn two_workers_and_a_person_on_one_plan_landing() {
-    let (states, spots) = explore(State::at(Spot::ApplyQueued), 10, |plan| {
+    let (states, spots) = explore_states(ModelState::start_at(Spot::ApplyQueued), 10, |plan| {
         plan.phase() == Phase::Apply && !plan.stage.is_final()
     });
     assert!(states > 20_000, "{states}");

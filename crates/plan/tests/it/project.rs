@@ -4,168 +4,192 @@
 use planwright_plan as plan;
 
 use plan::command::{LinkedPlan, NewPlan};
-use plan::decide::Request;
+use plan::decide::DecisionRequest;
 use plan::facts::LivePlans;
-use plan::plan::Limits;
-use plan::project::{Paused, Place, Project, ProjectDifference, Resource, ResourceKind};
+use plan::plan::PlanLimits;
+use plan::project::{
+    Project, ProjectDifference, ProjectPause, Resource, ResourceKind, ResourcePlace,
+};
 use plan::stage::ResultContent;
 use plan::{
-    Actors, Command, Decision, Facts, Name, Outcome, Plan, PlanId, Profile, Refusal, Row, Verb,
-    decide,
+    Command, Decision, DecisionFacts, Plan, PlanActors, PlanId, Profile, QualifiedName,
+    ReceiptOutcome, Refusal, RowWrite, Verb, decide,
 };
 
 use crate::spot::Spot;
-use crate::world::{Lands, START, World, ada, shop, worker};
+use crate::world::{LandingSetup, PlanWorld, START_TIME, ada, shop_project, worker};
 
-fn name(text: &str) -> Name {
+fn parse_name(text: &str) -> QualifiedName {
     text.parse().unwrap()
 }
 
-fn dir(resource: &str, path: &str) -> Resource {
+fn dir_resource(resource: &str, path: &str) -> Resource {
     Resource {
         name: resource.parse().unwrap(),
         host: "here".parse().unwrap(),
-        place: Place::Dir { path: path.into() },
+        place: ResourcePlace::Dir { path: path.into() },
     }
 }
 
-fn git(resource: &str, path: &str, branch: &str) -> Resource {
+fn git_resource(resource: &str, path: &str, branch: &str) -> Resource {
     Resource {
-        place: Place::Git {
+        place: ResourcePlace::Git {
             path: path.into(),
             branch: branch.into(),
         },
-        ..dir(resource, path)
+        ..dir_resource(resource, path)
     }
 }
 
-fn on(projects: &[Project]) -> Facts {
-    Facts {
+fn facts_with_projects(projects: &[Project]) -> DecisionFacts {
+    DecisionFacts {
         projects: projects.to_vec(),
-        ..Facts::default()
+        ..DecisionFacts::default()
     }
 }
 
-fn ask(facts: &Facts, command: Command) -> Result<Decision, Refusal> {
-    let request = Request {
+fn decide_command(facts: &DecisionFacts, command: Command) -> Result<Decision, Refusal> {
+    let request = DecisionRequest {
         command,
-        plan: None,
+        plan_id: None,
         caller: ada(),
         if_version: None,
     };
-    decide(facts, &request, START)
+    decide(facts, &request, START_TIME)
 }
 
 /// The one project that is stored.
 #[track_caller]
-fn stored(answer: Result<Decision, Refusal>) -> Project {
+fn stored_project(answer: Result<Decision, Refusal>) -> Project {
     let decision = answer.unwrap();
-    assert_eq!(decision.receipt.outcome, Outcome::Done);
+    assert_eq!(decision.receipt.outcome, ReceiptOutcome::Done);
     match decision.rows.as_slice() {
-        [Row::PutProject(project)] => project.clone(),
+        [RowWrite::PutProject(project)] => project.clone(),
         rows => panic!("{rows:?}"),
     }
 }
 
 #[track_caller]
-fn already_done(answer: Result<Decision, Refusal>) {
+fn assert_already_done(answer: Result<Decision, Refusal>) {
     let decision = answer.unwrap();
-    assert_eq!(decision.receipt.outcome, Outcome::AlreadyDone);
+    assert_eq!(decision.receipt.outcome, ReceiptOutcome::AlreadyDone);
     assert_eq!((decision.rows, decision.plans), (Vec::new(), Vec::new()));
 }
 
-fn create(resources: &[Resource]) -> Command {
+fn create_command(resources: &[Resource]) -> Command {
     Command::CreateProject {
-        name: name("shop"),
+        name: parse_name("shop"),
         resources: resources.to_vec(),
     }
 }
 
-fn link(resource: Resource) -> Command {
+fn link_command(resource: Resource) -> Command {
     Command::LinkResource {
-        project: name("shop"),
+        project: parse_name("shop"),
         resource,
     }
 }
 
-fn relink(resource: Resource) -> Command {
+fn relink_command(resource: Resource) -> Command {
     Command::RelinkResource {
-        project: name("shop"),
+        project: parse_name("shop"),
         name: resource.name,
         host: resource.host,
         place: resource.place,
     }
 }
 
-fn unlink(resource: &str, force: bool) -> Command {
+fn unlink_command(resource: &str, force: bool) -> Command {
     Command::UnlinkResource {
-        project: name("shop"),
+        project: parse_name("shop"),
         name: resource.parse().unwrap(),
         force,
     }
 }
 
-fn delete(force: bool) -> Command {
+fn delete_command(force: bool) -> Command {
     Command::DeleteProject {
-        name: name("shop"),
+        name: parse_name("shop"),
         force,
     }
 }
 
-fn new_plan(projects: &[&str]) -> NewPlan {
+fn new_plan_on(projects: &[&str]) -> NewPlan {
     NewPlan {
         definitions: Vec::new(),
         strategy_wanted: false,
         bases: Vec::new(),
-        ways: Default::default(),
+        policy: Default::default(),
         id: PlanId::from_parts(1, 1),
         action: None,
         goal: Some("tidy up".into()),
         arguments: Vec::new(),
-        fallback_actors: Some(Actors::both(name("bot"))),
+        fallback_actors: Some(PlanActors::for_both_phases(parse_name("bot"))),
         profile: None,
         fallback_profile: None,
-        limits: Limits::default(),
-        projects: projects.iter().map(|text| name(text)).collect(),
+        limits: PlanLimits::default(),
+        projects: projects.iter().map(|text| parse_name(text)).collect(),
     }
 }
 
-fn used(facts: &Facts, projects: &[&str]) -> Result<Plan, Refusal> {
-    let decision = ask(facts, Command::Use(new_plan(projects)))?;
+fn use_projects(facts: &DecisionFacts, projects: &[&str]) -> Result<Plan, Refusal> {
+    let decision = decide_command(facts, Command::Use(new_plan_on(projects)))?;
     Ok(Plan::clone(&decision.plans[0].plan))
 }
 
 #[test]
 fn a_project_is_created_once_and_the_very_same_again_is_fine() {
-    let resources = shop().resources;
-    let project = stored(ask(&on(&[]), create(&resources)));
-    assert_eq!(project, shop());
+    let resources = shop_project().resources;
+    let project = stored_project(decide_command(
+        &facts_with_projects(&[]),
+        create_command(&resources),
+    ));
+    assert_eq!(project, shop_project());
     // In whatever order.
     let turned: Vec<Resource> = resources.iter().rev().cloned().collect();
-    assert_eq!(stored(ask(&on(&[]), create(&turned))), shop());
-    already_done(ask(&on(&[shop()]), create(&turned)));
+    assert_eq!(
+        stored_project(decide_command(
+            &facts_with_projects(&[]),
+            create_command(&turned)
+        )),
+        shop_project()
+    );
+    assert_already_done(decide_command(
+        &facts_with_projects(&[shop_project()]),
+        create_command(&turned),
+    ));
     // That it is paused does not make it another one.
-    let paused = stored(ask(&on(&[shop()]), Command::PauseProject(name("shop"))));
-    already_done(ask(&on(&[paused]), create(&resources)));
+    let paused = stored_project(decide_command(
+        &facts_with_projects(&[shop_project()]),
+        Command::PauseProject(parse_name("shop")),
+    ));
+    assert_already_done(decide_command(
+        &facts_with_projects(&[paused]),
+        create_command(&resources),
+    ));
 }
 
 #[test]
 fn a_project_of_that_name_that_differs_is_told_how() {
     let asked = [
-        git("app", "/src/app", "refs/heads/next"),
-        dir("more", "/more"),
+        git_resource("app", "/src/app", "refs/heads/next"),
+        dir_resource("more", "/more"),
     ];
-    let refusal = ask(&on(&[shop()]), create(&asked)).unwrap_err();
+    let refusal = decide_command(
+        &facts_with_projects(&[shop_project()]),
+        create_command(&asked),
+    )
+    .unwrap_err();
     let one = |text: &str| vec![text.parse().unwrap()];
     assert_eq!(
         refusal,
         Refusal::ProjectExists {
-            name: name("shop"),
-            at: START,
+            name: parse_name("shop"),
+            at: START_TIME,
             difference: ProjectDifference {
                 missing: one("more"),
-                more: one("docs"),
-                elsewhere: one("app"),
+                unexpected: one("docs"),
+                relocated: one("app"),
             },
         }
     );
@@ -178,33 +202,44 @@ fn a_project_of_that_name_that_differs_is_told_how() {
 
 #[test]
 fn what_is_no_resource_is_refused_before_anything_is_stored() {
-    let refused = |resources: &[Resource]| ask(&on(&[]), create(resources)).unwrap_err();
+    let refused = |resources: &[Resource]| {
+        decide_command(&facts_with_projects(&[]), create_command(resources)).unwrap_err()
+    };
     let bad = |resource: &str, why| Refusal::BadResource {
         name: resource.parse().unwrap(),
         why,
     };
     assert_eq!(
-        refused(&[dir("a", "src")]),
+        refused(&[dir_resource("a", "src")]),
         bad("a", "its path is not absolute")
     );
     assert_eq!(
-        refused(&[dir("a", "/a"), dir("a", "/b")]),
+        refused(&[dir_resource("a", "/a"), dir_resource("a", "/b")]),
         bad("a", "it is named twice")
     );
     assert_eq!(
-        ask(&on(&[shop()]), link(git("new", "/new", "main"))),
+        decide_command(
+            &facts_with_projects(&[shop_project()]),
+            link_command(git_resource("new", "/new", "main"))
+        ),
         Err(bad(
             "new",
             "its branch is not a full name such as refs/heads/main"
         ))
     );
     assert_eq!(
-        ask(&on(&[shop()]), relink(dir("docs", ""))),
+        decide_command(
+            &facts_with_projects(&[shop_project()]),
+            relink_command(dir_resource("docs", ""))
+        ),
         Err(bad("docs", "its path is empty"))
     );
     let branch = |length: usize| {
         let branch = format!("refs/heads/{}", "b".repeat(length - "refs/heads/".len()));
-        ask(&on(&[shop()]), link(git("new", "/new", &branch)))
+        decide_command(
+            &facts_with_projects(&[shop_project()]),
+            link_command(git_resource("new", "/new", &branch)),
+        )
     };
     assert!(branch(255).is_ok());
     assert_eq!(
@@ -217,54 +252,66 @@ fn what_is_no_resource_is_refused_before_anything_is_stored() {
 fn two_resources_of_a_project_are_not_the_same_directory() {
     let taken = |name_: &str, other: &str| {
         Err(Refusal::PlaceTaken {
-            project: name("shop"),
+            project: parse_name("shop"),
             name: name_.parse().unwrap(),
             other: other.parse().unwrap(),
         })
     };
     let twice = [
-        git("a", "/src", "refs/heads/a"),
-        git("b", "/src/", "refs/heads/b"),
+        git_resource("a", "/src", "refs/heads/a"),
+        git_resource("b", "/src/", "refs/heads/b"),
     ];
-    assert_eq!(ask(&on(&[]), create(&twice)), taken("b", "a"));
-    let facts = on(&[shop()]);
-    assert_eq!(ask(&facts, link(dir("b", "/src/app"))), taken("b", "app"));
     assert_eq!(
-        ask(&facts, relink(dir("docs", "/src/app"))),
+        decide_command(&facts_with_projects(&[]), create_command(&twice)),
+        taken("b", "a")
+    );
+    let facts = facts_with_projects(&[shop_project()]);
+    assert_eq!(
+        decide_command(&facts, link_command(dir_resource("b", "/src/app"))),
+        taken("b", "app")
+    );
+    assert_eq!(
+        decide_command(&facts, relink_command(dir_resource("docs", "/src/app"))),
         taken("docs", "app")
     );
     // On another host it is another directory.
     let elsewhere = Resource {
         host: "there".parse().unwrap(),
-        ..dir("b", "/src/app")
+        ..dir_resource("b", "/src/app")
     };
-    stored(ask(&facts, link(elsewhere)));
+    stored_project(decide_command(&facts, link_command(elsewhere)));
 }
 
 #[test]
 fn a_resource_is_linked_once_and_moved_by_relinking_only() {
-    let facts = on(&[shop()]);
-    let more = dir("assets", "/assets");
-    let project = stored(ask(&facts, link(more.clone())));
+    let facts = facts_with_projects(&[shop_project()]);
+    let more = dir_resource("assets", "/assets");
+    let project = stored_project(decide_command(&facts, link_command(more.clone())));
     let names: Vec<&str> = project.resources.iter().map(|r| r.name.as_str()).collect();
     assert_eq!(names, ["app", "assets", "docs"]);
-    already_done(ask(&on(&[project]), link(more)));
-    let moved = git("app", "/src/app", "refs/heads/next");
+    assert_already_done(decide_command(
+        &facts_with_projects(&[project]),
+        link_command(more),
+    ));
+    let moved = git_resource("app", "/src/app", "refs/heads/next");
     assert_eq!(
-        ask(&facts, link(moved.clone())),
+        decide_command(&facts, link_command(moved.clone())),
         Err(Refusal::ResourceExists {
-            project: name("shop"),
+            project: parse_name("shop"),
             name: moved.name.clone(),
         })
     );
-    let project = stored(ask(&facts, relink(moved.clone())));
+    let project = stored_project(decide_command(&facts, relink_command(moved.clone())));
     assert_eq!(project.resource(&moved.name), Some(&moved));
     assert_eq!(project.resources.len(), 2);
-    already_done(ask(&on(&[project]), relink(moved)));
+    assert_already_done(decide_command(
+        &facts_with_projects(&[project]),
+        relink_command(moved),
+    ));
     assert_eq!(
-        ask(&facts, relink(dir("app", "/src/app"))),
+        decide_command(&facts, relink_command(dir_resource("app", "/src/app"))),
         Err(Refusal::ResourceKind {
-            project: name("shop"),
+            project: parse_name("shop"),
             name: "app".parse().unwrap(),
             kind: ResourceKind::Git,
         })
@@ -274,40 +321,51 @@ fn a_resource_is_linked_once_and_moved_by_relinking_only() {
 #[test]
 fn what_is_not_there_is_not_changed() {
     let commands = [
-        link(dir("a", "/a")),
-        relink(dir("a", "/a")),
-        unlink("a", true),
-        Command::PauseProject(name("shop")),
-        Command::ResumeProject(name("shop")),
-        delete(true),
+        link_command(dir_resource("a", "/a")),
+        relink_command(dir_resource("a", "/a")),
+        unlink_command("a", true),
+        Command::PauseProject(parse_name("shop")),
+        Command::ResumeProject(parse_name("shop")),
+        delete_command(true),
     ];
     for command in commands {
         let verb = command.verb();
-        let answer = ask(&on(&[]), command);
-        assert_eq!(answer, Err(Refusal::NoSuchProject(name("shop"))), "{verb}");
+        let answer = decide_command(&facts_with_projects(&[]), command);
+        assert_eq!(
+            answer,
+            Err(Refusal::NoSuchProject(parse_name("shop"))),
+            "{verb}"
+        );
     }
-    for command in [relink(dir("a", "/a")), unlink("a", true)] {
+    for command in [
+        relink_command(dir_resource("a", "/a")),
+        unlink_command("a", true),
+    ] {
         let verb = command.verb();
         let no_such = Refusal::NoSuchResource {
-            project: name("shop"),
+            project: parse_name("shop"),
             name: "a".parse().unwrap(),
         };
-        assert_eq!(ask(&on(&[shop()]), command), Err(no_such), "{verb}");
+        assert_eq!(
+            decide_command(&facts_with_projects(&[shop_project()]), command),
+            Err(no_such),
+            "{verb}"
+        );
     }
 }
 
 #[test]
 fn living_plans_keep_a_project_and_its_resources_unless_forced() {
     let plans: Vec<PlanId> = (1..=7).map(|one| PlanId::from_parts(one, 1)).collect();
-    let facts = Facts {
+    let facts = DecisionFacts {
         live_plans: LivePlans {
             count: 12,
             newest: plans.clone(),
         },
-        ..on(&[shop()])
+        ..facts_with_projects(&[shop_project()])
     };
-    for command in [delete(false), unlink("docs", false)] {
-        let refusal = ask(&facts, command).unwrap_err();
+    for command in [delete_command(false), unlink_command("docs", false)] {
+        let refusal = decide_command(&facts, command).unwrap_err();
         let Refusal::ProjectInUse {
             count,
             plans: named,
@@ -320,42 +378,67 @@ fn living_plans_keep_a_project_and_its_resources_unless_forced() {
         let said = refusal.to_string();
         assert!(said.ends_with(" and 7 more"), "{said}");
     }
-    let dropped = ask(&facts, delete(true)).unwrap().rows;
-    assert_eq!(dropped, [Row::DropProject(name("shop"))]);
-    let left = stored(ask(&facts, unlink("docs", true)));
-    assert_eq!(left.resources, shop().resources[..1]);
+    let dropped = decide_command(&facts, delete_command(true)).unwrap().rows;
+    assert_eq!(dropped, [RowWrite::DropProject(parse_name("shop"))]);
+    let left = stored_project(decide_command(&facts, unlink_command("docs", true)));
+    assert_eq!(left.resources, shop_project().resources[..1]);
     // Linking, moving and pausing are what living plans need, not what harms them.
-    stored(ask(&facts, link(dir("more", "/more"))));
-    stored(ask(&facts, relink(dir("docs", "/elsewhere"))));
-    stored(ask(&facts, Command::PauseProject(name("shop"))));
+    stored_project(decide_command(
+        &facts,
+        link_command(dir_resource("more", "/more")),
+    ));
+    stored_project(decide_command(
+        &facts,
+        relink_command(dir_resource("docs", "/elsewhere")),
+    ));
+    stored_project(decide_command(
+        &facts,
+        Command::PauseProject(parse_name("shop")),
+    ));
     // Nobody uses it: no force is needed.
-    ask(&on(&[shop()]), delete(false)).unwrap();
+    decide_command(
+        &facts_with_projects(&[shop_project()]),
+        delete_command(false),
+    )
+    .unwrap();
 }
 
 #[test]
 fn pausing_and_resuming_twice_changes_nothing() {
-    let pause = || Command::PauseProject(name("shop"));
-    let resume = || Command::ResumeProject(name("shop"));
-    let paused = stored(ask(&on(&[shop()]), pause()));
-    let by_ada = Paused {
-        at: START,
+    let pause = || Command::PauseProject(parse_name("shop"));
+    let resume = || Command::ResumeProject(parse_name("shop"));
+    let paused = stored_project(decide_command(
+        &facts_with_projects(&[shop_project()]),
+        pause(),
+    ));
+    let by_ada = ProjectPause {
+        at: START_TIME,
         by: ada(),
     };
     assert_eq!(paused.paused, Some(by_ada));
-    already_done(ask(&on(std::slice::from_ref(&paused)), pause()));
-    assert_eq!(stored(ask(&on(&[paused]), resume())), shop());
-    already_done(ask(&on(&[shop()]), resume()));
+    assert_already_done(decide_command(
+        &facts_with_projects(std::slice::from_ref(&paused)),
+        pause(),
+    ));
+    assert_eq!(
+        stored_project(decide_command(&facts_with_projects(&[paused]), resume())),
+        shop_project()
+    );
+    assert_already_done(decide_command(
+        &facts_with_projects(&[shop_project()]),
+        resume(),
+    ));
 }
 
 #[test]
 fn a_plan_freezes_what_it_works_on_but_not_where_that_lies() {
     let other = Project {
-        name: name("acme/site"),
-        resources: vec![git("code", "/site", "refs/heads/live")],
-        ..shop()
+        name: parse_name("acme/site"),
+        resources: vec![git_resource("code", "/site", "refs/heads/live")],
+        ..shop_project()
     };
-    let facts = on(&[shop(), other]);
-    let plan = used(&facts, &["shop", "acme/site", "local/shop"]).unwrap();
+    let facts = facts_with_projects(&[shop_project(), other]);
+    let plan = use_projects(&facts, &["shop", "acme/site", "local/shop"]).unwrap();
     let frozen: Vec<(&str, ResourceKind, Option<&str>)> = plan
         .resources
         .iter()
@@ -369,8 +452,8 @@ fn a_plan_freezes_what_it_works_on_but_not_where_that_lies() {
             ("acme/site/code", ResourceKind::Git, Some("refs/heads/live")),
         ]
     );
-    let projects: Vec<&Name> = plan.projects().into_iter().collect();
-    assert_eq!(projects, [&name("acme/site"), &name("shop")]);
+    let projects: Vec<&QualifiedName> = plan.projects().into_iter().collect();
+    assert_eq!(projects, [&parse_name("acme/site"), &parse_name("shop")]);
     let written = serde_json::to_string(&plan).unwrap();
     assert!(!written.contains("/src/app"), "{written}");
 }
@@ -379,30 +462,35 @@ fn a_plan_freezes_what_it_works_on_but_not_where_that_lies() {
 fn only_projects_with_resources_are_used() {
     let empty = Project {
         resources: Vec::new(),
-        ..shop()
+        ..shop_project()
     };
     assert_eq!(
-        used(&on(&[empty]), &["shop"]),
-        Err(Refusal::ProjectEmpty(name("shop")))
+        use_projects(&facts_with_projects(&[empty]), &["shop"]),
+        Err(Refusal::ProjectEmpty(parse_name("shop")))
     );
     assert_eq!(
-        used(&on(&[shop()]), &["shop", "shed"]),
-        Err(Refusal::NoSuchProject(name("shed")))
+        use_projects(&facts_with_projects(&[shop_project()]), &["shop", "shed"]),
+        Err(Refusal::NoSuchProject(parse_name("shed")))
     );
-    assert!(used(&on(&[]), &[]).unwrap().resources.is_empty());
+    assert!(
+        use_projects(&facts_with_projects(&[]), &[])
+            .unwrap()
+            .resources
+            .is_empty()
+    );
 }
 
 /// Every place a claim starts from, with the verb that claims it.
-fn claimable() -> Vec<(World, Verb)> {
+fn claimable() -> Vec<(PlanWorld, Verb)> {
     let mut found = Vec::new();
     for spot in Spot::ALL {
-        let world = spot.world();
+        let world = spot.default_world();
         let verb = match world.plan().phase() {
             plan::Phase::Strategize => Verb::StartStrategize,
             plan::Phase::Execute => Verb::StartExecute,
             plan::Phase::Apply => Verb::StartApply,
         };
-        if world.plan().stage.waiting().is_some() {
+        if world.plan().stage.queue_entry().is_some() {
             found.push((world, verb));
         }
     }
@@ -414,19 +502,19 @@ fn claimable() -> Vec<(World, Verb)> {
 #[test]
 fn no_phase_starts_while_a_project_is_paused_unless_the_change_is_landing() {
     for (mut world, verb) in claimable() {
-        let paused = Paused {
-            at: START,
+        let paused = ProjectPause {
+            at: START_TIME,
             by: ada(),
         };
         world.facts.projects[0].paused = Some(paused.clone());
         for caller in [ada(), worker()] {
-            let answer = world.decide(&caller, world.command(verb));
+            let answer = world.decide(&caller, world.default_command(verb));
             if world.plan().is_prepared() {
                 assert!(answer.is_ok(), "{} {answer:?}", world.stage());
                 continue;
             }
             let refusal = Refusal::ProjectPaused {
-                project: name("shop"),
+                project: parse_name("shop"),
                 paused: paused.clone(),
             };
             assert_eq!(answer, Err(refusal), "{verb} in {}", world.stage());
@@ -440,17 +528,17 @@ fn no_phase_starts_without_what_it_works_on_unless_the_change_is_landing() {
         let prepared = world.plan().is_prepared();
         let mut refuses = |projects: Vec<Project>, refusal: Refusal| {
             world.facts.projects = projects;
-            let answer = world.decide(&ada(), world.command(verb));
+            let answer = world.decide(&ada(), world.default_command(verb));
             match answer {
                 Ok(_) => assert!(prepared, "{verb} in {}", world.stage()),
                 Err(told) => assert_eq!((prepared, told), (false, refusal)),
             }
         };
-        refuses(Vec::new(), Refusal::NoSuchProject(name("shop")));
-        let mut less = shop();
+        refuses(Vec::new(), Refusal::NoSuchProject(parse_name("shop")));
+        let mut less = shop_project();
         less.resources.remove(1);
         let no_such = Refusal::NoSuchResource {
-            project: name("shop"),
+            project: parse_name("shop"),
             name: "docs".parse().unwrap(),
         };
         refuses(vec![less], no_such);
@@ -459,18 +547,18 @@ fn no_phase_starts_without_what_it_works_on_unless_the_change_is_landing() {
 
 #[test]
 fn a_holder_finishes_what_it_began_on_a_paused_project() {
-    let mut world = World::new(Profile::Review, Lands::OnTargets);
-    world.person(Verb::StartStrategize);
-    world.facts.projects[0].paused = Some(Paused {
-        at: START,
+    let mut world = PlanWorld::new(Profile::Review, LandingSetup::OnTargets);
+    world.submit_as_person(Verb::StartStrategize);
+    world.facts.projects[0].paused = Some(ProjectPause {
+        at: START_TIME,
         by: ada(),
     });
-    world.person(Verb::CompleteStrategize);
+    world.submit_as_person(Verb::CompleteStrategize);
 }
 
 #[test]
 fn a_plan_out_of_another_takes_only_what_that_one_works_on() {
-    let world = Spot::ApplyApplied.world();
+    let world = Spot::ApplyApplied.default_world();
     let undo = |resources: &[&str]| {
         Command::Undo(LinkedPlan {
             id: PlanId::from_parts(9, 9),
@@ -484,10 +572,10 @@ fn a_plan_out_of_another_takes_only_what_that_one_works_on() {
         made.plans[0].plan.resources,
         std::slice::from_ref(expected).to_vec()
     );
-    let refusal = world.refused(&ada(), undo(&["shop/docs", "docs"]));
-    assert_eq!(refusal, Refusal::NotOfThePlan("docs".into()));
+    let refusal = world.expect_refusal(&ada(), undo(&["shop/docs", "docs"]));
+    assert_eq!(refusal, Refusal::ResourceNotInPlan("docs".into()));
     let mut world = world;
     world.facts.projects.clear();
-    let refusal = world.refused(&ada(), undo(&["shop/docs"]));
-    assert_eq!(refusal, Refusal::NoSuchProject(name("shop")));
+    let refusal = world.expect_refusal(&ada(), undo(&["shop/docs"]));
+    assert_eq!(refusal, Refusal::NoSuchProject(parse_name("shop")));
 }

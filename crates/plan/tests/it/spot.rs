@@ -2,10 +2,10 @@
 
 use planwright_plan as plan;
 
-use plan::stage::{Landing, Work};
-use plan::{Profile, Refusal, Stage, Verb};
+use plan::stage::{ApplyState, WorkState};
+use plan::{PlanStage, Profile, Refusal, Verb};
 
-use crate::world::{Lands, World, ada, worker};
+use crate::world::{LandingSetup, PlanWorld, ada, worker};
 
 macro_rules! spots {
     ($($name:ident),* $(,)?) => {
@@ -46,7 +46,7 @@ spots!(
 
 /// Who takes a plan to its spot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
+pub enum PlanDriver {
     /// A person does everything.
     Person,
     /// A worker does what it may unasked, a person only the rest.
@@ -55,56 +55,61 @@ pub enum Driver {
 
 impl Spot {
     /// Where a plan is. Matches every variant, so that a new one has to get a spot.
-    pub fn of(stage: &Stage) -> Self {
+    pub fn of_stage(stage: &PlanStage) -> Self {
         match stage {
-            Stage::Strategize(work) => match work {
-                Work::Queued(_) => Self::StrategizeQueued,
-                Work::Processing(_) => Self::StrategizeProcessing,
-                Work::AwaitingInput(_) => Self::StrategizeAwaitingInput,
-                Work::Complete => Self::StrategizeComplete,
-                Work::Errored(_) => Self::StrategizeErrored,
-                Work::Cancelled(_) => Self::StrategizeCancelled,
+            PlanStage::Strategize(work) => match work {
+                WorkState::Queued(_) => Self::StrategizeQueued,
+                WorkState::Processing(_) => Self::StrategizeProcessing,
+                WorkState::AwaitingInput(_) => Self::StrategizeAwaitingInput,
+                WorkState::Complete => Self::StrategizeComplete,
+                WorkState::Errored(_) => Self::StrategizeErrored,
+                WorkState::Cancelled(_) => Self::StrategizeCancelled,
             },
-            Stage::Execute(work) => match work {
-                Work::Queued(_) => Self::ExecuteQueued,
-                Work::Processing(_) => Self::ExecuteProcessing,
-                Work::AwaitingInput(_) => Self::ExecuteAwaitingInput,
-                Work::Complete => Self::ExecuteComplete,
-                Work::Errored(_) => Self::ExecuteErrored,
-                Work::Cancelled(_) => Self::ExecuteCancelled,
+            PlanStage::Execute(work) => match work {
+                WorkState::Queued(_) => Self::ExecuteQueued,
+                WorkState::Processing(_) => Self::ExecuteProcessing,
+                WorkState::AwaitingInput(_) => Self::ExecuteAwaitingInput,
+                WorkState::Complete => Self::ExecuteComplete,
+                WorkState::Errored(_) => Self::ExecuteErrored,
+                WorkState::Cancelled(_) => Self::ExecuteCancelled,
             },
-            Stage::Apply(landing) => match landing {
-                Landing::Queued(_, None) => Self::ApplyQueued,
-                Landing::Queued(_, Some(_)) => Self::ApplyQueuedPrepared,
-                Landing::Processing(_, None) => Self::ApplyProcessing,
-                Landing::Processing(_, Some(_)) => Self::ApplyProcessingPrepared,
-                Landing::AwaitingInput(_, None) => Self::ApplyAwaitingInput,
-                Landing::AwaitingInput(_, Some(_)) => Self::ApplyAwaitingInputPrepared,
-                Landing::Errored(_) => Self::ApplyErrored,
-                Landing::Constrained(_) => Self::ApplyConstrained,
-                Landing::Applied(_) => Self::ApplyApplied,
-                Landing::Cancelled(_) => Self::ApplyCancelled,
+            PlanStage::Apply(landing) => match landing {
+                ApplyState::Queued(_, None) => Self::ApplyQueued,
+                ApplyState::Queued(_, Some(_)) => Self::ApplyQueuedPrepared,
+                ApplyState::Processing(_, None) => Self::ApplyProcessing,
+                ApplyState::Processing(_, Some(_)) => Self::ApplyProcessingPrepared,
+                ApplyState::AwaitingInput(_, None) => Self::ApplyAwaitingInput,
+                ApplyState::AwaitingInput(_, Some(_)) => Self::ApplyAwaitingInputPrepared,
+                ApplyState::Errored(_) => Self::ApplyErrored,
+                ApplyState::Constrained(_) => Self::ApplyConstrained,
+                ApplyState::Applied(_) => Self::ApplyApplied,
+                ApplyState::Cancelled(_) => Self::ApplyCancelled,
             },
         }
     }
 
     /// A plan with targets under `review`, taken here by a person.
-    pub fn world(self) -> World {
-        self.reach(Profile::Review, Lands::OnTargets, Driver::Person)
+    pub fn default_world(self) -> PlanWorld {
+        self.reach_world(Profile::Review, LandingSetup::OnTargets, PlanDriver::Person)
     }
 
     /// A plan taken here by real commands from its use.
-    pub fn reach(self, profile: Profile, lands: Lands, driver: Driver) -> World {
+    pub fn reach_world(
+        self,
+        profile: Profile,
+        lands: LandingSetup,
+        driver: PlanDriver,
+    ) -> PlanWorld {
         let world = match self.step_before() {
-            None => World::new(profile, lands),
+            None => PlanWorld::new(profile, lands),
             Some((before, verb)) => {
-                let mut world = before.reach(profile, lands, driver);
-                drive(&mut world, verb, driver);
+                let mut world = before.reach_world(profile, lands, driver);
+                submit_verb(&mut world, verb, driver);
                 world
             }
         };
         assert_eq!(
-            Self::of(&world.plan().stage),
+            Self::of_stage(&world.plan().stage),
             self,
             "{self:?} was not reached"
         );
@@ -140,17 +145,17 @@ impl Spot {
 }
 
 /// Carries out a verb; a result is signed first where it has to be.
-fn drive(world: &mut World, verb: Verb, driver: Driver) {
+fn submit_verb(world: &mut PlanWorld, verb: Verb, driver: PlanDriver) {
     let plan = world.plan();
-    if verb == Verb::ApplyPlan && plan.has_targets() && !plan.lands_unasked() {
-        world.person(Verb::Approve);
+    if verb == Verb::ApplyPlan && plan.has_targets() && !plan.lands_automatically() {
+        world.submit_as_person(Verb::Approve);
     }
     let caller = match driver {
-        Driver::Person => ada(),
-        Driver::WorkerFirst => match world.decide(&worker(), world.command(verb)) {
+        PlanDriver::Person => ada(),
+        PlanDriver::WorkerFirst => match world.decide(&worker(), world.default_command(verb)) {
             Err(Refusal::NeedsPerson { .. }) => ada(),
             Ok(_) | Err(_) => worker(),
         },
     };
-    world.done_by(&caller, verb);
+    world.submit_as(&caller, verb);
 }

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 
 use planwright_plan as plan;
 
-use plan::{Caller, Command, Decision, Epoch, Outcome, Profile, Refusal, Span, Verb};
+use plan::{Caller, Command, Decision, Epoch, Profile, ReceiptOutcome, Refusal, Span, Verb};
 
-use crate::spot::{Driver, Spot};
-use crate::world::{How, Lands, PATIENCE, World, ada, worker};
+use crate::spot::{PlanDriver, Spot};
+use crate::world::{ANSWER_TIMEOUT, CommandInput, LandingSetup, PlanWorld, ada, worker};
 
 /// A command as it is tried on a plan.
-struct Trial {
+struct CommandTrial {
     label: String,
     /// What is done before, as far as it can be.
     before: Option<Verb>,
@@ -24,27 +24,27 @@ struct Trial {
 }
 
 /// The ways to ask for a verb that can come out differently.
-fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
-    let trial = |label: &str, variant| -> Option<Trial> {
-        Some(Trial {
+fn command_trials(world: &PlanWorld, verb: Verb, how: CommandInput) -> Vec<CommandTrial> {
+    let trial = |label: &str, variant| -> Option<CommandTrial> {
+        Some(CommandTrial {
             label: match label {
                 "" => verb.to_string(),
                 label => format!("{verb} ({label})"),
             },
             before: None,
             wait: Span(0),
-            command: world.command_with(verb, How { variant, ..how })?,
+            command: world.command_with(verb, CommandInput { variant, ..how })?,
         })
     };
-    let after = |trial: Option<Trial>, before| {
-        trial.map(|trial| Trial {
+    let after = |trial: Option<CommandTrial>, before| {
+        trial.map(|trial| CommandTrial {
             before: Some(before),
             ..trial
         })
     };
-    let later = |trial: Option<Trial>| {
-        trial.map(|trial| Trial {
-            wait: PATIENCE,
+    let later = |trial: Option<CommandTrial>| {
+        trial.map(|trial| CommandTrial {
+            wait: ANSWER_TIMEOUT,
             ..trial
         })
     };
@@ -111,7 +111,7 @@ fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
         .flatten()
         .map(|trial| match trial.before {
             // What was done before raised the version a judgement is about.
-            Some(before) => Trial {
+            Some(before) => CommandTrial {
                 command: after_step(world, before)
                     .and_then(|world| world.command_with(verb, how))
                     .unwrap_or(trial.command),
@@ -122,33 +122,36 @@ fn trials(world: &World, verb: Verb, how: How) -> Vec<Trial> {
         .collect()
 }
 
-fn after_step(world: &World, verb: Verb) -> Option<World> {
+fn after_step(world: &PlanWorld, verb: Verb) -> Option<PlanWorld> {
     let mut world = world.clone();
-    let command = world.command(verb);
+    let command = world.default_command(verb);
     world.submit(&ada(), command).ok()?;
     Some(world)
 }
 
-impl Trial {
-    fn on(&self, world: &World, caller: &Caller) -> Result<String, String> {
+impl CommandTrial {
+    fn run_on(&self, world: &PlanWorld, caller: &Caller) -> Result<String, String> {
         let stepped = self.before.and_then(|verb| after_step(world, verb));
         let mut world = stepped.unwrap_or_else(|| world.clone());
-        world.wait(self.wait);
+        world.advance_clock(self.wait);
         let answer = world.decide(caller, self.command.clone());
-        outcome(&world, &answer)
+        describe_outcome(&world, &answer)
     }
 }
 
 /// What came of a command: `Ok` if it was not refused.
-fn outcome(world: &World, answer: &Result<Decision, Refusal>) -> Result<String, String> {
+fn describe_outcome(
+    world: &PlanWorld,
+    answer: &Result<Decision, Refusal>,
+) -> Result<String, String> {
     let decision = match answer {
         Ok(decision) => decision,
-        Err(refusal) => return Err(kind(refusal)),
+        Err(refusal) => return Err(refusal_kind(refusal)),
     };
     match &decision.receipt.outcome {
-        Outcome::AlreadyDone => return Ok("already done".into()),
-        Outcome::Blocked(_) => return Ok("blocked".into()),
-        Outcome::Done => {}
+        ReceiptOutcome::AlreadyDone => return Ok("already done".into()),
+        ReceiptOutcome::Blocked(_) => return Ok("blocked".into()),
+        ReceiptOutcome::Done => {}
     }
     let Some(change) = decision.plans.first() else {
         return Ok("rows".into());
@@ -164,7 +167,7 @@ fn outcome(world: &World, answer: &Result<Decision, Refusal>) -> Result<String, 
     }
 }
 
-fn kind(refusal: &Refusal) -> String {
+fn refusal_kind(refusal: &Refusal) -> String {
     format!("{refusal:?}")
         .chars()
         .take_while(char::is_ascii_alphanumeric)
@@ -172,15 +175,15 @@ fn kind(refusal: &Refusal) -> String {
 }
 
 /// One block per place: what is carried out, then what is refused, by the kind of refusal.
-fn block(world: &World, how: How, verbs: &[Verb]) -> String {
+fn describe_place(world: &PlanWorld, how: CommandInput, verbs: &[Verb]) -> String {
     let mut text = format!("{}\n", world.stage());
     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for &verb in verbs {
-        let tried: Vec<_> = trials(world, verb, how)
+        let tried: Vec<_> = command_trials(world, verb, how)
             .into_iter()
-            .map(|trial| (trial.on(world, &ada()), trial.label))
+            .map(|trial| (trial.run_on(world, &ada()), trial.label))
             .collect();
-        for (outcome, label) in without_difference(verb, tried) {
+        for (outcome, label) in merge_same_answers(verb, tried) {
             match outcome {
                 Ok(done) => writeln!(text, "  {label:33} {done}").unwrap(),
                 Err(kind) => refused.entry(kind).or_default().push(label),
@@ -188,15 +191,15 @@ fn block(world: &World, how: How, verbs: &[Verb]) -> String {
         }
     }
     for (kind, labels) in refused {
-        writeln!(text, "{}", wrapped(&format!("  ✗ {kind}:"), &labels)).unwrap();
+        writeln!(text, "{}", wrap_labels(&format!("  ✗ {kind}:"), &labels)).unwrap();
     }
     text + "\n"
 }
 
-type Tried = (Result<String, String>, String);
+type TrialAnswer = (Result<String, String>, String);
 
 /// Ways to ask that come out the same are one line.
-fn without_difference(verb: Verb, tried: Vec<Tried>) -> Vec<Tried> {
+fn merge_same_answers(verb: Verb, tried: Vec<TrialAnswer>) -> Vec<TrialAnswer> {
     match tried.first() {
         Some((first, _)) if tried.iter().all(|(outcome, _)| outcome == first) => {
             vec![(first.clone(), verb.to_string())]
@@ -205,7 +208,7 @@ fn without_difference(verb: Verb, tried: Vec<Tried>) -> Vec<Tried> {
     }
 }
 
-fn wrapped(head: &str, labels: &[String]) -> String {
+fn wrap_labels(head: &str, labels: &[String]) -> String {
     let mut lines = vec![head.to_owned()];
     for label in labels {
         let line = lines.last_mut().unwrap();
@@ -223,8 +226,8 @@ fn wrapped(head: &str, labels: &[String]) -> String {
 fn every_command_in_every_state() {
     let mut text = String::from("profile review, with targets, by a person, right epoch\n\n");
     for spot in Spot::ALL {
-        let world = spot.world();
-        text += &block(&world, world.usual(), Verb::ALL);
+        let world = spot.default_world();
+        text += &describe_place(&world, world.default_input(), Verb::ALL);
     }
     insta::assert_snapshot!(text);
 }
@@ -235,8 +238,8 @@ fn every_command_of_a_holder_with_another_epoch() {
         .iter()
         .copied()
         .filter(|verb| {
-            let world = Spot::StrategizeQueued.world();
-            let command = world.command_with(*verb, world.usual());
+            let world = Spot::StrategizeQueued.default_world();
+            let command = world.command_with(*verb, world.default_input());
             command.is_some_and(|command| command.epoch().is_some())
         })
         .collect();
@@ -245,15 +248,15 @@ fn every_command_of_a_holder_with_another_epoch() {
         writeln!(text, "== {title}\n").unwrap();
         let mut alike: Vec<(String, Vec<String>)> = Vec::new();
         for spot in Spot::ALL {
-            let world = spot.world();
+            let world = spot.default_world();
             let Some(epoch) = world.plan().epoch.0.checked_add_signed(shift) else {
                 continue;
             };
-            let how = How {
+            let how = CommandInput {
                 epoch: Epoch(epoch),
-                ..world.usual()
+                ..world.default_input()
             };
-            let block = block(&world, how, &fenced);
+            let block = describe_place(&world, how, &fenced);
             let (stage, answers) = block.split_once('\n').unwrap();
             match alike.iter_mut().find(|(same, _)| same == answers) {
                 Some((_, stages)) => stages.push(stage.into()),
@@ -276,17 +279,17 @@ fn every_command_in_apply_without_targets() {
     };
     let text = |lands| -> String {
         let blocks = apply().map(|spot| {
-            let world = spot.reach(Profile::Review, lands, Driver::Person);
-            block(&world, world.usual(), Verb::ALL)
+            let world = spot.reach_world(Profile::Review, lands, PlanDriver::Person);
+            describe_place(&world, world.default_input(), Verb::ALL)
         });
         blocks.collect()
     };
     assert_eq!(
-        text(Lands::ReadOnly),
-        text(Lands::Projectless),
+        text(LandingSetup::ReadOnly),
+        text(LandingSetup::Projectless),
         "read-only and project-less plans land alike"
     );
-    insta::assert_snapshot!(text(Lands::ReadOnly));
+    insta::assert_snapshot!(text(LandingSetup::ReadOnly));
 }
 
 /// What a worker may do by itself, for everything that needs no epoch, and for `fail`, which may
@@ -298,7 +301,7 @@ fn what_a_worker_may_do_under_each_profile() {
         |cells: &[String]| -> String { cells.iter().map(|cell| format!("{cell:12}")).collect() };
     let heads = Profile::ALL.map(|profile| profile.to_string());
     let mut text = format!("{:35}{}where\n", "", columns(&heads));
-    for (label, rows) in by_label() {
+    for (label, rows) in answers_by_label() {
         for (cells, stages) in rows {
             let stages = stages.join(" · ");
             writeln!(text, "{label:35}{}{stages}", columns(&cells)).unwrap();
@@ -307,31 +310,32 @@ fn what_a_worker_may_do_under_each_profile() {
     insta::assert_snapshot!(text);
 }
 
-type Rows = Vec<(Vec<String>, Vec<String>)>;
+type AnswerRows = Vec<(Vec<String>, Vec<String>)>;
 
 /// The answers under each profile, and the stages where they are those.
-fn by_label() -> Vec<(String, Rows)> {
-    let mut table: Vec<(String, Rows)> = Vec::new();
+fn answers_by_label() -> Vec<(String, AnswerRows)> {
+    let mut table: Vec<(String, AnswerRows)> = Vec::new();
     let tried = |verb: &&Verb| {
-        let world = Spot::StrategizeQueued.world();
-        let command = world.command_with(**verb, world.usual());
+        let world = Spot::StrategizeQueued.default_world();
+        let command = world.command_with(**verb, world.default_input());
         command.is_some_and(|command| command.epoch().is_none()) || **verb == Verb::Fail
     };
     for &verb in Verb::ALL.iter().filter(tried) {
         for spot in Spot::ALL {
-            let worlds = Profile::ALL
-                .map(|profile| spot.reach(profile, Lands::OnTargets, Driver::WorkerFirst));
+            let worlds = Profile::ALL.map(|profile| {
+                spot.reach_world(profile, LandingSetup::OnTargets, PlanDriver::WorkerFirst)
+            });
             let stage = worlds[0].stage();
             let all = worlds.each_ref().map(|world| {
-                let trials = trials(world, verb, world.usual());
+                let trials = command_trials(world, verb, world.default_input());
                 let tried = trials.into_iter().map(|trial| {
                     let stays = |answer: &Result<String, String>| {
                         answer.is_err() || answer.as_deref() == Ok("already done")
                     };
                     let (by_person, by_worker) =
-                        (trial.on(world, &ada()), trial.on(world, &worker()));
+                        (trial.run_on(world, &ada()), trial.run_on(world, &worker()));
                     let nothing = stays(&by_person) && stays(&by_worker);
-                    (trial.label, cell(verb, by_worker), nothing)
+                    (trial.label, answer_cell(verb, by_worker), nothing)
                 });
                 tried.collect::<Vec<_>>()
             });
@@ -340,7 +344,7 @@ fn by_label() -> Vec<(String, Rows)> {
                     continue;
                 }
                 let cells = all.iter().map(|tried| tried[index].1.clone()).collect();
-                let rows = entry(&mut table, label);
+                let rows = rows_for_label(&mut table, label);
                 match rows.iter_mut().find(|(same, _)| *same == cells) {
                     Some((_, stages)) => stages.push(stage.clone()),
                     None => rows.push((cells, vec![stage.clone()])),
@@ -351,7 +355,7 @@ fn by_label() -> Vec<(String, Rows)> {
     table
 }
 
-fn entry<'a>(table: &'a mut Vec<(String, Rows)>, label: &str) -> &'a mut Rows {
+fn rows_for_label<'a>(table: &'a mut Vec<(String, AnswerRows)>, label: &str) -> &'a mut AnswerRows {
     let at = table.iter().position(|(known, _)| known == label);
     let at = at.unwrap_or_else(|| {
         table.push((label.to_owned(), Vec::new()));
@@ -360,7 +364,7 @@ fn entry<'a>(table: &'a mut Vec<(String, Rows)>, label: &str) -> &'a mut Rows {
     &mut table[at].1
 }
 
-fn cell(verb: Verb, answer: Result<String, String>) -> String {
+fn answer_cell(verb: Verb, answer: Result<String, String>) -> String {
     match answer {
         // Whether it halts or goes on is what differs.
         Ok(done) if verb == Verb::Fail => done.split('/').next_back().unwrap().into(),

@@ -9,21 +9,22 @@ use planwright_plan as plan;
 use plan::action::ActionDefinition;
 use plan::changeset::TreePath;
 use plan::command::NewPlan;
-use plan::decide::Request;
+use plan::decide::DecisionRequest;
 use plan::facts::PlanChange;
-use plan::invariant::{Check, Gate, Rule, RuleBook, RuleDraft, Scope};
-use plan::judgement::{Judgement, RuleOutcome, RuleVerdict};
-use plan::ledger::{AccountName, Reservation};
-use plan::plan::{Limits, ProfileSource};
-use plan::project::{Place, Project, Resource};
+use plan::invariant::{Gate, Rule, RuleBook, RuleCheck, RuleDraft, RuleScope};
+use plan::judgement::{GateJudgement, RuleOutcome, RuleVerdict};
+use plan::ledger::{AccountName, BudgetReservation};
+use plan::plan::{PlanLimits, ProfileSource};
+use plan::project::{Project, Resource, ResourcePlace};
 use plan::{
-    Action, ActionState, Actors, Caller, ChangesetId, Command, Decision, Epoch, Facts, Plan,
-    PlanId, Profile, Recorded, Refusal, Row, Span, Timestamp, Verb, Version, decide,
+    Action, ActionState, Caller, ChangesetId, Command, Decision, DecisionFacts, Epoch, Plan,
+    PlanActors, PlanId, PlanVersion, Profile, RecordedEvent, Refusal, RowWrite, Span, Timestamp,
+    Verb, decide,
 };
 
-pub const LEASE: Span = Span::seconds(30);
-pub const PATIENCE: Span = Span::seconds(3600);
-pub const START: Timestamp = Timestamp(1_767_225_600_000_000);
+pub const LEASE_LENGTH: Span = Span::from_seconds(30);
+pub const ANSWER_TIMEOUT: Span = Span::from_seconds(3600);
+pub const START_TIME: Timestamp = Timestamp(1_767_225_600_000_000);
 
 pub fn ada() -> Caller {
     Caller::Person("ada".into())
@@ -35,7 +36,7 @@ pub fn worker() -> Caller {
 
 /// What a plan lands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lands {
+pub enum LandingSetup {
     /// Two resources.
     OnTargets,
     /// It has resources and may not write.
@@ -46,7 +47,7 @@ pub enum Lands {
 
 /// What the rules are said to have said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judged {
+pub enum JudgementVariant {
     Held,
     Failed,
     /// About an earlier version of the plan.
@@ -57,7 +58,7 @@ pub enum Judged {
     Incomplete,
 }
 
-impl Judged {
+impl JudgementVariant {
     pub const ALL: [Self; 5] = [
         Self::Held,
         Self::Failed,
@@ -76,9 +77,9 @@ impl Judged {
 
 /// The details of a command.
 #[derive(Debug, Clone, Copy)]
-pub struct How {
+pub struct CommandInput {
     pub epoch: Epoch,
-    pub judged: Judged,
+    pub judged: JudgementVariant,
     pub owner: &'static str,
     pub lease: Span,
     /// 0 is the usual; others give what a verb can also be asked with, wrong input included.
@@ -86,57 +87,57 @@ pub struct How {
 }
 
 #[derive(Debug, Clone)]
-pub struct World {
-    pub facts: Facts,
-    pub log: Vec<Recorded>,
+pub struct PlanWorld {
+    pub facts: DecisionFacts,
+    pub log: Vec<RecordedEvent>,
     pub now: Timestamp,
     /// Plans that came to be beside this one.
-    pub born: Vec<PlanChange>,
+    pub new_plans: Vec<PlanChange>,
     /// Everything that was committed so far, to make ids of.
     pub commits: u64,
 }
 
-impl World {
+impl PlanWorld {
     /// A plan that was just used by a person.
-    pub fn new(profile: Profile, lands: Lands) -> Self {
-        Self::numbered(7, profile, lands)
+    pub fn new(profile: Profile, lands: LandingSetup) -> Self {
+        Self::with_number(7, profile, lands)
     }
 
     /// The same with an id of its own.
-    pub fn numbered(number: u128, profile: Profile, lands: Lands) -> Self {
+    pub fn with_number(number: u128, profile: Profile, lands: LandingSetup) -> Self {
         let mut world = Self {
-            facts: Facts {
-                action: Some(action(lands)),
-                rules: rules(),
-                projects: vec![shop()],
-                ..Facts::default()
+            facts: DecisionFacts {
+                action: Some(tidy_action(lands)),
+                rules: test_rules(),
+                projects: vec![shop_project()],
+                ..DecisionFacts::default()
             },
             log: Vec::new(),
-            now: START,
-            born: Vec::new(),
+            now: START_TIME,
+            new_plans: Vec::new(),
             commits: 0,
         };
         let new = NewPlan {
             definitions: Vec::new(),
             strategy_wanted: false,
             bases: Vec::new(),
-            ways: Default::default(),
-            id: PlanId::from_parts(START.milliseconds(), number),
+            policy: Default::default(),
+            id: PlanId::from_parts(START_TIME.as_milliseconds(), number),
             action: Some("tidy".parse().unwrap()),
             goal: Some("tidy up".into()),
             arguments: Vec::new(),
             fallback_actors: None,
             profile: Some((profile, ProfileSource::Flag)),
             fallback_profile: None,
-            limits: Limits::default(),
+            limits: PlanLimits::default(),
             projects: match lands {
-                Lands::OnTargets | Lands::ReadOnly => vec!["shop".parse().unwrap()],
-                Lands::Projectless => Vec::new(),
+                LandingSetup::OnTargets | LandingSetup::ReadOnly => vec!["shop".parse().unwrap()],
+                LandingSetup::Projectless => Vec::new(),
             },
         };
-        let request = Request {
+        let request = DecisionRequest {
             command: Command::Use(new),
-            plan: None,
+            plan_id: None,
             caller: ada(),
             if_version: None,
         };
@@ -149,18 +150,18 @@ impl World {
     }
 
     /// A world that goes on with a plan that came to be in another.
-    pub fn of_born(&self, change: &PlanChange) -> Self {
+    pub fn world_of_new_plan(&self, change: &PlanChange) -> Self {
         Self {
-            facts: Facts {
+            facts: DecisionFacts {
                 plan: Some(change.plan.clone()),
                 action: self.facts.action.clone(),
                 rules: self.facts.rules.clone(),
                 projects: self.facts.projects.clone(),
-                ..Facts::default()
+                ..DecisionFacts::default()
             },
             log: change.events.clone(),
             now: self.now,
-            born: Vec::new(),
+            new_plans: Vec::new(),
             commits: self.commits + 1000,
         }
     }
@@ -179,9 +180,9 @@ impl World {
     }
 
     pub fn decide(&self, caller: &Caller, command: Command) -> Result<Decision, Refusal> {
-        let request = Request {
+        let request = DecisionRequest {
             command,
-            plan: Some(self.plan().id),
+            plan_id: Some(self.plan().id),
             caller: caller.clone(),
             if_version: None,
         };
@@ -196,11 +197,11 @@ impl World {
                 self.log.extend(change.events.iter().cloned());
                 self.facts.plan = Some(change.plan.clone());
             } else {
-                self.born.push(change.clone());
+                self.new_plans.push(change.clone());
             }
         }
         for row in &decision.rows {
-            self.write(row);
+            self.write_row(row);
         }
         self.commits += 1;
     }
@@ -213,19 +214,19 @@ impl World {
 
     /// The usual command of a verb by a person; it must be carried out.
     #[track_caller]
-    pub fn person(&mut self, verb: Verb) -> &mut Self {
-        self.done_by(&ada(), verb)
+    pub fn submit_as_person(&mut self, verb: Verb) -> &mut Self {
+        self.submit_as(&ada(), verb)
     }
 
     #[track_caller]
-    pub fn done_by(&mut self, caller: &Caller, verb: Verb) -> &mut Self {
-        let command = self.command(verb);
+    pub fn submit_as(&mut self, caller: &Caller, verb: Verb) -> &mut Self {
+        let command = self.default_command(verb);
         let stage = self.stage();
         let decision = self.submit(caller, command);
         match decision {
             Ok(decision) => assert_eq!(
                 decision.receipt.outcome,
-                plan::Outcome::Done,
+                plan::ReceiptOutcome::Done,
                 "{verb} in {stage}"
             ),
             Err(refusal) => panic!("{verb} in {stage}: {refusal}"),
@@ -234,7 +235,7 @@ impl World {
     }
 
     #[track_caller]
-    pub fn refused(&self, caller: &Caller, command: Command) -> Refusal {
+    pub fn expect_refusal(&self, caller: &Caller, command: Command) -> Refusal {
         let verb = command.verb();
         match self.decide(caller, command) {
             Ok(decision) => panic!("{verb} in {}: {:?}", self.stage(), decision.receipt),
@@ -242,102 +243,106 @@ impl World {
         }
     }
 
-    pub fn wait(&mut self, span: Span) -> &mut Self {
-        self.now = self.now.plus(span);
+    pub fn advance_clock(&mut self, span: Span) -> &mut Self {
+        self.now = self.now.saturating_add(span);
         self
     }
 
-    pub fn usual(&self) -> How {
-        How {
+    pub fn default_input(&self) -> CommandInput {
+        CommandInput {
             epoch: self.plan().epoch,
-            judged: Judged::Held,
+            judged: JudgementVariant::Held,
             owner: "w1",
-            lease: LEASE,
+            lease: LEASE_LENGTH,
             variant: 0,
         }
     }
 
     /// The usual command: right epoch, passing judgement, sound input.
     #[track_caller]
-    pub fn command(&self, verb: Verb) -> Command {
-        self.command_with(verb, self.usual())
+    pub fn default_command(&self, verb: Verb) -> Command {
+        self.command_with(verb, self.default_input())
             .unwrap_or_else(|| panic!("{verb} is not about a plan that exists"))
     }
 
     #[track_caller]
-    pub fn variant(&self, verb: Verb, variant: usize) -> Command {
-        let how = How {
+    pub fn command_variant(&self, verb: Verb, variant: usize) -> Command {
+        let how = CommandInput {
             variant,
-            ..self.usual()
+            ..self.default_input()
         };
         self.command_with(verb, how).unwrap()
     }
 
-    pub fn judgement(&self, judged: Judged) -> Judgement {
-        let mut judgement = Judgement {
+    pub fn judgement(&self, judged: JudgementVariant) -> GateJudgement {
+        let mut judgement = GateJudgement {
             version: self.plan().version,
             revisions: self.facts.rules.revisions.clone(),
             verdicts: self
                 .facts
                 .rules
-                .effective_at(&Gate::ALL)
+                .effective_rules_at(&Gate::ALL)
                 .iter()
                 .map(|rule| RuleVerdict {
                     rule: rule.reference(),
                     outcome: RuleOutcome::Held,
                 })
                 .collect(),
-            ..Judgement::default()
+            ..GateJudgement::default()
         };
         match judged {
-            Judged::Held => {}
-            Judged::Failed => {
+            JudgementVariant::Held => {}
+            JudgementVariant::Failed => {
                 for verdict in &mut judgement.verdicts {
                     verdict.outcome = RuleOutcome::Failed("it is not".into());
                 }
             }
-            Judged::OldPlan => judgement.version = Version(self.plan().version.0 - 1),
-            Judged::OldRules => judgement.revisions = BTreeMap::new(),
-            Judged::Incomplete => judgement.verdicts.clear(),
+            JudgementVariant::OldPlan => judgement.version = PlanVersion(self.plan().version.0 - 1),
+            JudgementVariant::OldRules => judgement.revisions = BTreeMap::new(),
+            JudgementVariant::Incomplete => judgement.verdicts.clear(),
         }
         judgement
     }
 
-    fn write(&mut self, row: &Row) {
+    fn write_row(&mut self, row: &RowWrite) {
         match row {
-            Row::PutLease(lease) => self.facts.lease = Some(lease.clone()),
-            Row::DropLease(_) => self.facts.lease = None,
-            Row::PutChangeset(changeset) => {
+            RowWrite::PutLease(lease) => self.facts.lease = Some(lease.clone()),
+            RowWrite::DropLease(_) => self.facts.lease = None,
+            RowWrite::PutChangeset(changeset) => {
                 self.facts.changesets.retain(|open| open.id != changeset.id);
                 if changeset.seal.is_none() {
                     self.facts.changesets.push(changeset.clone());
                 }
             }
-            Row::PutEntry(changeset, entry) => {
+            RowWrite::PutEntry(changeset, entry) => {
                 self.drop_entry(*changeset, &entry.path);
                 self.facts.entries.push((*changeset, entry.clone()));
             }
-            Row::DropEntry(changeset, path) => self.drop_entry(*changeset, path),
-            Row::PutVerdict(_) | Row::PutEvidence(_) => {}
-            Row::PutAccount(AccountName::Global, account) => self.facts.ledger.global = *account,
-            Row::PutAccount(AccountName::Plan(_), account) => self.facts.ledger.plan = *account,
-            Row::PutReservation(reservation) => {
+            RowWrite::DropEntry(changeset, path) => self.drop_entry(*changeset, path),
+            RowWrite::PutVerdict(_) | RowWrite::PutEvidence(_) => {}
+            RowWrite::PutAccount(AccountName::Global, account) => {
+                self.facts.ledger.global = *account
+            }
+            RowWrite::PutAccount(AccountName::Plan(_), account) => {
+                self.facts.ledger.plan = *account
+            }
+            RowWrite::PutReservation(reservation) => {
                 self.drop_reservation(reservation.epoch);
                 self.facts.ledger.reservations.push(*reservation);
             }
-            Row::DropReservation(_, epoch) => self.drop_reservation(*epoch),
-            Row::PutAction(_)
-            | Row::PutProject(_)
-            | Row::DropProject(_)
-            | Row::PutRule(_)
-            | Row::DropRule { .. } => {
+            RowWrite::DropReservation(_, epoch) => self.drop_reservation(*epoch),
+            RowWrite::PutAction(_)
+            | RowWrite::PutProject(_)
+            | RowWrite::DropProject(_)
+            | RowWrite::PutRule(_)
+            | RowWrite::DropRule { .. } => {
                 panic!("no command about a plan writes {row:?}")
             }
         }
     }
 
     fn drop_reservation(&mut self, epoch: Epoch) {
-        let others = |other: &Reservation| other.epoch != epoch;
+        let others = |other: &BudgetReservation| other.epoch != epoch;
         self.facts.ledger.reservations.retain(others);
     }
 
@@ -348,28 +353,28 @@ impl World {
     }
 }
 
-fn action(lands: Lands) -> Action {
+fn tidy_action(lands: LandingSetup) -> Action {
     Action {
         definition: ActionDefinition {
             name: "tidy".parse().unwrap(),
             description: "Tidy up".into(),
             long_description: None,
-            actors: Some(Actors::both("bot".parse().unwrap())),
+            actors: Some(PlanActors::for_both_phases("bot".parse().unwrap())),
             arguments: Vec::new(),
             invariants: Vec::new(),
             automation_profile: None,
-            read_only: lands == Lands::ReadOnly,
+            read_only: lands == LandingSetup::ReadOnly,
             reusable: true,
         },
         state: ActionState::Available,
-        created_at: START,
+        created_at: START_TIME,
         created_by: ada(),
         used_by: None,
     }
 }
 
 /// The project plans work on: `shop/app`, which has a branch, and `shop/docs`, which has none.
-pub fn shop() -> Project {
+pub fn shop_project() -> Project {
     let resource = |name: &str, place| Resource {
         name: name.parse().unwrap(),
         host: "here".parse().unwrap(),
@@ -380,29 +385,29 @@ pub fn shop() -> Project {
         resources: vec![
             resource(
                 "app",
-                Place::Git {
+                ResourcePlace::Git {
                     path: "/src/app".into(),
                     branch: "refs/heads/main".into(),
                 },
             ),
             resource(
                 "docs",
-                Place::Dir {
+                ResourcePlace::Dir {
                     path: "/src/docs".into(),
                 },
             ),
         ],
         paused: None,
-        created_at: START,
+        created_at: START_TIME,
     }
 }
 
 /// One rule that can be waived, judged at every gate, one that cannot, and one that asks, both judged at
 /// none.
-fn rules() -> RuleBook {
-    let expr = || Check::Expr("tree.is_clean".into());
-    let rule = |name: &str, check: Check, at: &[Gate], non_overridable| Rule {
-        scope: Scope::Global,
+fn test_rules() -> RuleBook {
+    let expr = || RuleCheck::Expr("tree.is_clean".into());
+    let rule = |name: &str, check: RuleCheck, at: &[Gate], non_overridable| Rule {
+        scope: RuleScope::Global,
         revision: 1,
         draft: RuleDraft {
             name: name.parse().unwrap(),
@@ -411,15 +416,20 @@ fn rules() -> RuleBook {
             advisory: false,
             non_overridable,
         },
-        added_at: START,
+        added_at: START_TIME,
         added_by: ada(),
     };
     RuleBook {
-        revisions: BTreeMap::from([(Scope::Global, 2)]),
+        revisions: BTreeMap::from([(RuleScope::Global, 2)]),
         rules: vec![
             rule("clean", expr(), &Gate::ALL, false),
             rule("hard", expr(), &[], true),
-            rule("looked-at", Check::Ask("Is it good?".into()), &[], false),
+            rule(
+                "looked-at",
+                RuleCheck::Ask("Is it good?".into()),
+                &[],
+                false,
+            ),
         ],
     }
 }

@@ -4,37 +4,37 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use plan::{Action, Name};
+use plan::{Action, QualifiedName};
 use serde_json::json;
 
-use crate::actions::Found;
+use crate::actions::FoundAction;
 use crate::cli::App;
-use crate::commands::{Answer, conditions, status};
+use crate::commands::{CommandAnswer, conditions, status};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::wire::ActionView;
-use crate::{actions, ui, wishes, yaml};
+use crate::{actions, repository_config, ui, yaml};
 
 /// Longest file that is read.
-const MAX_BYTES: u64 = 256 * 1024;
+const MAX_ACTION_FILE_BYTES: u64 = 256 * 1024;
 
 /// Actions: reusable templates of plans.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ActionCommand {
     /// Store a new action from a YAML file.
     Create {
         /// The file; - reads from standard input.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
         /// Repeating it with the same key gives the same answer.
-        #[arg(long, value_name = "KEY", value_parser = conditions::key)]
+        #[arg(long, value_name = "KEY", value_parser = conditions::parse_idempotency_key)]
         idempotency_key: Option<String>,
     },
     /// List actions by name.
     List {
         /// Go on after this action, the last of the page before.
         #[arg(long, value_name = "NAME")]
-        after: Option<Name>,
+        after: Option<QualifiedName>,
         /// At most so many.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
@@ -42,70 +42,81 @@ pub enum Command {
     /// Show one action.
     Show {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
     /// Take an action out of use; its plans go on.
     Archive {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
 }
 
-impl Command {
+impl ActionCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Create {
                 config,
                 idempotency_key,
-            } => create(&config, idempotency_key.as_deref(), app),
-            Self::List { after, limit } => list(after.as_ref(), limit, app),
-            Self::Show { name } => show(&name, app),
-            Self::Archive { name } => archive(&name, app),
+            } => create_action(&config, idempotency_key.as_deref(), app),
+            Self::List { after, limit } => list_actions(after.as_ref(), limit, app),
+            Self::Show { name } => show_action(&name, app),
+            Self::Archive { name } => archive_action(&name, app),
         }
     }
 }
 
-fn create(file: &Path, key: Option<&str>, app: &App) -> Result<Answer, CommandError> {
-    let source = read(file)?;
-    let definition = yaml::action(&source, &file.display().to_string())
-        .map_err(|problem| CommandError::malformed(problem, &source))?;
-    let mut call = app.call();
+fn create_action(file: &Path, key: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
+    let source = read_action_file(file)?;
+    let definition = yaml::parse_action(&source, &file.display().to_string())
+        .map_err(|problem| CommandError::malformed_file(problem, &source))?;
+    let mut call = app.new_call();
     if let Some(key) = key {
         call = call.with_key(key);
     }
     let created = app.lifecycle()?.create_action(definition, &call);
-    let action = created.map_err(|error| actions::in_file(&file.display().to_string(), error))?;
-    let text = format!("Created action {}\n", ui::styled(ui::BOLD, action.name()));
+    let action =
+        created.map_err(|error| actions::blame_file(&file.display().to_string(), error))?;
+    let text = format!(
+        "Created action {}\n",
+        ui::style_text(ui::BOLD, action.name())
+    );
     let hint = format!(
         "planwright use {}{}",
         action.name(),
         required_arguments(&action)
     );
-    Ok(Answer::new(ActionView::from(&action), text).hint(hint))
+    Ok(CommandAnswer::new(ActionView::from(&action), text).with_hint(hint))
 }
 
 /// Those of the repository one is in come first: they are the ones that change.
-fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandError> {
+fn list_actions(
+    after: Option<&QualifiedName>,
+    limit: u16,
+    app: &App,
+) -> Result<CommandAnswer, CommandError> {
     let limit = usize::from(limit);
-    let mut kept = page(app, after, limit + 1)?;
-    let more = kept.len() > limit;
-    kept.truncate(limit);
+    let mut stored = list_stored_actions(app, after, limit + 1)?;
+    let more = stored.len() > limit;
+    stored.truncate(limit);
     let mut views = match after {
-        None => defined(app)?,
+        None => list_repository_actions(app)?,
         Some(_) => Vec::new(),
     };
-    views.extend(kept.iter().map(ActionView::from));
-    let mut table = ui::Table::new(["ACTION", "STATE", "FROM", "DESCRIPTION"]);
+    views.extend(stored.iter().map(ActionView::from));
+    let mut table = ui::TextTable::new(["ACTION", "STATE", "FROM", "DESCRIPTION"]);
     for view in &views {
-        table.row([
+        table.add_row([
             (view.name.clone(), ui::BOLD),
             (view.state.to_owned(), ui::DIM),
-            (origin(view).to_owned(), ui::DIM),
-            (ui::one_line(&view.description, 80), anstyle::Style::new()),
+            (action_origin(view).to_owned(), ui::DIM),
+            (
+                ui::truncate_line(&view.description, 80),
+                anstyle::Style::new(),
+            ),
         ]);
     }
-    let next = kept.last().filter(|_| more);
+    let next = stored.last().filter(|_| more);
     let next = next.map(|action| action.name().to_string());
     let text = if views.is_empty() {
         "No actions.\n".to_owned()
@@ -113,19 +124,23 @@ fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandEr
         table.to_string()
     };
     let empty = views.is_empty();
-    let mut answer = Answer::new(json!({ "actions": views, "next": next }), text);
+    let mut answer = CommandAnswer::new(json!({ "actions": views, "next": next }), text);
     if let Some(next) = next {
-        answer = answer.hint(format!(
+        answer = answer.with_hint(format!(
             "planwright action list --limit {limit} --after {next}"
         ));
     } else if empty {
-        answer = answer.hint("planwright action create --config FILE");
+        answer = answer.with_hint("planwright action create --config FILE");
     }
     Ok(answer)
 }
 
 /// So many kept actions, without what repositories defined at some time: nobody uses that by name.
-fn page(app: &App, after: Option<&Name>, most: usize) -> Result<Vec<Action>, CommandError> {
+fn list_stored_actions(
+    app: &App,
+    after: Option<&QualifiedName>,
+    most: usize,
+) -> Result<Vec<Action>, CommandError> {
     let mut found = Vec::new();
     let mut after = after.cloned();
     loop {
@@ -144,63 +159,63 @@ fn page(app: &App, after: Option<&Name>, most: usize) -> Result<Vec<Action>, Com
 }
 
 /// The actions of the repository one is in.
-fn defined(app: &App) -> Result<Vec<ActionView>, CommandError> {
+fn list_repository_actions(app: &App) -> Result<Vec<ActionView>, CommandError> {
     let mut views = Vec::new();
-    for one in actions::defined_here()? {
-        let kept = actions::kept(app, &one.definition.name)?;
-        let shadowed = kept.as_ref().is_some_and(actions::is_available);
+    for one in actions::repository_actions_here()? {
+        let stored = actions::find_stored_action(app, &one.definition.name)?;
+        let shadowed = stored.as_ref().is_some_and(actions::is_available);
         let state = if shadowed { "shadowed" } else { "available" };
         views.push(ActionView {
             file: Some(one.file),
-            ..ActionView::of(&one.definition, state)
+            ..ActionView::from_definition(&one.definition, state)
         });
     }
     Ok(views)
 }
 
 /// Where an action is defined, in a word.
-fn origin(view: &ActionView) -> &'static str {
+fn action_origin(view: &ActionView) -> &'static str {
     match view.file {
-        Some(_) => wishes::FILE,
+        Some(_) => repository_config::REPOSITORY_CONFIG_FILE,
         None => "store",
     }
 }
 
-fn show(name: &Name, app: &App) -> Result<Answer, CommandError> {
-    let kept = actions::kept(app, name)?.filter(actions::is_available);
-    let found = match kept {
-        Some(action) => Found::Kept(Box::new(action)),
-        None => actions::find(app, name, &actions::defined_here()?)?,
+fn show_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, CommandError> {
+    let stored = actions::find_stored_action(app, name)?.filter(actions::is_available);
+    let found = match stored {
+        Some(action) => FoundAction::Stored(Box::new(action)),
+        None => actions::find_action(app, name, &actions::repository_actions_here()?)?,
     };
-    let text = shown(&found);
+    let text = describe_action(&found);
     let view = match &found {
-        Found::Kept(action) => ActionView::from(action.as_ref()),
-        Found::Defined(action) => ActionView {
+        FoundAction::Stored(action) => ActionView::from(action.as_ref()),
+        FoundAction::InRepository(action) => ActionView {
             file: Some(action.file.clone()),
-            ..ActionView::of(&action.definition, "available")
+            ..ActionView::from_definition(&action.definition, "available")
         },
     };
-    Ok(Answer::new(view, text))
+    Ok(CommandAnswer::new(view, text))
 }
 
-fn shown(found: &Found) -> String {
+fn describe_action(found: &FoundAction) -> String {
     let definition = found.definition();
     let mut text = format!(
         "{}  {}\n",
-        ui::styled(ui::BOLD, &definition.name),
-        ui::one_line(&definition.description, 100)
+        ui::style_text(ui::BOLD, &definition.name),
+        ui::truncate_line(&definition.description, 100)
     );
     let mut line = |label: &str, value: String| {
         text.push_str(&format!(
             "  {}  {value}\n",
-            ui::styled(ui::DIM, format!("{label:<11}"))
+            ui::style_text(ui::DIM, format!("{label:<11}"))
         ));
     };
-    if let Found::Kept(action) = found {
+    if let FoundAction::Stored(action) = found {
         line("state", action.state.as_str().to_owned());
     }
     if let Some(actors) = &definition.actors {
-        line("actors", status::actors(actors));
+        line("actors", status::describe_actors(actors));
     }
     for spec in &definition.arguments {
         let required = if spec.required { ", required" } else { "" };
@@ -208,72 +223,75 @@ fn shown(found: &Found) -> String {
         if let Some(about) = &spec.description {
             shown.push_str(&format!(" {about}"));
         }
-        line("argument", ui::one_line(&shown, 100));
+        line("argument", ui::truncate_line(&shown, 100));
     }
     for rule in &definition.invariants {
         line(
             "invariant",
-            ui::one_line(&format!("{}: {}", rule.name, rule.check.source()), 100),
+            ui::truncate_line(&format!("{}: {}", rule.name, rule.check.source()), 100),
         );
     }
     if let Some(profile) = definition.automation_profile {
         line("profile", profile.to_string());
     }
     match found {
-        Found::Kept(action) => line(
+        FoundAction::Stored(action) => line(
             "created",
             format!("{} by {}", action.created_at, action.created_by),
         ),
-        Found::Defined(action) => {
-            line("defined in", ui::clean(&action.file.display().to_string()));
+        FoundAction::InRepository(action) => {
+            line(
+                "defined in",
+                ui::escape_controls(&action.file.display().to_string()),
+            );
         }
     }
     if let Some(long) = &definition.long_description {
-        text.push_str(&format!("\n{}\n", ui::clean(long.trim_end())));
+        text.push_str(&format!("\n{}\n", ui::escape_controls(long.trim_end())));
     }
     text
 }
 
-fn archive(name: &Name, app: &App) -> Result<Answer, CommandError> {
-    let action = app.lifecycle()?.archive_action(name, &app.call())?;
+fn archive_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, CommandError> {
+    let action = app.lifecycle()?.archive_action(name, &app.new_call())?;
     let text = format!(
         "Archived action {}; its plans go on.\n",
-        ui::styled(ui::BOLD, name)
+        ui::style_text(ui::BOLD, name)
     );
-    Ok(Answer::new(ActionView::from(&action), text))
+    Ok(CommandAnswer::new(ActionView::from(&action), text))
 }
 
-fn read(file: &Path) -> Result<String, CommandError> {
+fn read_action_file(file: &Path) -> Result<String, CommandError> {
     let failed = |error: std::io::Error| {
         let exit = match error.kind() {
-            std::io::ErrorKind::NotFound => Exit::NotFound,
-            _ => Exit::Error,
+            std::io::ErrorKind::NotFound => CommandExit::NotFound,
+            _ => CommandExit::Error,
         };
         CommandError::new(exit, format!("{} cannot be read: {error}", file.display()))
     };
     let mut bytes = Vec::new();
     if file == Path::new("-") {
         std::io::stdin()
-            .take(MAX_BYTES + 1)
+            .take(MAX_ACTION_FILE_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
     } else {
         let opened = std::fs::File::open(file).map_err(failed)?;
         opened
-            .take(MAX_BYTES + 1)
+            .take(MAX_ACTION_FILE_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
     }
-    if bytes.len() as u64 > MAX_BYTES {
+    if bytes.len() as u64 > MAX_ACTION_FILE_BYTES {
         return Err(CommandError::new(
-            Exit::Error,
+            CommandExit::Error,
             format!("{} is longer than 256 KiB.", file.display()),
         ));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         CommandError::new(
-            Exit::Error,
+            CommandExit::Error,
             format!("{} is not UTF-8 (at byte {at}).", file.display()),
         )
     })

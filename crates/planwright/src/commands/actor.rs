@@ -2,22 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use actors::{installed, preset, presets};
+use actors::{all_presets, find_installed_program, find_preset};
 use clap::Subcommand;
 use plan::actor::ActorKind;
-use plan::{ActorDefinition, Name};
+use plan::{ActorDefinition, QualifiedName};
 use serde_json::{Value, json};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::wishes::{self, Wishes};
-use crate::{crew, here, home, settings, ui, yaml};
+use crate::exit::CommandExit;
+use crate::repository_config::{self, RepositoryConfig};
+use crate::{actor_set, current_repository, home, settings, ui, yaml};
 
 /// Actors: who can work on plans.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ActorCommand {
     /// Keep the definition of an actor. The same name again replaces it; plans keep what they began with.
     Add {
         /// The definition, as YAML.
@@ -28,45 +28,48 @@ pub enum Command {
     /// Show a definition, to be copied and changed.
     Show {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
     /// Remove an actor of your own; plans that were begun with it go on.
     Remove {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
 }
 
-impl Command {
+impl ActorCommand {
     /// Carries it out.
-    pub fn run(&self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(&self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
-            Self::Add { file } => add(app, file),
-            Self::List => list(app),
-            Self::Show { name } => show(app, name),
-            Self::Remove { name } => remove(app, name),
+            Self::Add { file } => add_actor(app, file),
+            Self::List => list_actors(app),
+            Self::Show { name } => show_actor(app, name),
+            Self::Remove { name } => remove_actor(app, name),
         }
     }
 }
 
-fn add(app: &App, file: &std::path::Path) -> Result<Answer, CommandError> {
-    let definition = crew::read(file)?;
-    let kept = crew::kept_as(app, &definition.name);
+fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, CommandError> {
+    let definition = actor_set::read_definition(file)?;
+    let path = actor_set::definition_path(app, &definition.name);
     let failed = |error: std::io::Error| {
         CommandError::new(
-            Exit::Error,
-            format!("{} cannot be written: {error}", home::shown(&kept)),
+            CommandExit::Error,
+            format!("{} cannot be written: {error}", home::display_path(&path)),
         )
     };
-    let replaced = kept.exists();
-    home::make_private_directory(&crew::directory(app)).map_err(failed)?;
-    let new = kept.with_extension("new");
-    home::write_private_file(&new, &yaml::actor_text(&definition)).map_err(failed)?;
-    std::fs::rename(&new, &kept).map_err(failed)?;
+    let replaced = path.exists();
+    home::make_private_directory(&actor_set::definitions_dir(app)).map_err(failed)?;
+    let new = path.with_extension("new");
+    home::write_private_file(&new, &yaml::format_actor(&definition)).map_err(failed)?;
+    std::fs::rename(&new, &path).map_err(failed)?;
     let word = if replaced { "Replaced" } else { "Added" };
-    let text = format!("{word} actor {}\n", ui::styled(ui::BOLD, &definition.name));
+    let text = format!(
+        "{word} actor {}\n",
+        ui::style_text(ui::BOLD, &definition.name)
+    );
     let data = json!({ "actor": definition, "replaced": replaced });
-    Ok(Answer::new(data, text).hint(format!(
+    Ok(CommandAnswer::new(data, text).with_hint(format!(
         "planwright run --actor {} \"GOAL\"",
         definition.name
     )))
@@ -74,13 +77,13 @@ fn add(app: &App, file: &std::path::Path) -> Result<Answer, CommandError> {
 
 /// Who defined an actor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum DefinitionSource {
     You,
     Repository,
     Planwright,
 }
 
-impl From {
+impl DefinitionSource {
     fn as_str(self) -> &'static str {
         match self {
             Self::You => "you",
@@ -91,15 +94,21 @@ impl From {
 }
 
 /// Everybody who can be named here; who is named twice is whom the name means.
-fn everybody(app: &App) -> Result<Vec<(ActorDefinition, From)>, CommandError> {
-    let defined_here = match here::checkout() {
-        Some(root) => wishes::of_repository(&root)?.actors,
+fn list_known_actors(app: &App) -> Result<Vec<(ActorDefinition, DefinitionSource)>, CommandError> {
+    let defined_here = match current_repository::find_checkout_root() {
+        Some(root) => repository_config::read_for_repository(&root)?.actors,
         None => Vec::new(),
     };
-    let own = crew::own(app)?.into_iter().map(|one| (one, From::You));
-    let here = defined_here.into_iter().map(|one| (one, From::Repository));
-    let known = presets().iter().map(|one| (one.clone(), From::Planwright));
-    let mut found: Vec<(ActorDefinition, From)> = Vec::new();
+    let own = actor_set::list_own_definitions(app)?
+        .into_iter()
+        .map(|one| (one, DefinitionSource::You));
+    let here = defined_here
+        .into_iter()
+        .map(|one| (one, DefinitionSource::Repository));
+    let known = all_presets()
+        .iter()
+        .map(|one| (one.clone(), DefinitionSource::Planwright));
+    let mut found: Vec<(ActorDefinition, DefinitionSource)> = Vec::new();
     for (definition, from) in own.chain(here).chain(known) {
         if !found.iter().any(|(other, _)| other.name == definition.name) {
             found.push((definition, from));
@@ -108,88 +117,107 @@ fn everybody(app: &App) -> Result<Vec<(ActorDefinition, From)>, CommandError> {
     Ok(found)
 }
 
-fn list(app: &App) -> Result<Answer, CommandError> {
-    let mut table = ui::Table::new(["ACTOR", "FROM", "RUNS", "WHAT"]);
+fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
+    let mut table = ui::TextTable::new(["ACTOR", "FROM", "RUNS", "WHAT"]);
     let mut views = Vec::new();
-    let path = settings::surroundings().path.unwrap_or_default();
-    for (definition, from) in everybody(app)? {
-        let found = installed(&definition, &path);
-        let (runs, style) = runs(&definition, from, found.as_deref());
-        table.row([
+    let path = settings::read_git_env().path.unwrap_or_default();
+    for (definition, from) in list_known_actors(app)? {
+        let found = find_installed_program(&definition, &path);
+        let (runs, style) = describe_program(&definition, from, found.as_deref());
+        table.add_row([
             (definition.name.to_string(), ui::BOLD),
             (from.as_str().to_owned(), ui::DIM),
-            (ui::one_line(&runs, 60), style),
+            (ui::truncate_line(&runs, 60), style),
             (
-                ui::one_line(definition.description.as_deref().unwrap_or_default(), 50),
+                ui::truncate_line(definition.description.as_deref().unwrap_or_default(), 50),
                 anstyle::Style::new(),
             ),
         ]);
-        views.push(view(&definition, from, found.as_ref()));
+        views.push(actor_view(&definition, from, found.as_ref()));
     }
-    Ok(Answer::new(json!({ "actors": views }), table.to_string()))
+    Ok(CommandAnswer::new(
+        json!({ "actors": views }),
+        table.to_string(),
+    ))
 }
 
 /// What is run: of a well-known agent where it is, of any other the command.
-fn runs(
+fn describe_program(
     definition: &ActorDefinition,
-    from: From,
+    from: DefinitionSource,
     found: Option<&Path>,
 ) -> (String, anstyle::Style) {
     let ActorKind::Command(line) = &definition.kind else {
         return ("a person".to_owned(), ui::DIM);
     };
     match (from, found) {
-        (From::Planwright, Some(found)) => (home::shown(found), ui::GOOD),
-        (From::Planwright, None) => ("not installed".to_owned(), ui::DIM),
-        (From::You | From::Repository, Some(_)) => (line.command.join(" "), ui::GOOD),
+        (DefinitionSource::Planwright, Some(found)) => (home::display_path(found), ui::GOOD),
+        (DefinitionSource::Planwright, None) => ("not installed".to_owned(), ui::DIM),
+        (DefinitionSource::You | DefinitionSource::Repository, Some(_)) => {
+            (line.command.join(" "), ui::GOOD)
+        }
         // It may lie in the repository, which is not looked at here.
-        (From::You | From::Repository, None) if line.command[0].contains('/') => {
+        (DefinitionSource::You | DefinitionSource::Repository, None)
+            if line.command[0].contains('/') =>
+        {
             (line.command.join(" "), ui::DIM)
         }
-        (From::You | From::Repository, None) => {
+        (DefinitionSource::You | DefinitionSource::Repository, None) => {
             (format!("{} (not installed)", line.command[0]), ui::DIM)
         }
     }
 }
 
-fn view(definition: &ActorDefinition, from: From, found: Option<&PathBuf>) -> Value {
+fn actor_view(
+    definition: &ActorDefinition,
+    from: DefinitionSource,
+    found: Option<&PathBuf>,
+) -> Value {
     json!({
         "name": definition.name.to_string(),
         "description": definition.description,
-        "preset": from == From::Planwright,
+        "preset": from == DefinitionSource::Planwright,
         "from": from.as_str(),
         "installed_at": found,
     })
 }
 
-fn show(app: &App, name: &Name) -> Result<Answer, CommandError> {
-    let mut known = everybody(app)?.into_iter();
+fn show_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
+    let mut known = list_known_actors(app)?.into_iter();
     let found = known.find(|(one, _)| one.name == *name);
     let Some((definition, _)) = found else {
-        return Err(crew::unknown(app, name, &Wishes::default()));
+        return Err(actor_set::unknown_actor_error(
+            app,
+            name,
+            &RepositoryConfig::default(),
+        ));
     };
-    let text = yaml::actor_text(&definition);
-    Ok(Answer::new(json!({ "actor": definition }), text))
+    let text = yaml::format_actor(&definition);
+    Ok(CommandAnswer::new(json!({ "actor": definition }), text))
 }
 
-fn remove(app: &App, name: &Name) -> Result<Answer, CommandError> {
-    let kept = crew::kept_as(app, name);
-    match std::fs::remove_file(&kept) {
+fn remove_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
+    let path = actor_set::definition_path(app, name);
+    match std::fs::remove_file(&path) {
         Ok(()) => {
-            let text = format!("Removed actor {}\n", ui::styled(ui::BOLD, name));
-            Ok(Answer::new(json!({ "removed": name }), text))
+            let text = format!("Removed actor {}\n", ui::style_text(ui::BOLD, name));
+            Ok(CommandAnswer::new(json!({ "removed": name }), text))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if preset(&name.to_string()).is_some() {
+            if find_preset(&name.to_string()).is_some() {
                 return Err(CommandError::usage(format!(
                     "`{name}` is a preset; there is nothing of yours to remove."
                 )));
             }
-            Err(crew::unknown(app, name, &Wishes::default()))
+            Err(actor_set::unknown_actor_error(
+                app,
+                name,
+                &RepositoryConfig::default(),
+            ))
         }
         Err(error) => Err(CommandError::new(
-            Exit::Error,
-            format!("{} cannot be removed: {error}", home::shown(&kept)),
+            CommandExit::Error,
+            format!("{} cannot be removed: {error}", home::display_path(&path)),
         )),
     }
 }

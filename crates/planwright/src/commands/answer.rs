@@ -1,12 +1,12 @@
 //! `planwright answer`.
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, go_on_unless};
+use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached};
 use crate::error::CommandError;
 
 /// Answer the question a plan waits for.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct AnswerArgs {
     /// The plan.
     id: String,
     /// The answer.
@@ -15,14 +15,14 @@ pub struct Args {
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Answers a question.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let call = args.conditions.apply(app.call());
+pub fn run(args: &AnswerArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
     let done = app
         .lifecycle()?
-        .answer(app.plan(&args.id)?, &args.text, &call)?;
-    go_on_unless(args.detach, app, &done)
+        .answer_question(app.resolve_plan(&args.id)?, &args.text, &call)?;
+    continue_unless_detached(args.detach, app, &done)
 }

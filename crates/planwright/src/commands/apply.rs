@@ -1,33 +1,33 @@
 //! `planwright apply`.
 
-use lifecycle::Driven;
-use plan::how::Shape;
-use plan::plan::Origin;
-use plan::stage::{ConstraintKind, Landing};
-use plan::{How, PlanId, Stage};
+use lifecycle::LandingOutcome;
+use plan::how::LandingDestination;
+use plan::plan::PlanOrigin;
+use plan::stage::{ApplyState, ConstraintKind};
+use plan::{LandingOptions, PlanId, PlanStage};
 use serde_json::json;
 use store::PlanRow;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, diff, goal_line, view_with_receipt};
+use crate::commands::{CommandAnswer, ConditionArgs, diff, goal_line, view_with_receipt};
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::typed::quoted;
-use crate::wire::Message;
+use crate::exit::CommandExit;
+use crate::invocation::quote_word;
+use crate::wire::UserMessage;
 use crate::{notify, ui};
 
 /// Sign a result and land it: exactly once, or not at all.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ApplyArgs {
     /// The plan.
     id: String,
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
-    arrival: Arrival,
+    arrival: LandingArgs,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
     /// Only these paths; the rest becomes a plan of its own.
     #[arg(last = true, value_name = "PATHSPEC")]
     paths: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Args {
 
 /// How a result arrives.
 #[derive(Debug, clap::Args)]
-pub struct Arrival {
+pub struct LandingArgs {
     /// commit (one commit on the branch; the default), branch NAME (on a new branch), or
     /// uncommitted (in the working tree alone).
     #[arg(long = "as", num_args = 1..=2, value_names = ["HOW", "NAME"])]
@@ -48,26 +48,29 @@ pub struct Arrival {
     allow_empty: bool,
 }
 
-impl Arrival {
+impl LandingArgs {
     /// What was said, or what the repository wants.
-    pub fn how_or(&self, usual: &How) -> Result<How, CommandError> {
-        let said = self.how()?;
+    pub fn options_or(
+        &self,
+        default_options: &LandingOptions,
+    ) -> Result<LandingOptions, CommandError> {
+        let given = self.parse_options()?;
         if self.shape.is_empty() && !self.merge {
-            return Ok(How {
-                allow_empty: said.allow_empty,
-                ..usual.clone()
+            return Ok(LandingOptions {
+                allow_empty: given.allow_empty,
+                ..default_options.clone()
             });
         }
-        Ok(said)
+        Ok(given)
     }
 
     /// As the engine knows it.
-    pub fn how(&self) -> Result<How, CommandError> {
+    pub fn parse_options(&self) -> Result<LandingOptions, CommandError> {
         let words: Vec<&str> = self.shape.iter().map(String::as_str).collect();
         let shape = match words.as_slice() {
-            [] | ["commit"] => Shape::Commit,
-            ["uncommitted"] => Shape::Uncommitted,
-            ["branch", name] => Shape::Branch(branch_name(name)?),
+            [] | ["commit"] => LandingDestination::Commit,
+            ["uncommitted"] => LandingDestination::Uncommitted,
+            ["branch", name] => LandingDestination::Branch(parse_branch_name(name)?),
             ["branch"] => {
                 return Err(CommandError::usage("Name the new branch: --as branch NAME"));
             }
@@ -84,10 +87,10 @@ impl Arrival {
                 )));
             }
         };
-        if self.merge && shape != Shape::Commit {
+        if self.merge && shape != LandingDestination::Commit {
             return Err(CommandError::usage("--merge is for landing as a commit."));
         }
-        Ok(How {
+        Ok(LandingOptions {
             shape,
             merge: self.merge,
             paths: Vec::new(),
@@ -97,7 +100,7 @@ impl Arrival {
 }
 
 /// The name of a branch, which may be given in full.
-fn branch_name(name: &str) -> Result<String, CommandError> {
+fn parse_branch_name(name: &str) -> Result<String, CommandError> {
     match name.strip_prefix("refs/heads/") {
         Some(short) => Ok(short.to_owned()),
         None if name.starts_with("refs/") => Err(CommandError::usage(format!(
@@ -108,90 +111,100 @@ fn branch_name(name: &str) -> Result<String, CommandError> {
 }
 
 /// Signs and lands.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let plan = app.plan(&args.id)?;
-    let call = args.conditions.apply(app.call());
-    let row = app.lifecycle()?.get_plan(plan)?;
-    let how = How {
+pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let plan_id = app.resolve_plan(&args.id)?;
+    let call = args.conditions.apply_to(app.new_call());
+    let row = app.lifecycle()?.get_plan(plan_id)?;
+    let options = LandingOptions {
         paths: args.paths.clone(),
-        ..args.arrival.how_or(usual(&row))?
+        ..args.arrival.options_or(default_landing_options(&row))?
     };
-    if !args.yes && to_be_signed(&row) {
-        confirm(app, &row, "apply", &how.paths)?;
+    if !args.yes && needs_signature(&row) {
+        confirm_landing(app, &row, "apply", &options.paths)?;
     }
-    land(app, plan, &how, &call)
+    land_plan(app, plan_id, &options, &call)
 }
 
 /// How a result arrives if nothing is said: as `approve` signed it, or as its repository wants. What an earlier
 /// `apply` was asked for was for that one alone.
-pub fn usual(row: &PlanRow) -> &How {
+pub fn default_landing_options(row: &PlanRow) -> &LandingOptions {
     let signed = row.plan.valid_approval();
     let signed = signed.filter(|approval| !approval.once || row.plan.is_prepared());
     signed.map_or(&row.plan.ways.arrival, |approval| &approval.how)
 }
 
 /// Lands a plan and says what came of it.
-pub fn land(
+pub fn land_plan(
     app: &App,
-    plan: PlanId,
-    how: &How,
+    plan_id: PlanId,
+    options: &LandingOptions,
     call: &lifecycle::Call,
-) -> Result<Answer, CommandError> {
+) -> Result<CommandAnswer, CommandError> {
     // Process numbers come again; with the moment, nobody else has had this name.
     let moment = app.clock.now().0;
     let process = std::process::id();
-    let owner = format!("{} (apply {process}-{moment:x})", crate::home::person());
-    let driven = app.lifecycle()?.apply(plan, how, &owner, call)?;
+    let owner = format!(
+        "{} (apply {process}-{moment:x})",
+        crate::home::current_person()
+    );
+    let outcome = app
+        .lifecycle()?
+        .approve_and_land(plan_id, options, &owner, call)?;
     // Whoever brought it in tells it.
-    if let Driven::Landed {
+    if let LandingOutcome::Landed {
         done,
         followed: false,
         ..
-    } = &driven
+    } = &outcome
         && !done.repeated
     {
-        notify::Told::by(app).tell(&done.plan);
+        notify::PersonNotifier::from_settings(app).notify(&done.plan);
     }
-    describe(app, driven)
+    describe_landing(app, outcome)
 }
 
 /// Shows what is about to land and asks; without a terminal nobody can be asked.
-pub fn confirm(app: &App, row: &PlanRow, verb: &str, paths: &[String]) -> Result<(), CommandError> {
-    let handle = app.lifecycle()?.short_name(row.plan.id)?;
-    if !ui::can_be_asked(app.format) {
+pub fn confirm_landing(
+    app: &App,
+    row: &PlanRow,
+    verb: &str,
+    paths: &[String],
+) -> Result<(), CommandError> {
+    let handle = app.lifecycle()?.short_handle(row.plan.id)?;
+    if !ui::can_ask_person(app.format) {
         return Err(CommandError::new(
-            Exit::NeedsPerson,
+            CommandExit::NeedsPerson,
             "A person has to agree to this, and there is no terminal to ask at.",
         )
-        .hint(format!("Look at it first: planwright diff {handle}"))
-        .hint(format!("planwright {verb} {handle} --yes")));
+        .with_hint(format!("Look at it first: planwright diff {handle}"))
+        .with_hint(format!("planwright {verb} {handle} --yes")));
     }
-    let summary = diff::summary(&app.lifecycle()?.look(row.plan.id)?, paths)?;
-    let targets: Vec<String> = row.plan.resources.iter().map(target).collect();
+    let summary = diff::summarize_changes(&app.lifecycle()?.view_changes(row.plan.id)?, paths)?;
+    let targets: Vec<String> = row.plan.resources.iter().map(describe_target).collect();
     let targets = targets.join(", ");
     let asks = match verb {
         "undo" => format!("Take this back from {targets}?"),
         _ => format!("Land this on {targets}?"),
     };
-    let goal = ui::one_line(row.plan.goal.as_str(), 70);
+    let goal = ui::truncate_line(row.plan.goal.as_str(), 70);
     let question = format!(
         "{summary}{goal}
 {asks} [y/N] "
     );
-    let answer = ui::ask(&question).unwrap_or_default().to_lowercase();
+    let answer = ui::ask_person(&question).unwrap_or_default().to_lowercase();
     if matches!(answer.as_str(), "y" | "yes") {
         return Ok(());
     }
     Err(CommandError::new(
-        Exit::NeedsPerson,
+        CommandExit::NeedsPerson,
         "Nothing was landed; the plan is as it was.",
     )
-    .hint(format!("planwright diff {handle}"))
-    .hint(format!("planwright revise {handle} \"TEXT\"")))
+    .with_hint(format!("planwright diff {handle}"))
+    .with_hint(format!("planwright revise {handle} \"TEXT\"")))
 }
 
 /// Where a change lands, and in which project: a branch is called the same everywhere.
-fn target(resource: &plan::PlanResource) -> String {
+fn describe_target(resource: &plan::PlanResource) -> String {
     match resource.target.as_deref() {
         Some(target) => {
             let branch = target.strip_prefix("refs/heads/").unwrap_or(target);
@@ -201,46 +214,48 @@ fn target(resource: &plan::PlanResource) -> String {
     }
 }
 
-fn to_be_signed(row: &PlanRow) -> bool {
+fn needs_signature(row: &PlanRow) -> bool {
     let signing = match &row.plan.stage {
-        Stage::Apply(landing) => matches!(landing, Landing::Constrained(_)),
-        Stage::Strategize(_) | Stage::Execute(_) => true,
+        PlanStage::Apply(landing) => matches!(landing, ApplyState::Constrained(_)),
+        PlanStage::Strategize(_) | PlanStage::Execute(_) => true,
     };
     signing && row.plan.has_targets() && row.plan.result.is_some()
 }
 
 /// What came of a landing.
-pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
-    match driven {
-        Driven::Landed {
+pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAnswer, CommandError> {
+    match outcome {
+        LandingOutcome::Landed {
             done,
             kept,
             rest,
             followed: _,
         } => {
-            let handle = app.lifecycle()?.short_name(done.plan.id)?;
+            let handle = app.lifecycle()?.short_handle(done.plan.id)?;
             let mut text = match done.plan.origin {
-                Origin::UndoOf(of) => {
-                    let of = app.lifecycle()?.short_name(of)?;
-                    format!("{} is taken back: {handle} ", ui::styled(ui::BOLD, of))
+                PlanOrigin::UndoOf(of) => {
+                    let of = app.lifecycle()?.short_handle(of)?;
+                    format!("{} is taken back: {handle} ", ui::style_text(ui::BOLD, of))
                 }
-                Origin::Use | Origin::RestOf(_) => format!("{} ", ui::styled(ui::BOLD, &handle)),
+                PlanOrigin::Use | PlanOrigin::RestOf(_) => {
+                    format!("{} ", ui::style_text(ui::BOLD, &handle))
+                }
             };
-            text.push_str(&landed_words(&done.plan));
+            text.push_str(&describe_landed(&done.plan));
             text.push('\n');
             text.push_str(&goal_line(&done.plan));
             let mut data = view_with_receipt(app, &done)?;
             data["kept"] = json!(kept);
             data["rest"] = json!(rest);
-            let mut answer = Answer::new(data, text);
+            let mut answer = CommandAnswer::new(data, text);
             if done.repeated {
-                answer.messages.push(Message {
+                answer.messages.push(UserMessage {
                     level: "info",
                     text: "It had been done before; nothing changed.".to_owned(),
                 });
             }
             for path in &kept {
-                answer.messages.push(Message {
+                answer.messages.push(UserMessage {
                     level: "warn",
                     text: format!(
                         "You saved {path} while it was being landed; your version was left as it is."
@@ -248,58 +263,62 @@ pub fn describe(app: &App, driven: Driven) -> Result<Answer, CommandError> {
                 });
             }
             if let Some(rest) = rest {
-                app.remember(rest);
-                answer.messages.push(Message {
+                app.remember_plan(rest);
+                answer.messages.push(UserMessage {
                     level: "warn",
                     text: format!("What did not land is now plan {rest}."),
                 });
-                let rest = app.lifecycle()?.short_name(rest)?;
-                answer = answer.hint(format!("planwright apply {rest}"));
+                let rest = app.lifecycle()?.short_handle(rest)?;
+                answer = answer.with_hint(format!("planwright apply {rest}"));
             }
             let on_a_branch = done.plan.approval.as_ref();
-            let on_a_branch =
-                on_a_branch.is_some_and(|approval| matches!(approval.how.shape, Shape::Branch(_)));
+            let on_a_branch = on_a_branch.is_some_and(|approval| {
+                matches!(approval.how.shape, LandingDestination::Branch(_))
+            });
             if done.plan.has_targets() && !on_a_branch {
-                answer = answer.hint(format!("planwright undo {handle}"));
+                answer = answer.with_hint(format!("planwright undo {handle}"));
             }
             Ok(answer)
         }
-        Driven::Constrained(done) => {
-            let handle = app.lifecycle()?.short_name(done.plan.id)?;
-            Err(constrained(app, &done, &handle)?)
+        LandingOutcome::Constrained(done) => {
+            let handle = app.lifecycle()?.short_handle(done.plan.id)?;
+            Err(constrained_error(app, &done, &handle)?)
         }
-        Driven::Asks(done) => {
-            let handle = app.lifecycle()?.short_name(done.plan.id)?;
+        LandingOutcome::NeedsAnswer(done) => {
+            let handle = app.lifecycle()?.short_handle(done.plan.id)?;
             let question = done.plan.stage.question();
             let text = question.map_or_else(String::new, |question| question.text.to_string());
-            let mut error = CommandError::new(Exit::NeedsPerson, text)
-                .hint(format!("planwright answer {handle} landed"))
-                .hint(format!("planwright answer {handle} again"))
-                .hint(format!("planwright answer {handle} drop"));
+            let mut error = CommandError::new(CommandExit::NeedsPerson, text)
+                .with_hint(format!("planwright answer {handle} landed"))
+                .with_hint(format!("planwright answer {handle} again"))
+                .with_hint(format!("planwright answer {handle} drop"));
             error.data = view_with_receipt(app, &done)?;
             Err(error)
         }
-        Driven::NotLanded(done) => Err(not_landed(app, &done)?),
+        LandingOutcome::NotLanded(done) => Err(not_landed_error(app, &done)?),
     }
 }
 
 /// Why a landing that somebody else did came to nothing.
-fn not_landed(app: &App, done: &lifecycle::Done) -> Result<CommandError, CommandError> {
-    let handle = app.lifecycle()?.short_name(done.plan.id)?;
+fn not_landed_error(
+    app: &App,
+    done: &lifecycle::OperationOutcome,
+) -> Result<CommandError, CommandError> {
+    let handle = app.lifecycle()?.short_handle(done.plan.id)?;
     let message = match (done.plan.stage.failure(), done.plan.stage.ending()) {
         (Some(failure), _) => format!("Nothing was landed: {}", failure.message),
         (None, Some(ending)) => format!("Nothing was landed: {} cancelled it.", ending.by),
         (None, None) => "Nothing was landed.".to_owned(),
     };
-    let mut error = CommandError::new(Exit::NotLanded, message);
+    let mut error = CommandError::new(CommandExit::NotLanded, message);
     if done.plan.stage.failure().is_some() {
-        error = error.hint(apply_again(&done.plan, &handle));
+        error = error.with_hint(repeat_apply_command(&done.plan, &handle));
     }
     error.data = view_with_receipt(app, done)?;
     Ok(error)
 }
 
-fn landed_words(plan: &plan::Plan) -> String {
+fn describe_landed(plan: &plan::Plan) -> String {
     if !plan.has_targets() {
         return "is done".to_owned();
     }
@@ -318,7 +337,7 @@ fn landed_words(plan: &plan::Plan) -> String {
 }
 
 /// The command that lands a plan in the way it was last asked for.
-pub fn apply_again(plan: &plan::Plan, handle: &str) -> String {
+pub fn repeat_apply_command(plan: &plan::Plan, handle: &str) -> String {
     let mut command = format!("planwright apply {handle}");
     let Some(how) = plan.valid_approval().map(|approval| &approval.how) else {
         return command;
@@ -326,9 +345,9 @@ pub fn apply_again(plan: &plan::Plan, handle: &str) -> String {
     let usual = &plan.ways.arrival;
     if how.shape != usual.shape {
         command.push_str(&match &how.shape {
-            Shape::Commit => " --as commit".to_owned(),
-            Shape::Branch(name) => format!(" --as branch {}", quoted(name)),
-            Shape::Uncommitted => " --as uncommitted".to_owned(),
+            LandingDestination::Commit => " --as commit".to_owned(),
+            LandingDestination::Branch(name) => format!(" --as branch {}", quote_word(name)),
+            LandingDestination::Uncommitted => " --as uncommitted".to_owned(),
         });
     }
     if how.merge && !usual.merge {
@@ -338,20 +357,20 @@ pub fn apply_again(plan: &plan::Plan, handle: &str) -> String {
         command.push_str(" --allow-empty");
     }
     if !how.paths.is_empty() {
-        let paths: Vec<String> = how.paths.iter().map(|path| quoted(path)).collect();
+        let paths: Vec<String> = how.paths.iter().map(|path| quote_word(path)).collect();
         command.push_str(&format!(" -- {}", paths.join(" ")));
     }
     command
 }
 
-fn constrained(
+fn constrained_error(
     app: &App,
-    done: &lifecycle::Done,
+    done: &lifecycle::OperationOutcome,
     handle: &str,
 ) -> Result<CommandError, CommandError> {
-    let Stage::Apply(Landing::Constrained(constraint)) = &done.plan.stage else {
+    let PlanStage::Apply(ApplyState::Constrained(constraint)) = &done.plan.stage else {
         return Ok(CommandError::new(
-            Exit::Conflict,
+            CommandExit::Conflict,
             "It cannot land as it is.",
         ));
     };
@@ -368,7 +387,7 @@ fn constrained(
             &commit[..commit.len().min(10)]
         ));
     }
-    let mut error = CommandError::new(Exit::Conflict, message);
+    let mut error = CommandError::new(CommandExit::Conflict, message);
     error.hints = match constraint.kind {
         ConstraintKind::Conflict if constraint.paths.is_empty() => {
             vec![format!("planwright cancel {handle}")]
@@ -379,7 +398,7 @@ fn constrained(
         ConstraintKind::LocalEdits => {
             let mut hints = vec![
                 "Commit or stash these paths; edits elsewhere are no problem.".to_owned(),
-                apply_again(&done.plan, handle),
+                repeat_apply_command(&done.plan, handle),
             ];
             if done.plan.resources.iter().any(|one| one.target.is_some()) {
                 let aside = format!("planwright apply {handle} --as branch NAME");
@@ -389,7 +408,7 @@ fn constrained(
         }
         ConstraintKind::OperationInProgress => vec![
             "Finish or abort it first.".to_owned(),
-            apply_again(&done.plan, handle),
+            repeat_apply_command(&done.plan, handle),
         ],
         ConstraintKind::ApprovalVoid => {
             vec![format!(

@@ -4,13 +4,13 @@ use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
 
 use crate::cli::App;
-use crate::commands::apply::Arrival;
-use crate::commands::{Answer, Conditions, moved};
+use crate::commands::apply::LandingArgs;
+use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
 /// Sign the result of a plan, or answer a rule that asks; lands nothing by itself.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ApproveArgs {
     /// The plan.
     id: String,
     /// Say that this rule, which asks, holds; nothing else is signed.
@@ -20,15 +20,15 @@ pub struct Args {
     #[arg(long, value_name = "REASON", requires = "rule")]
     reject: Option<String>,
     #[command(flatten)]
-    arrival: Arrival,
+    arrival: LandingArgs,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Signs the result.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let call = args.conditions.apply(app.call());
-    let plan = app.plan(&args.id)?;
+pub fn run(args: &ApproveArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    let plan_id = app.resolve_plan(&args.id)?;
     if let Some(rule) = &args.rule {
         let outcome = match &args.reject {
             Some(reason) => RuleOutcome::Failed(reason.clone()),
@@ -36,11 +36,11 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         };
         let done = app
             .lifecycle()?
-            .rule_on(plan, rule.clone(), outcome, &call)?;
-        return moved(app, &done);
+            .record_ruling(plan_id, rule.clone(), outcome, &call)?;
+        return answer_for_move(app, &done);
     }
-    let row = app.lifecycle()?.get_plan(plan)?;
-    let how = args.arrival.how_or(&row.plan.ways.arrival)?;
-    let done = app.lifecycle()?.approve(plan, &how, &call)?;
-    moved(app, &done)
+    let row = app.lifecycle()?.get_plan(plan_id)?;
+    let options = args.arrival.options_or(&row.plan.ways.arrival)?;
+    let done = app.lifecycle()?.approve_result(plan_id, &options, &call)?;
+    answer_for_move(app, &done)
 }

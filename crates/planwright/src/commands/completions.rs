@@ -4,22 +4,22 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::cli::{App, Cli};
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 
 /// Print the completion script of a shell.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CompletionsArgs {
     /// The shell.
     shell: clap_complete::Shell,
 }
 
 /// Prints the script.
-pub fn run(args: &Args, _app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &CompletionsArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "planwright", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
-    Ok(Answer::new(
+    Ok(CommandAnswer::new(
         json!({ "shell": args.shell.to_string(), "script": script }),
         script,
     ))

@@ -2,25 +2,25 @@
 
 use clap::Args;
 use lifecycle::Call;
-use plan::Version;
+use plan::PlanVersion;
 
 /// When to do it, and how to repeat it.
 #[derive(Debug, Args)]
-pub struct Conditions {
+pub struct ConditionArgs {
     /// Only if the plan is at this version.
     #[arg(long, value_name = "V")]
     if_version: Option<u64>,
 
     /// Repeating it with the same key does nothing twice and gives the same answer.
-    #[arg(long, value_name = "KEY", value_parser = key)]
+    #[arg(long, value_name = "KEY", value_parser = parse_idempotency_key)]
     idempotency_key: Option<String>,
 }
 
-impl Conditions {
+impl ConditionArgs {
     /// A call under these conditions.
-    pub fn apply(&self, mut call: Call) -> Call {
+    pub fn apply_to(&self, mut call: Call) -> Call {
         if let Some(version) = self.if_version {
-            call = call.if_version(Version(version));
+            call = call.if_version(PlanVersion(version));
         }
         if let Some(key) = &self.idempotency_key {
             call = call.with_key(key);
@@ -30,7 +30,7 @@ impl Conditions {
 }
 
 /// A key people can print and every store can keep.
-pub fn key(text: &str) -> Result<String, String> {
+pub fn parse_idempotency_key(text: &str) -> Result<String, String> {
     if (1..=200).contains(&text.len()) && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {

@@ -4,29 +4,29 @@ use clap::Subcommand;
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::settings::{KEYS, Key, Removal, Setting};
+use crate::settings::{SETTING_KEYS, Setting, SettingKey, SettingRemoval};
 use crate::ui;
 
 /// Settings of this user.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ConfigCommand {
     /// Show one setting.
     Get {
-        #[arg(help = keys())]
+        #[arg(help = keys_help())]
         key: String,
     },
     /// Change one setting in the user's file.
     Set {
-        #[arg(help = keys())]
+        #[arg(help = keys_help())]
         key: String,
         /// Its new value.
         value: String,
     },
     /// Take one setting out of the user's file.
     Unset {
-        #[arg(help = keys())]
+        #[arg(help = keys_help())]
         key: String,
     },
     /// Show all settings.
@@ -37,80 +37,80 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl ConfigCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Get { key } => {
-                let setting = app.settings.get(Key::parse(&key)?);
+                let setting = app.settings.get(SettingKey::parse(&key)?);
                 let text = format!("{}\n", setting.value.as_deref().unwrap_or_default());
-                Ok(Answer::new(view(setting), text))
+                Ok(CommandAnswer::new(setting_view(setting), text))
             }
             Self::Set { key, value } => {
-                let key = Key::parse(&key)?;
-                app.settings.write(key, &value)?;
-                let file = app.settings.file();
+                let key = SettingKey::parse(&key)?;
+                app.settings.write_setting(key, &value)?;
+                let file = app.settings.file_path();
                 let text = format!("{} = {value}  (in {})\n", key.as_str(), file.display());
-                Ok(Answer::new(
+                Ok(CommandAnswer::new(
                     json!({ "key": key.as_str(), "value": value, "file": file }),
                     text,
                 ))
             }
-            Self::Unset { key } => unset(app, Key::parse(&key)?),
-            Self::List { show_origin } => Ok(list(app, show_origin)),
+            Self::Unset { key } => unset_setting(app, SettingKey::parse(&key)?),
+            Self::List { show_origin } => Ok(list_settings(app, show_origin)),
         }
     }
 }
 
 /// What can be set, for whoever asks how.
-fn keys() -> String {
-    let keys: Vec<&str> = KEYS.iter().map(|key| key.as_str()).collect();
+fn keys_help() -> String {
+    let keys: Vec<&str> = SETTING_KEYS.iter().map(|key| key.as_str()).collect();
     format!("One of {}", keys.join(", "))
 }
 
-fn unset(app: &App, key: Key) -> Result<Answer, CommandError> {
-    let file = app.settings.file();
-    let said = match app.settings.remove(key)? {
-        Removal::Removed => format!("{} is no longer in {}", key.as_str(), file.display()),
-        Removal::WasNotThere => format!("{} was not in {}", key.as_str(), file.display()),
+fn unset_setting(app: &App, key: SettingKey) -> Result<CommandAnswer, CommandError> {
+    let file = app.settings.file_path();
+    let text = match app.settings.remove_setting(key)? {
+        SettingRemoval::Removed => format!("{} is no longer in {}", key.as_str(), file.display()),
+        SettingRemoval::NotPresent => format!("{} was not in {}", key.as_str(), file.display()),
     };
-    Ok(Answer::new(
+    Ok(CommandAnswer::new(
         json!({ "key": key.as_str(), "file": file }),
-        format!("{said}\n"),
+        format!("{text}\n"),
     ))
 }
 
-fn list(app: &App, show_origin: bool) -> Answer {
+fn list_settings(app: &App, show_origin: bool) -> CommandAnswer {
     let mut table = if show_origin {
-        ui::Table::new(["SETTING", "ORIGIN", "VALUE"])
+        ui::TextTable::new(["SETTING", "ORIGIN", "VALUE"])
     } else {
-        ui::Table::new(["SETTING", "VALUE"])
+        ui::TextTable::new(["SETTING", "VALUE"])
     };
     for setting in app.settings.all() {
         let mut cells = vec![(setting.key.as_str().to_owned(), ui::BOLD)];
         if show_origin {
             cells.push((setting.origin.to_string(), ui::DIM));
         }
-        cells.push((shown(setting), anstyle::Style::new()));
-        table.row(cells);
+        cells.push((redact_password(setting), anstyle::Style::new()));
+        table.add_row(cells);
     }
-    let views: Vec<_> = app.settings.all().iter().map(view).collect();
-    Answer::new(
+    let views: Vec<_> = app.settings.all().iter().map(setting_view).collect();
+    CommandAnswer::new(
         json!({ "home": app.settings.home, "settings": views }),
         table.to_string(),
     )
 }
 
-fn view(setting: &Setting) -> serde_json::Value {
+fn setting_view(setting: &Setting) -> serde_json::Value {
     json!({
         "key": setting.key.as_str(),
-        "value": setting.value.as_ref().map(|_| shown(setting)),
+        "value": setting.value.as_ref().map(|_| redact_password(setting)),
         "origin": setting.origin.to_string(),
     })
 }
 
 /// The value without a password.
-fn shown(setting: &Setting) -> String {
+fn redact_password(setting: &Setting) -> String {
     let value = setting.value.clone().unwrap_or_default();
     let Some((scheme, rest)) = value.split_once("://") else {
         return value;

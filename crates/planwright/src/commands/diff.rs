@@ -3,19 +3,19 @@
 use std::io::{IsTerminal, Write};
 use std::process::Stdio;
 
-use lifecycle::Looked;
+use lifecycle::ResourceChanges;
 use plan::stage::{IgnoredPaths, PathSummary};
-use sandbox::{SandboxError, Shape};
+use sandbox::{DiffFormat, SandboxError};
 use serde_json::json;
 
-use crate::cli::{App, Format};
-use crate::commands::Answer;
+use crate::cli::{App, CliFormat};
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::ui;
 
 /// Show what a plan changed: handed in, landed, or as it stands while somebody works.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DiffArgs {
     /// The plan.
     id: String,
     /// A histogram of changed lines.
@@ -33,90 +33,108 @@ pub struct Args {
 }
 
 /// Shows it.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let plan = app.plan(&args.id)?;
+pub fn run(args: &DiffArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
-    let looked = lifecycle.look(plan)?;
-    if looked.is_empty() {
+    let diffs = lifecycle.view_changes(plan_id)?;
+    if diffs.is_empty() {
         let text = "There is nothing to compare: the plan works on no repository, or nobody has \
                     begun to work on it.\n";
-        return Ok(Answer::new(
-            json!({ "plan_id": plan, "resources": [] }),
+        return Ok(CommandAnswer::new(
+            json!({ "plan_id": plan_id, "resources": [] }),
             text,
         ));
     }
     let shape = if args.stat {
-        Shape::Stat
+        DiffFormat::Stat
     } else if args.name_only {
-        Shape::NameOnly
+        DiffFormat::NameOnly
     } else {
-        Shape::Patch
+        DiffFormat::Patch
     };
-    if app.format == Format::Json {
-        return told(app, plan, &looked, args);
+    if app.format == CliFormat::Json {
+        return changes_as_json(app, plan_id, &diffs, args);
     }
-    show(&looked, shape, &args.paths)?;
-    Ok(Answer::new(json!(null), String::new()))
+    show_changes(&diffs, shape, &args.paths)?;
+    Ok(CommandAnswer::new(json!(null), String::new()))
 }
 
 /// Shows a plan's changes line by line.
-pub fn show_patch(app: &App, plan: plan::PlanId) -> Result<(), CommandError> {
-    show(&app.lifecycle()?.look(plan)?, Shape::Patch, &[])
+pub fn show_patch(app: &App, plan_id: plan::PlanId) -> Result<(), CommandError> {
+    show_changes(
+        &app.lifecycle()?.view_changes(plan_id)?,
+        DiffFormat::Patch,
+        &[],
+    )
 }
 
 /// What goes to a program stays as it is, byte for byte, so that it can be applied; a person sees what is
 /// in it.
-fn show(looked: &[Looked], shape: Shape, paths: &[String]) -> Result<(), CommandError> {
-    for one in looked {
-        if looked.len() > 1 {
+fn show_changes(
+    diffs: &[ResourceChanges],
+    shape: DiffFormat,
+    paths: &[String],
+) -> Result<(), CommandError> {
+    for diff in diffs {
+        if diffs.len() > 1 {
             let mut stdout = anstream::stdout().lock();
-            let heading = ui::styled(ui::BOLD, format!("== {} ==", one.resource));
+            let heading = ui::style_text(ui::BOLD, format!("== {} ==", diff.resource));
             let _ = writeln!(stdout, "{heading}");
         }
         let shown = if std::io::stdout().is_terminal() {
-            show_to_a_person(one, shape, paths)
+            show_on_terminal(diff, shape, paths)
         } else {
-            one.look.show(shape, paths, Stdio::inherit())
+            diff.comparison.show_diff(shape, paths, Stdio::inherit())
         };
-        shown.map_err(lifecycle::Error::Sandbox)?;
-        if shape == Shape::Stat {
-            let _ = write!(anstream::stdout().lock(), "{}", ignored(&one.ignored));
+        shown.map_err(lifecycle::LifecycleError::Sandbox)?;
+        if shape == DiffFormat::Stat {
+            let _ = write!(
+                anstream::stdout().lock(),
+                "{}",
+                describe_ignored(&diff.ignored)
+            );
         }
     }
     Ok(())
 }
 
 /// What became of ignored files, for people: nothing if there are none.
-pub fn ignored(paths: &IgnoredPaths) -> String {
+pub fn describe_ignored(paths: &IgnoredPaths) -> String {
     let mut text = String::new();
     let IgnoredPaths {
         forced,
         withheld,
         left_out,
     } = paths;
-    let mut say = |paths: &PathSummary, told: &str, style| {
+    let mut add_note = |paths: &PathSummary, label: &str, style| {
         if !paths.is_empty() {
-            let names = ui::clean(&paths.to_string());
-            let note = format!("{told} ({}): {names}", paths.count);
-            text.push_str(&format!("{}\n", ui::styled(style, note)));
+            let names = ui::escape_controls(&paths.to_string());
+            let note = format!("{label} ({}): {names}", paths.count);
+            text.push_str(&format!("{}\n", ui::style_text(style, note)));
         }
     };
-    say(forced, "Ignored by git, added by the agent", ui::WARN);
-    say(
+    add_note(forced, "Ignored by git, added by the agent", ui::WARN);
+    add_note(
         withheld,
         "Not captured, because it was there before the agent began",
         ui::WARN,
     );
-    say(left_out, "Ignored by git and left out", ui::DIM);
+    add_note(left_out, "Ignored by git and left out", ui::DIM);
     text
 }
 
 /// Through a pager where there is one.
-fn show_to_a_person(one: &Looked, shape: Shape, paths: &[String]) -> Result<(), SandboxError> {
-    let text = one.look.text(shape, paths)?;
+fn show_on_terminal(
+    diff: &ResourceChanges,
+    shape: DiffFormat,
+    paths: &[String],
+) -> Result<(), SandboxError> {
+    let text = diff.comparison.diff_text(shape, paths)?;
     let shown = match shape {
-        Shape::Patch => ui::patch(&text),
-        Shape::Stat | Shape::NameOnly => ui::clean(&String::from_utf8_lossy(&text)),
+        DiffFormat::Patch => ui::render_patch(&text),
+        DiffFormat::Stat | DiffFormat::NameOnly => {
+            ui::escape_controls(&String::from_utf8_lossy(&text))
+        }
     };
     let colourless =
         anstream::AutoStream::choice(&std::io::stdout()) == anstream::ColorChoice::Never;
@@ -124,7 +142,7 @@ fn show_to_a_person(one: &Looked, shape: Shape, paths: &[String]) -> Result<(), 
         true => anstream::adapter::strip_str(&shown).to_string(),
         false => shown,
     };
-    let in_a_pager = shape == Shape::Patch && one.look.page(shown.as_bytes());
+    let in_a_pager = shape == DiffFormat::Patch && diff.comparison.show_in_pager(shown.as_bytes());
     if !in_a_pager {
         // A reader that went away is no error of ours.
         let _ = write!(anstream::stdout().lock(), "{shown}");
@@ -132,56 +150,59 @@ fn show_to_a_person(one: &Looked, shape: Shape, paths: &[String]) -> Result<(), 
     Ok(())
 }
 
-fn told(
+fn changes_as_json(
     app: &App,
-    plan: plan::PlanId,
-    looked: &[Looked],
-    args: &Args,
-) -> Result<Answer, CommandError> {
+    plan_id: plan::PlanId,
+    diffs: &[ResourceChanges],
+    args: &DiffArgs,
+) -> Result<CommandAnswer, CommandError> {
     let mut resources = Vec::new();
-    for one in looked {
-        let counted = one
-            .look
-            .counted(&args.paths)
-            .map_err(lifecycle::Error::Sandbox)?;
+    for diff in diffs {
+        let counted = diff
+            .comparison
+            .count_lines(&args.paths)
+            .map_err(lifecycle::LifecycleError::Sandbox)?;
         let patch = if args.patch {
-            let text = one
-                .look
-                .text(Shape::Patch, &args.paths)
-                .map_err(lifecycle::Error::Sandbox)?;
+            let text = diff
+                .comparison
+                .diff_text(DiffFormat::Patch, &args.paths)
+                .map_err(lifecycle::LifecycleError::Sandbox)?;
             json!(String::from_utf8_lossy(&text))
         } else {
             json!(null)
         };
         resources.push(json!({
-            "resource": one.resource,
+            "resource": diff.resource,
             "files": counted,
             "insertions": counted.iter().filter_map(|file| file.insertions).sum::<u64>(),
             "deletions": counted.iter().filter_map(|file| file.deletions).sum::<u64>(),
             "patch": patch,
-            "ignored": one.ignored,
+            "ignored": diff.ignored,
         }));
     }
-    let view = app.view(plan)?;
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "resources": resources, "changesets": view.changesets }),
+    let view = app.plan_view(plan_id)?;
+    Ok(CommandAnswer::new(
+        json!({ "plan_id": plan_id, "resources": resources, "changesets": view.changesets }),
         String::new(),
     ))
 }
 
 /// One line on what changed, for people.
-pub fn summary(looked: &[Looked], paths: &[String]) -> Result<String, CommandError> {
+pub fn summarize_changes(
+    diffs: &[ResourceChanges],
+    paths: &[String],
+) -> Result<String, CommandError> {
     let mut text = String::new();
-    for one in looked {
-        if looked.len() > 1 {
-            text.push_str(&format!("{}\n", ui::styled(ui::BOLD, &one.resource)));
+    for diff in diffs {
+        if diffs.len() > 1 {
+            text.push_str(&format!("{}\n", ui::style_text(ui::BOLD, &diff.resource)));
         }
-        let shown = one
-            .look
-            .text(Shape::Stat, paths)
-            .map_err(lifecycle::Error::Sandbox)?;
-        text.push_str(&ui::clean(&String::from_utf8_lossy(&shown)));
-        text.push_str(&ignored(&one.ignored));
+        let shown = diff
+            .comparison
+            .diff_text(DiffFormat::Stat, paths)
+            .map_err(lifecycle::LifecycleError::Sandbox)?;
+        text.push_str(&ui::escape_controls(&String::from_utf8_lossy(&shown)));
+        text.push_str(&describe_ignored(&diff.ignored));
     }
     Ok(text)
 }

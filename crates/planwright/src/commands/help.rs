@@ -4,23 +4,28 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::cli::{App, Cli};
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
 
 /// Explain a command, or a topic: actors, exit-codes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct HelpArgs {
     /// The words of the command, or the topic.
     words: Vec<String>,
 }
 
 /// Explains.
-pub fn run(args: &Args, _app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     match args.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["exit-codes"] => return Ok(exit_codes()),
-        ["actors"] => return Ok(Answer::new(json!({ "help": ACTORS }), ACTORS.to_owned())),
+        ["exit-codes"] => return Ok(describe_exit_codes()),
+        ["actors"] => {
+            return Ok(CommandAnswer::new(
+                json!({ "help": ACTORS_HELP }),
+                ACTORS_HELP.to_owned(),
+            ));
+        }
         _ => {}
     }
     let mut command = Cli::command();
@@ -30,18 +35,18 @@ pub fn run(args: &Args, _app: &App) -> Result<Answer, CommandError> {
         current = current.find_subcommand_mut(word).ok_or_else(|| {
             let word = word.chars().take(60).collect::<String>();
             CommandError::usage(format!("There is no command or topic `{word}`."))
-                .hint("planwright help")
+                .with_hint("planwright help")
         })?;
     }
     let text = current.render_long_help().ansi().to_string();
-    Ok(Answer::new(
+    Ok(CommandAnswer::new(
         json!({ "help": current.render_long_help().to_string() }),
         text,
     ))
 }
 
 /// How anything becomes an actor.
-const ACTORS: &str = r#"An actor does the work of a plan: any command does, such as a script of your own.
+const ACTORS_HELP: &str = r#"An actor does the work of a plan: any command does, such as a script of your own.
 
   cat > scribe.yaml <<'YAML'
   name: scribe
@@ -59,17 +64,17 @@ any exit code but 0 is a failure. A person is an actor, too: `kind: human`.
   planwright actor list           who can work here
 "#;
 
-fn exit_codes() -> Answer {
-    let mut table = ui::Table::new(["CODE", "MEANING"]);
-    for exit in Exit::ALL {
-        table.row([
+fn describe_exit_codes() -> CommandAnswer {
+    let mut table = ui::TextTable::new(["CODE", "MEANING"]);
+    for exit in CommandExit::ALL {
+        table.add_row([
             (exit.code().to_string(), ui::BOLD),
-            (exit.meaning().to_owned(), anstyle::Style::new()),
+            (exit.description().to_owned(), anstyle::Style::new()),
         ]);
     }
-    let codes: Vec<_> = Exit::ALL
+    let codes: Vec<_> = CommandExit::ALL
         .into_iter()
-        .map(|exit| json!({ "code": exit.code(), "meaning": exit.meaning() }))
+        .map(|exit| json!({ "code": exit.code(), "meaning": exit.description() }))
         .collect();
-    Answer::new(json!({ "exit_codes": codes }), table.to_string())
+    CommandAnswer::new(json!({ "exit_codes": codes }), table.to_string())
 }

@@ -1,21 +1,21 @@
 //! `planwright invariant`.
 
 use clap::Subcommand;
-use plan::invariant::{Check, Gate, Rule, RuleDraft, RuleName, Scope};
-use plan::{Name, Span};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleName, RuleScope};
+use plan::{QualifiedName, Span};
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::wire::RuleView;
-use crate::{home, in_force, ui};
+use crate::{home, rule_warnings, ui};
 
 /// Invariants: rules that gate every phase change.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum InvariantCommand {
     /// Add a rule.
-    Add(Box<AddArgs>),
+    Add(Box<AddRuleArgs>),
     /// List rules.
     List {
         /// Only the rules in force for this plan, the narrower replacing the wider.
@@ -27,19 +27,19 @@ pub enum Command {
         /// Its name.
         name: RuleName,
         #[command(flatten)]
-        scope: ScopeArgs,
+        scope: RuleScopeArgs,
     },
 }
 
 /// A new rule.
 #[derive(Debug, clap::Args)]
-pub struct AddArgs {
+pub struct AddRuleArgs {
     /// Its name, unique in its scope; a narrower rule of the same name replaces a wider one.
     name: RuleName,
     #[command(flatten)]
-    scope: ScopeArgs,
+    scope: RuleScopeArgs,
     #[command(flatten)]
-    check: CheckArgs,
+    check: RuleCheckArgs,
     /// After this long a command has failed, as in 90s or 20m [default: 10m].
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
@@ -58,7 +58,7 @@ pub struct AddArgs {
 /// What must hold; a rule is of one kind.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct CheckArgs {
+struct RuleCheckArgs {
     /// A CEL expression over the plan and what it changed that must be true.
     #[arg(long, value_name = "CEL")]
     expr: Option<String>,
@@ -76,23 +76,23 @@ struct CheckArgs {
     ask: Option<String>,
 }
 
-impl CheckArgs {
-    fn check(&self, timeout: Option<Span>) -> Check {
+impl RuleCheckArgs {
+    fn to_check(&self, timeout: Option<Span>) -> RuleCheck {
         if let Some(source) = &self.expr {
-            return Check::Expr(source.clone());
+            return RuleCheck::Expr(source.clone());
         }
         if let Some(command) = &self.command {
-            return Check::Command {
+            return RuleCheck::Command {
                 command: command.clone(),
                 timeout,
             };
         }
         if let Some(text) = &self.ask {
-            return Check::Ask(text.clone());
+            return RuleCheck::Ask(text.clone());
         }
         match self.allow.is_empty() {
-            true => Check::Forbid(self.forbid.clone()),
-            false => Check::Allow(self.allow.clone()),
+            true => RuleCheck::Forbid(self.forbid.clone()),
+            false => RuleCheck::Allow(self.allow.clone()),
         }
     }
 }
@@ -100,58 +100,58 @@ impl CheckArgs {
 /// Where a rule holds; everywhere if not said.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
-pub struct ScopeArgs {
+pub struct RuleScopeArgs {
     /// For every plan; this is the default.
     #[arg(long)]
     global: bool,
     /// For plans of this action.
     #[arg(long, value_name = "NAME")]
-    action: Option<Name>,
+    action: Option<QualifiedName>,
     /// For this plan.
     #[arg(long, value_name = "ID")]
     plan: Option<String>,
     /// For plans that work on this project.
     #[arg(long, value_name = "NAME")]
-    project: Option<Name>,
+    project: Option<QualifiedName>,
 }
 
-impl ScopeArgs {
-    fn resolve(&self, app: &App) -> Result<Scope, CommandError> {
+impl RuleScopeArgs {
+    fn resolve_scope(&self, app: &App) -> Result<RuleScope, CommandError> {
         if let Some(name) = &self.project {
-            return Ok(Scope::Project(name.clone()));
+            return Ok(RuleScope::Project(name.clone()));
         }
         match (&self.action, &self.plan) {
-            (Some(name), _) => Ok(Scope::Action(name.clone())),
-            (None, Some(handle)) => Ok(Scope::Plan(app.plan(handle)?)),
-            (None, None) => Ok(Scope::Global),
+            (Some(name), _) => Ok(RuleScope::Action(name.clone())),
+            (None, Some(handle)) => Ok(RuleScope::Plan(app.resolve_plan(handle)?)),
+            (None, None) => Ok(RuleScope::Global),
         }
     }
 }
 
-impl Command {
+impl InvariantCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
-            Self::Add(args) => add(&args, app),
-            Self::List { effective } => list(effective.as_deref(), app),
-            Self::Remove { name, scope } => remove(&name, &scope, app),
+            Self::Add(args) => add_rule(&args, app),
+            Self::List { effective } => list_rules(effective.as_deref(), app),
+            Self::Remove { name, scope } => remove_rule(&name, &scope, app),
         }
     }
 }
 
-fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
-    home::require_a_person("change rules")?;
+fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    home::require_person("change rules")?;
     if args.timeout.is_some() && args.check.command.is_none() {
         return Err(CommandError::usage("--timeout is for rules by --command."));
     }
-    let check = args.check.check(args.timeout);
+    let check = args.check.to_check(args.timeout);
     let mut at = match args.at.is_empty() {
         true => lifecycle::default_gates(&check),
         false => args.at.clone(),
     };
     at.sort_unstable();
     at.dedup();
-    let scope = args.scope.resolve(app)?;
+    let scope = args.scope.resolve_scope(app)?;
     let draft = RuleDraft {
         name: args.name.clone(),
         check,
@@ -160,31 +160,31 @@ fn add(args: &AddArgs, app: &App) -> Result<Answer, CommandError> {
         non_overridable: args.non_overridable,
     };
     let lifecycle = app.lifecycle()?;
-    let idle = in_force::idle_globs(app, &draft.check, args.scope.project.as_ref());
-    lifecycle.add_rule(scope.clone(), draft, &app.call())?;
+    let idle = rule_warnings::warn_unmatched_globs(app, &draft.check, args.scope.project.as_ref());
+    lifecycle.add_rule(scope.clone(), draft, &app.new_call())?;
     let rules = lifecycle.list_rules()?;
-    let added = rules.find(&scope, &args.name).map(RuleView::from);
+    let added = rules.find_rule(&scope, &args.name).map(RuleView::from);
     let text = format!(
         "Added rule {} ({scope})\n",
-        ui::styled(ui::BOLD, &args.name)
+        ui::style_text(ui::BOLD, &args.name)
     );
-    let mut answer = Answer::new(added, text);
+    let mut answer = CommandAnswer::new(added, text);
     answer.messages.extend(idle);
     Ok(answer)
 }
 
-fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
+fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let book = match effective {
-        Some(handle) => lifecycle.rules_in_force(app.plan(handle)?)?,
+        Some(handle) => lifecycle.effective_rules(app.resolve_plan(handle)?)?,
         None => lifecycle.list_rules()?,
     };
     let rules: Vec<&Rule> = if effective.is_some() {
-        book.effective()
+        book.effective_rules()
     } else {
         book.rules.iter().collect()
     };
-    let mut table = ui::Table::new(["RULE", "SCOPE", "AT", "", "KIND", "CHECK"]);
+    let mut table = ui::TextTable::new(["RULE", "SCOPE", "AT", "", "KIND", "CHECK"]);
     for rule in &rules {
         let gates: Vec<&str> = rule.draft.at.iter().map(|gate| gate.as_str()).collect();
         let remark = match (rule.draft.advisory, rule.draft.non_overridable) {
@@ -192,14 +192,14 @@ fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
             (false, true) => "non-overridable",
             (false, false) => "",
         };
-        table.row([
+        table.add_row([
             (rule.draft.name.to_string(), ui::BOLD),
             (rule.scope.to_string(), ui::DIM),
             (gates.join(","), ui::DIM),
             (remark.to_owned(), ui::WARN),
             (rule.draft.check.kind().to_owned(), ui::DIM),
             (
-                ui::one_line(&rule.draft.check.source(), 70),
+                ui::truncate_line(&rule.draft.check.source(), 70),
                 anstyle::Style::new(),
             ),
         ]);
@@ -210,14 +210,24 @@ fn list(effective: Option<&str>, app: &App) -> Result<Answer, CommandError> {
     } else {
         table.to_string()
     };
-    Ok(Answer::new(json!({ "rules": views }), text))
+    Ok(CommandAnswer::new(json!({ "rules": views }), text))
 }
 
-fn remove(name: &RuleName, scope: &ScopeArgs, app: &App) -> Result<Answer, CommandError> {
-    home::require_a_person("change rules")?;
-    let scope = scope.resolve(app)?;
+fn remove_rule(
+    name: &RuleName,
+    scope: &RuleScopeArgs,
+    app: &App,
+) -> Result<CommandAnswer, CommandError> {
+    home::require_person("change rules")?;
+    let scope = scope.resolve_scope(app)?;
     app.lifecycle()?
-        .remove_rule(scope.clone(), name.clone(), &app.call())?;
-    let text = format!("Removed rule {} ({scope})\n", ui::styled(ui::BOLD, name));
-    Ok(Answer::new(json!({ "name": name, "scope": scope }), text))
+        .remove_rule(scope.clone(), name.clone(), &app.new_call())?;
+    let text = format!(
+        "Removed rule {} ({scope})\n",
+        ui::style_text(ui::BOLD, name)
+    );
+    Ok(CommandAnswer::new(
+        json!({ "name": name, "scope": scope }),
+        text,
+    ))
 }

@@ -1,28 +1,28 @@
 //! `planwright list`.
 
-use plan::ledger::Means;
-use plan::plan::Origin;
+use plan::ledger::BudgetUnit;
+use plan::plan::PlanOrigin;
 use plan::stage::StateName;
-use plan::{Name, Phase, PlanId};
+use plan::{Phase, PlanId, QualifiedName};
 use serde_json::json;
 use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
-use crate::commands::Answer;
-use crate::commands::undone::Undone;
+use crate::commands::CommandAnswer;
+use crate::commands::undone_plans::UndonePlans;
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::{PlanSummary, UsedView};
+use crate::wire::{PlanSummary, UsageView};
 
 /// List plans, newest first.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ListArgs {
     /// Plans of every project, also from within a repository.
     #[arg(long)]
     all: bool,
     /// Only plans of this project; within a repository, those of its own projects.
     #[arg(long, conflicts_with = "all")]
-    project: Option<Name>,
+    project: Option<QualifiedName>,
     /// Only plans in this phase: strategize, execute or apply.
     #[arg(long)]
     phase: Option<Phase>,
@@ -31,7 +31,7 @@ pub struct Args {
     state: Option<StateName>,
     /// Only plans made of this action.
     #[arg(long)]
-    action: Option<Name>,
+    action: Option<QualifiedName>,
     /// Only plans that wait for a person.
     #[arg(long)]
     needs_me: bool,
@@ -46,9 +46,9 @@ pub struct Args {
     after: Option<PlanId>,
 }
 
-impl Args {
+impl ListArgs {
     /// The command for the next page: the same plans, the same length.
-    fn next_page(&self, after: PlanId) -> String {
+    fn next_page_command(&self, after: PlanId) -> String {
         let mut command = "planwright list".to_owned();
         if self.all {
             command.push_str(" --all");
@@ -76,7 +76,7 @@ impl Args {
 }
 
 /// Shows a page of plans.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let filter = PlanFilter {
         phase: args.phase,
         state: args.state,
@@ -84,104 +84,104 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         needs_person: args.needs_me,
         project: None,
     };
-    let of = match &args.project {
+    let projects = match &args.project {
         Some(project) => Some(vec![project.clone()]),
         None if args.all => None,
-        None => app.projects_of_repository()?,
+        None => app.repository_projects()?,
     };
-    let of = of.as_deref();
+    let projects = projects.as_deref();
     let limit = usize::from(args.limit);
-    let mut rows = app.plans(&filter, of, args.after, limit + 1)?;
+    let mut rows = app.list_plans(&filter, projects, args.after, limit + 1)?;
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let mut undone = match args.after {
+    let mut undone_plans = match args.after {
         // On the first page every newer plan is in sight.
-        None => Undone::default(),
-        Some(_) => Undone::by_the_newest(app, &filter, of)?,
+        None => UndonePlans::default(),
+        Some(_) => UndonePlans::from_newest_plans(app, &filter, projects)?,
     };
-    undone.look_at(&rows);
+    undone_plans.add_rows(&rows);
     let now = app.clock.now();
     let mut table = if args.cost {
-        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
+        ui::TextTable::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
     } else {
-        ui::Table::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
+        ui::TextTable::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
     };
     let mut summaries = Vec::new();
     for row in &rows {
-        let mut summary = summary(app, row)?;
-        let (mut standing, mut style) = app.standing(row)?;
-        summary.undone_by = undone.by(row.plan.id);
+        let mut summary = summarize_plan(app, row)?;
+        let (mut standing, mut style) = app.plan_standing(row)?;
+        summary.undone_by = undone_plans.undoing_plan(row.plan.id);
         if summary.undone_by.is_some() {
-            (standing, style) = (UNDONE, ui::DIM);
-            summary.standing = UNDONE;
+            (standing, style) = (UNDONE_STANDING, ui::DIM);
+            summary.standing = UNDONE_STANDING;
         }
-        let goal = goal(app, &summary)?;
+        let goal = goal_cell(app, &summary)?;
         let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
             (standing.to_owned(), style),
             (summary.phase.to_owned(), ui::DIM),
-            (ui::age(now, row.plan.updated_at), ui::DIM),
+            (ui::format_age(now, row.plan.updated_at), ui::DIM),
         ];
         if args.cost {
-            let account = app.lifecycle()?.ledger(row.plan.id)?.plan;
-            let limit = row.plan.limits.of(Means::Cost);
-            let spent = ui::spent(Means::Cost, account.settled.cost, limit);
+            let account = app.lifecycle()?.read_ledger(row.plan.id)?.plan;
+            let limit = row.plan.limits.limit_for(BudgetUnit::Cost);
+            let spent = ui::format_spent(BudgetUnit::Cost, account.settled.cost, limit);
             cells.push((spent, anstyle::Style::new()));
-            summary.used = Some(UsedView::new(&account));
+            summary.used = Some(UsageView::new(&account));
         }
-        cells.push((ui::one_line(&goal, 60), anstyle::Style::new()));
-        table.row(cells);
+        cells.push((ui::truncate_line(&goal, 60), anstyle::Style::new()));
+        table.add_row(cells);
         summaries.push(summary);
     }
     let next = rows.last().filter(|_| more).map(|row| row.plan.id);
-    let of_the_repository = args.project.is_none() && of.is_some();
-    let text = if rows.is_empty() && of_the_repository {
+    let in_repository = args.project.is_none() && projects.is_some();
+    let text = if rows.is_empty() && in_repository {
         "No plans of this repository.\n".to_owned()
     } else if rows.is_empty() {
         "No plans.\n".to_owned()
     } else {
         table.to_string()
     };
-    let mut answer = Answer::new(json!({ "plans": summaries, "next": next }), text);
+    let mut answer = CommandAnswer::new(json!({ "plans": summaries, "next": next }), text);
     if let Some(next) = next {
-        answer = answer.hint(args.next_page(next));
-    } else if rows.is_empty() && of_the_repository {
-        answer = answer.hint("planwright list --all");
+        answer = answer.with_hint(args.next_page_command(next));
+    } else if rows.is_empty() && in_repository {
+        answer = answer.with_hint("planwright list --all");
     }
     Ok(answer)
 }
 
 /// Where a plan stands that was taken back.
-pub const UNDONE: &str = "undone";
+pub const UNDONE_STANDING: &str = "undone";
 
 /// The goal as a list shows it: of a plan that takes another back, which.
-fn goal(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
+fn goal_cell(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
     let Some(of) = summary.undo_of else {
         return Ok(summary.goal.clone());
     };
-    let of = app.lifecycle()?.short_name(of)?;
+    let of = app.lifecycle()?.short_handle(of)?;
     let goal = summary.goal.strip_prefix("Undo: ");
     let goal = goal.unwrap_or(&summary.goal);
     Ok(format!("Undo of {of}: {goal}"))
 }
 
 /// A plan as a row of a list.
-pub fn summary(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
+pub fn summarize_plan(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
     Ok(PlanSummary {
         plan_id: row.plan.id,
-        handle: app.lifecycle()?.short_name(row.plan.id)?,
+        handle: app.lifecycle()?.short_handle(row.plan.id)?,
         goal: row.plan.goal.first_line().to_owned(),
         action: row.plan.action.as_ref().map(ToString::to_string),
         phase: row.plan.phase().as_str(),
-        state: row.plan.stage.state().as_str(),
-        standing: app.standing(row)?.0,
+        state: row.plan.stage.state_name().as_str(),
+        standing: app.plan_standing(row)?.0,
         version: row.plan.version.0,
         needs_person: row.needs_person(),
         updated_at: row.plan.updated_at,
         next: app.next_command(row)?,
         undo_of: match row.plan.origin {
-            Origin::UndoOf(of) => Some(of),
-            Origin::Use | Origin::RestOf(_) => None,
+            PlanOrigin::UndoOf(of) => Some(of),
+            PlanOrigin::Use | PlanOrigin::RestOf(_) => None,
         },
         undone_by: None,
         used: None,

@@ -3,22 +3,22 @@
 use std::io::Write;
 use std::time::Duration;
 
-use plan::{PlanId, Recorded};
+use plan::{PlanId, RecordedEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
-use crate::cli::{App, Format};
-use crate::commands::Answer;
-use crate::commands::story::Story;
-use crate::commands::transcript::{self, Manner};
+use crate::cli::{App, CliFormat};
+use crate::commands::CommandAnswer;
+use crate::commands::event_narrator::EventNarrator;
+use crate::commands::transcript::{self, TranscriptStyle};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
 use crate::wire::{DecisionView, EventView};
 
 /// Show what happened to a plan.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LogArgs {
     /// The plan.
     id: String,
     /// Every event with all its details, oldest first.
@@ -38,24 +38,24 @@ pub struct Args {
     follow: bool,
 }
 
-impl Args {
+impl LogArgs {
     /// The events of a plan.
-    pub fn events(id: String) -> Self {
+    pub fn for_events(id: String) -> Self {
         Self {
             events: true,
-            ..Self::of(id)
+            ..Self::for_plan(id)
         }
     }
 
     /// The decision tree of a plan.
-    pub fn decisions(id: String) -> Self {
+    pub fn for_decisions(id: String) -> Self {
         Self {
             decisions: true,
-            ..Self::of(id)
+            ..Self::for_plan(id)
         }
     }
 
-    fn of(id: String) -> Self {
+    fn for_plan(id: String) -> Self {
         Self {
             id,
             events: false,
@@ -66,98 +66,100 @@ impl Args {
         }
     }
 
-    fn teller(&self) -> Teller {
+    fn event_formatter(&self) -> EventFormatter {
         if self.events {
-            Teller::Events
+            EventFormatter::Events
         } else {
-            Teller::Story(Story::default())
+            EventFormatter::Narration(EventNarrator::default())
         }
     }
 }
 
 /// Shows events, decisions or what was said.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let plan = app.plan(&args.id)?;
+    let plan_id = app.resolve_plan(&args.id)?;
     if args.decisions {
-        return decisions(app, plan);
+        return show_decisions(app, plan_id);
     }
     if args.transcript {
-        let manner = match args.raw {
-            true => Manner::Raw,
-            false => Manner::Readable,
+        let style = match args.raw {
+            true => TranscriptStyle::Raw,
+            false => TranscriptStyle::Readable,
         };
-        return transcript::show(app, plan, manner);
+        return transcript::show_transcript(app, plan_id, style);
     }
     if args.follow {
-        return follow(app, plan, args.teller());
+        return follow_plan(app, plan_id, args.event_formatter());
     }
-    let history = lifecycle.history(plan)?;
+    let history = lifecycle.read_history(plan_id)?;
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
-    let text = match args.teller() {
-        Teller::Events => events(&history, &views),
-        Teller::Story(mut story) => history.iter().map(|one| story.line(one)).collect(),
+    let text = match args.event_formatter() {
+        EventFormatter::Events => events_table(&history, &views),
+        EventFormatter::Narration(mut story) => {
+            history.iter().map(|one| story.narrate_line(one)).collect()
+        }
     };
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "events": views }),
+    Ok(CommandAnswer::new(
+        json!({ "plan_id": plan_id, "events": views }),
         text,
     ))
 }
 
-fn decisions(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
-    let nodes = app.lifecycle()?.decisions(plan)?;
+fn show_decisions(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandError> {
+    let nodes = app.lifecycle()?.read_decisions(plan_id)?;
     let views: Vec<DecisionView> = nodes.iter().map(DecisionView::from).collect();
     let mut text = String::new();
-    tree(&views, None, 0, &mut text);
+    write_decision_tree(&views, None, 0, &mut text);
     if text.is_empty() {
         text.push_str("No decisions yet.\n");
     }
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "decisions": views }),
+    Ok(CommandAnswer::new(
+        json!({ "plan_id": plan_id, "decisions": views }),
         text,
     ))
 }
 
 /// Every event with its details.
-fn events(history: &[Recorded], views: &[EventView]) -> String {
-    let mut table = ui::Table::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
-    let mut story = Story::default();
+fn events_table(history: &[RecordedEvent], views: &[EventView]) -> String {
+    let mut table = ui::TextTable::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
+    let mut narrator = EventNarrator::default();
     for (recorded, view) in history.iter().zip(views) {
-        let told = match story.of_landing(&recorded.event) {
-            Some(told) => ui::one_line(&told, 300),
-            None => ui::one_line(&details(&view.data), 90),
+        let details_cell = match narrator.describe_landing_event(&recorded.event) {
+            Some(told) => ui::truncate_line(&told, 300),
+            None => ui::truncate_line(&format_details(&view.data), 90),
         };
-        table.row([
+        table.add_row([
             (view.version.to_string(), ui::DIM),
             (view.at.to_string(), ui::DIM),
             (view.kind.to_owned(), ui::BOLD),
             (view.by.clone(), anstyle::Style::new()),
-            (told, anstyle::Style::new()),
+            (details_cell, anstyle::Style::new()),
         ]);
     }
     table.to_string()
 }
 
 /// How events are told to people one by one.
-enum Teller {
+enum EventFormatter {
     /// As they stand in the log.
     Events,
     /// In sentences.
-    Story(Story),
+    Narration(EventNarrator),
 }
 
-impl Teller {
-    fn line(&mut self, recorded: &Recorded) -> String {
+impl EventFormatter {
+    fn format_event(&mut self, recorded: &RecordedEvent) -> String {
         match self {
-            Self::Story(story) => story.line(recorded),
+            Self::Narration(story) => story.narrate_line(recorded),
             Self::Events => {
                 let view = EventView::from(recorded);
                 format!(
                     "{} {}  {}  {}\n",
-                    ui::styled(ui::DIM, view.version),
-                    ui::styled(ui::DIM, view.at),
-                    ui::styled(ui::BOLD, view.kind),
-                    ui::one_line(&details(&view.data), 90)
+                    ui::style_text(ui::DIM, view.version),
+                    ui::style_text(ui::DIM, view.at),
+                    ui::style_text(ui::BOLD, view.kind),
+                    ui::truncate_line(&format_details(&view.data), 90)
                 )
             }
         }
@@ -165,40 +167,44 @@ impl Teller {
 }
 
 /// How long is waited for something to be committed before looking anew.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Tells what happens to a plan as it happens, until nothing can any more or nobody listens.
-fn follow(app: &App, plan: PlanId, mut teller: Teller) -> Result<Answer, CommandError> {
+fn follow_plan(
+    app: &App,
+    plan_id: PlanId,
+    mut formatter: EventFormatter,
+) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let mut told = 0;
+    let mut last_version = 0;
     loop {
-        let row = lifecycle.get_plan(plan)?;
-        if row.plan.version.0 > told {
-            for recorded in lifecycle.history(plan)? {
-                if recorded.version.0 > told {
-                    told = recorded.version.0;
+        let row = lifecycle.get_plan(plan_id)?;
+        if row.plan.version.0 > last_version {
+            for recorded in lifecycle.read_history(plan_id)? {
+                if recorded.version.0 > last_version {
+                    last_version = recorded.version.0;
                     let line = match app.format {
-                        Format::Json => format!("{}\n", json!(EventView::from(&recorded))),
-                        Format::Human => teller.line(&recorded),
+                        CliFormat::Json => format!("{}\n", json!(EventView::from(&recorded))),
+                        CliFormat::Human => formatter.format_event(&recorded),
                     };
-                    tell(&line)?;
+                    write_line(&line)?;
                 }
             }
         }
-        if row.plan.stage.is_final() || !somebody_listens() {
-            let data = json!({ "plan_id": plan, "events": told });
-            return Ok(Answer::new(data, String::new()));
+        if row.plan.stage.is_final() || !has_reader() {
+            let data = json!({ "plan_id": plan_id, "events": last_version });
+            return Ok(CommandAnswer::new(data, String::new()));
         }
-        lifecycle.store().wait(LOOK)?;
+        lifecycle.store().wait_for_commit(POLL_INTERVAL)?;
     }
 }
 
-fn tell(line: &str) -> Result<(), CommandError> {
+fn write_line(line: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
     match write!(stdout, "{line}").and_then(|()| stdout.flush()) {
         // A reader that went away has seen enough.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CommandError::new(
-            Exit::Error,
+            CommandExit::Error,
             format!("It cannot be told: {error}"),
         )),
         Ok(()) | Err(_) => Ok(()),
@@ -207,7 +213,7 @@ fn tell(line: &str) -> Result<(), CommandError> {
 
 /// Is there still a reader at the other end? Nothing may happen for long, and then nothing is written that
 /// would tell.
-fn somebody_listens() -> bool {
+fn has_reader() -> bool {
     let stdout = std::io::stdout();
     let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
     let now = Timespec {
@@ -220,36 +226,37 @@ fn somebody_listens() -> bool {
 }
 
 /// The details of an event, shortest way: `name=value`, nothing that is empty.
-fn details(data: &serde_json::Value) -> String {
+fn format_details(data: &serde_json::Value) -> String {
     let Some(fields) = data.as_object() else {
         return String::new();
     };
-    let told = fields.iter().filter(|(_, value)| !is_empty(value));
-    told.map(|(name, value)| match value {
-        serde_json::Value::Object(_) => format!("{name}({})", details(value)),
-        other => format!("{name}={}", plain(other)),
-    })
-    .collect::<Vec<_>>()
-    .join(" ")
+    let nonempty_fields = fields.iter().filter(|(_, value)| !is_empty_value(value));
+    nonempty_fields
+        .map(|(name, value)| match value {
+            serde_json::Value::Object(_) => format!("{name}({})", format_details(value)),
+            other => format!("{name}={}", format_value(other)),
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A value as it is read aloud: of a decision, what was chosen.
-fn plain(value: &serde_json::Value) -> String {
+fn format_value(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
+            let items: Vec<String> = items.iter().map(format_value).collect();
             items.join("; ")
         }
         serde_json::Value::Object(fields) => match fields.get("choice") {
-            Some(choice) => plain(choice),
-            None => details(value),
+            Some(choice) => format_value(choice),
+            None => format_details(value),
         },
         other => other.to_string(),
     }
 }
 
-fn is_empty(value: &serde_json::Value) -> bool {
+fn is_empty_value(value: &serde_json::Value) -> bool {
     match value {
         serde_json::Value::Null | serde_json::Value::Bool(false) => true,
         serde_json::Value::Array(items) => items.is_empty(),
@@ -260,16 +267,21 @@ fn is_empty(value: &serde_json::Value) -> bool {
     }
 }
 
-fn tree(nodes: &[DecisionView], parent: Option<u32>, depth: usize, text: &mut String) {
+fn write_decision_tree(
+    nodes: &[DecisionView],
+    parent: Option<u32>,
+    depth: usize,
+    text: &mut String,
+) {
     for node in nodes.iter().filter(|node| node.parent == parent) {
         let indent = "  ".repeat(depth);
         text.push_str(&format!(
             "{indent}{} {} {}\n{indent}    {}\n",
-            ui::styled(ui::DIM, node.number),
-            ui::styled(ui::BOLD, node.kind),
-            ui::one_line(&node.question, 80),
-            ui::one_line(&node.choice, 90),
+            ui::style_text(ui::DIM, node.number),
+            ui::style_text(ui::BOLD, node.kind),
+            ui::truncate_line(&node.question, 80),
+            ui::truncate_line(&node.choice, 90),
         ));
-        tree(nodes, Some(node.number), depth + 1, text);
+        write_decision_tree(nodes, Some(node.number), depth + 1, text);
     }
 }

@@ -15,6 +15,7 @@ mod config;
 mod demo;
 mod diff;
 mod doctor;
+mod event_narrator;
 mod help;
 mod init;
 mod invariant;
@@ -33,10 +34,9 @@ mod sandbox;
 mod shell;
 mod status;
 mod store;
-mod story;
 mod transcript;
 mod undo;
-mod undone;
+mod undone_plans;
 mod use_action;
 mod wait;
 mod waive;
@@ -46,31 +46,31 @@ mod work;
 pub use run::is_workable;
 
 use clap::Subcommand;
-use lifecycle::Done;
+use lifecycle::OperationOutcome;
 use serde_json::{Map, Value, json};
 
 use crate::cli::App;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
-use crate::wire::Message;
+use crate::wire::UserMessage;
 
-pub use conditions::Conditions;
+pub use conditions::ConditionArgs;
 
 /// What a command answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CommandAnswer {
     /// For programs.
     pub data: Value,
     /// For people, on stdout.
     pub text: String,
     /// For people, on stderr.
-    pub messages: Vec<Message>,
+    pub messages: Vec<UserMessage>,
     /// How it ended.
-    pub exit: Exit,
+    pub exit: CommandExit,
 }
 
-impl Answer {
+impl CommandAnswer {
     /// An answer for programs and one for people.
     pub fn new(data: impl serde::Serialize, text: impl Into<String>) -> Self {
         let data = serde_json::to_value(data).expect("BUG: an answer always encodes");
@@ -78,14 +78,14 @@ impl Answer {
             data,
             text: text.into(),
             messages: Vec::new(),
-            exit: Exit::Ok,
+            exit: CommandExit::Ok,
         }
     }
 
     /// With a command or sentence to go on with.
     #[must_use]
-    pub fn hint(mut self, text: impl Into<String>) -> Self {
-        self.messages.push(Message {
+    pub fn with_hint(mut self, text: impl Into<String>) -> Self {
+        self.messages.push(UserMessage {
             level: "hint",
             text: text.into(),
         });
@@ -95,57 +95,57 @@ impl Answer {
 
 /// Every command.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    Init(init::Args),
-    Run(run::Args),
-    Use(use_action::Args),
-    List(list::Args),
-    Status(status::Args),
-    Diff(diff::Args),
-    Log(log::Args),
-    Why(why::Args),
-    Answer(answer::Args),
-    Retry(retry::Args),
-    Revise(revise::Args),
-    Revert(revert::Args),
-    Approve(approve::Args),
-    Apply(apply::Args),
-    Undo(undo::Args),
-    Wait(wait::Args),
-    Work(work::Args),
-    Path(path::Args),
-    Shell(shell::Args),
-    Waive(waive::Args),
-    Cancel(cancel::Args),
+pub enum CliCommand {
+    Init(init::InitArgs),
+    Run(run::RunArgs),
+    Use(use_action::UseArgs),
+    List(list::ListArgs),
+    Status(status::StatusArgs),
+    Diff(diff::DiffArgs),
+    Log(log::LogArgs),
+    Why(why::WhyArgs),
+    Answer(answer::AnswerArgs),
+    Retry(retry::RetryArgs),
+    Revise(revise::ReviseArgs),
+    Revert(revert::RevertArgs),
+    Approve(approve::ApproveArgs),
+    Apply(apply::ApplyArgs),
+    Undo(undo::UndoArgs),
+    Wait(wait::WaitArgs),
+    Work(work::WorkArgs),
+    Path(path::PathArgs),
+    Shell(shell::ShellArgs),
+    Waive(waive::WaiveArgs),
+    Cancel(cancel::CancelArgs),
     #[command(subcommand)]
-    Project(project::Command),
+    Project(project::ProjectCommand),
     #[command(subcommand)]
-    Sandbox(sandbox::Command),
+    Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
-    Actor(actor::Command),
+    Actor(actor::ActorCommand),
     #[command(subcommand)]
-    Action(action::Command),
+    Action(action::ActionCommand),
     #[command(subcommand)]
-    Invariant(invariant::Command),
+    Invariant(invariant::InvariantCommand),
     #[command(subcommand)]
-    Profile(profile::Command),
+    Profile(profile::ProfileCommand),
     #[command(subcommand)]
-    Config(config::Command),
+    Config(config::ConfigCommand),
     #[command(subcommand)]
-    Store(store::Command),
+    Store(store::StoreCommand),
     #[command(subcommand)]
-    Plan(plan::Command),
+    Plan(plan::PlanCommand),
     #[command(subcommand)]
-    Plumbing(plumbing::Command),
-    Doctor(doctor::Args),
-    Demo(demo::Args),
-    Completions(completions::Args),
-    Help(help::Args),
+    Plumbing(plumbing::PlumbingCommand),
+    Doctor(doctor::DoctorArgs),
+    Demo(demo::DemoArgs),
+    Completions(completions::CompletionsArgs),
+    Help(help::HelpArgs),
 }
 
-impl Command {
+impl CliCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Init(args) => init::run(&args, app),
             Self::Run(args) => run::run(&args, app),
@@ -188,61 +188,65 @@ impl Command {
 
 /// Goes on with a plan that was sent back, answered or retried, if its actor can be started from here;
 /// otherwise says where it stands. Repeating the command does not start it again.
-fn go_on_unless(detach: bool, app: &App, done: &Done) -> Result<Answer, CommandError> {
+fn continue_unless_detached(
+    detach: bool,
+    app: &App,
+    done: &OperationOutcome,
+) -> Result<CommandAnswer, CommandError> {
     if detach || done.repeated || !run::is_workable(&done.plan) {
-        return moved(app, done);
+        return answer_for_move(app, done);
     }
-    run::go_on(app, done.plan.id, run::Consent::Asked)
+    run::continue_plan(app, done.plan.id, run::LandingConsent::Asked)
 }
 
 /// The answer to a command that moved a plan: one line on what it is now, and how to go on.
-fn moved(app: &App, done: &Done) -> Result<Answer, CommandError> {
-    described(done, describe_move(app, done))
+fn answer_for_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
+    answer_or_receipt(done, describe_move(app, done))
 }
 
 /// The goal below the line that says what was done: a handle alone does not tell which plan was taken.
 fn goal_line(plan: &::plan::Plan) -> String {
-    let goal = ui::one_line(plan.goal.as_str(), 70);
-    format!("  {}\n", ui::styled(ui::DIM, goal))
+    let goal = ui::truncate_line(plan.goal.as_str(), 70);
+    format!("  {}\n", ui::style_text(ui::DIM, goal))
 }
 
-fn describe_move(app: &App, done: &Done) -> Result<Answer, CommandError> {
+fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
     let row = app.lifecycle()?.get_plan(done.plan.id)?;
-    let (standing, style) = app.standing(&row)?;
-    let handle = app.lifecycle()?.short_name(done.plan.id)?;
+    let (standing, style) = app.plan_standing(&row)?;
+    let handle = app.lifecycle()?.short_handle(done.plan.id)?;
     let text = format!(
         "{} is {} ({}, version {})\n{}",
-        ui::styled(ui::BOLD, &handle),
-        ui::styled(style, standing),
+        ui::style_text(ui::BOLD, &handle),
+        ui::style_text(style, standing),
         row.plan.stage,
         row.plan.version,
         goal_line(&row.plan)
     );
-    let mut answer = Answer::new(view_with_receipt(app, done)?, text);
+    let mut answer = CommandAnswer::new(view_with_receipt(app, done)?, text);
     if done.repeated {
-        answer.messages.push(Message {
+        answer.messages.push(UserMessage {
             level: "info",
             text: "It had been done before; nothing changed.".into(),
         });
     }
     if let Some(next) = app.next_command(&row)? {
-        answer = answer.hint(next);
+        answer = answer.with_hint(next);
     }
     Ok(answer)
 }
 
 /// What was committed stays done, whatever goes wrong while it is described: an error here would tell
 /// people to do it again.
-fn described(
-    done: &Done,
-    description: Result<Answer, CommandError>,
-) -> Result<Answer, CommandError> {
+fn answer_or_receipt(
+    done: &OperationOutcome,
+    description: Result<CommandAnswer, CommandError>,
+) -> Result<CommandAnswer, CommandError> {
     description.or_else(|error| {
         let id = done.plan.id;
-        let mut data = receipt(done);
+        let mut data = receipt_fields(done);
         data.insert("plan_id".to_owned(), json!(id));
-        let mut answer = Answer::new(data, format!("Done, plan {id}.\n"));
-        answer.messages.push(Message {
+        let mut answer = CommandAnswer::new(data, format!("Done, plan {id}.\n"));
+        answer.messages.push(UserMessage {
             level: "warn",
             text: format!(
                 "It was done; reading the plan afterwards failed: {}",
@@ -254,7 +258,7 @@ fn described(
 }
 
 /// What exactly was answered to this call, as fields beside the plan's.
-fn receipt(done: &Done) -> Map<String, Value> {
+fn receipt_fields(done: &OperationOutcome) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(changeset) = done.receipt.changeset {
         fields.insert("changeset_id".to_owned(), json!(changeset));
@@ -270,10 +274,10 @@ fn receipt(done: &Done) -> Map<String, Value> {
 }
 
 /// The plan view, and what exactly was answered to this call.
-fn view_with_receipt(app: &App, done: &Done) -> Result<Value, CommandError> {
-    let mut data = json!(app.view(done.plan.id)?);
+fn view_with_receipt(app: &App, done: &OperationOutcome) -> Result<Value, CommandError> {
+    let mut data = json!(app.plan_view(done.plan.id)?);
     if let Value::Object(fields) = &mut data {
-        fields.extend(receipt(done));
+        fields.extend(receipt_fields(done));
     }
     Ok(data)
 }

@@ -3,36 +3,36 @@
 use std::path::PathBuf;
 
 use lifecycle::OpenSandbox;
-use sandbox::Opened;
+use sandbox::SandboxOpening;
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::wire::{Message, SandboxView};
+use crate::exit::CommandExit;
+use crate::wire::{SandboxView, UserMessage};
 
 /// Print the path of a plan's sandbox, ready for you to enter
 ///
 /// The repository there gets a clean configuration first, so that git runs nothing that an agent configured. Edits there land
 /// only if they are handed in.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct PathArgs {
     /// The plan.
     id: String,
 }
 
 /// Opens it, and prints where it is.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let plan = app.plan(&args.id)?;
+pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
-    let sandboxes = lifecycle.open_sandboxes(plan)?;
+    let sandboxes = lifecycle.open_sandboxes(plan_id)?;
     if sandboxes.is_empty() {
         return Err(CommandError::new(
-            Exit::NotFound,
+            CommandExit::NotFound,
             "The plan has no sandbox: nobody has begun to work on it, or it was cleaned up.",
         )
-        .hint(format!("planwright status {}", args.id)));
+        .with_hint(format!("planwright status {}", args.id)));
     }
     let text: String = sandboxes
         .iter()
@@ -40,20 +40,25 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
         .collect();
     let views = sandboxes.iter().map(|one| SandboxView::from(&one.sandbox));
     let views: Vec<SandboxView> = views.collect();
-    let mut answer = Answer::new(json!({ "plan_id": plan, "sandboxes": views }), text);
+    let mut answer = CommandAnswer::new(json!({ "plan_id": plan_id, "sandboxes": views }), text);
     for one in &sandboxes {
-        answer.messages.extend(remarks(one, &one.sandbox.resource));
+        answer
+            .messages
+            .extend(sandbox_warnings(one, &one.sandbox.resource));
     }
-    if sandboxes.iter().any(|one| one.opened == Opened::InUse) {
-        let handle = lifecycle.short_name(plan)?;
-        answer = answer.hint(format!("planwright diff {handle}"));
+    if sandboxes
+        .iter()
+        .any(|one| one.opened == SandboxOpening::InUse)
+    {
+        let handle = lifecycle.short_handle(plan_id)?;
+        answer = answer.with_hint(format!("planwright diff {handle}"));
     }
     Ok(answer)
 }
 
 /// What a person should know before they run git in a sandbox.
-pub fn remarks(one: &OpenSandbox, resource: &str) -> Vec<Message> {
-    let warn = |text: String| Message {
+pub fn sandbox_warnings(one: &OpenSandbox, resource: &str) -> Vec<UserMessage> {
+    let warn = |text: String| UserMessage {
         level: "warn",
         text,
     };
@@ -65,10 +70,10 @@ pub fn remarks(one: &OpenSandbox, resource: &str) -> Vec<Message> {
         named.join(", ")
     };
     match &one.opened {
-        Opened::InUse => vec![warn(format!(
+        SandboxOpening::InUse => vec![warn(format!(
             "{resource}: somebody is working there. Do not run git in it: git would run what an agent configured."
         ))],
-        Opened::Clean(remarks) => {
+        SandboxOpening::Clean(remarks) => {
             let mut messages = Vec::new();
             if !remarks.set_aside.is_empty() {
                 messages.push(warn(format!(

@@ -4,19 +4,19 @@ use clap::Subcommand;
 
 use crate::cli::App;
 use crate::commands::{
-    Answer, answer, apply, approve, cancel, diff, list, log, retry, revert, revise, run, status,
-    undo, use_action, wait, waive, why,
+    CommandAnswer, answer, apply, approve, cancel, diff, list, log, retry, revert, revise, run,
+    status, undo, use_action, wait, waive, why,
 };
 use crate::error::CommandError;
 
 /// The verbs on plans, under one word.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    Use(use_action::Args),
-    List(list::Args),
-    Status(status::Args),
-    Diff(diff::Args),
-    Log(log::Args),
+pub enum PlanCommand {
+    Use(use_action::UseArgs),
+    List(list::ListArgs),
+    Status(status::StatusArgs),
+    Diff(diff::DiffArgs),
+    Log(log::LogArgs),
     /// The events of a plan (= log --events).
     History {
         /// The plan.
@@ -29,33 +29,33 @@ pub enum Command {
     },
     /// Go on with a plan (= run ID).
     #[command(visible_alias = "run")]
-    Execute(run::Args),
-    Wait(wait::Args),
-    Why(why::Args),
+    Execute(run::RunArgs),
+    Wait(wait::WaitArgs),
+    Why(why::WhyArgs),
     #[command(visible_alias = "prompt")]
-    Answer(answer::Args),
+    Answer(answer::AnswerArgs),
     #[command(visible_alias = "resume")]
-    Retry(retry::Args),
-    Revise(revise::Args),
-    Revert(revert::Args),
-    Approve(approve::Args),
-    Apply(apply::Args),
-    Undo(undo::Args),
-    Waive(waive::Args),
-    Cancel(cancel::Args),
+    Retry(retry::RetryArgs),
+    Revise(revise::ReviseArgs),
+    Revert(revert::RevertArgs),
+    Approve(approve::ApproveArgs),
+    Apply(apply::ApplyArgs),
+    Undo(undo::UndoArgs),
+    Waive(waive::WaiveArgs),
+    Cancel(cancel::CancelArgs),
 }
 
-impl Command {
+impl PlanCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),
             Self::Status(args) => status::run(&args, app),
             Self::Diff(args) => diff::run(&args, app),
             Self::Log(args) => log::run(&args, app),
-            Self::History { id } => log::run(&log::Args::events(id), app),
-            Self::Tree { id } => log::run(&log::Args::decisions(id), app),
+            Self::History { id } => log::run(&log::LogArgs::for_events(id), app),
+            Self::Tree { id } => log::run(&log::LogArgs::for_decisions(id), app),
             Self::Execute(args) => run::run(&args, app),
             Self::Wait(args) => wait::run(&args, app),
             Self::Why(args) => why::run(&args, app),

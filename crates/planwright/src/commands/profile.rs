@@ -2,17 +2,17 @@
 
 use clap::Subcommand;
 use plan::Profile;
-use plan::profile::Step;
+use plan::profile::AutomationStep;
 use serde_json::{Value, json};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::ui;
 
 /// Profiles: where the engine stops and asks.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ProfileCommand {
     /// List the profiles.
     List,
     /// Show what a profile does by itself.
@@ -23,70 +23,70 @@ pub enum Command {
 }
 
 /// The steps a profile decides about, as people call them.
-const STEPS: [(Step, &str); 6] = [
-    (Step::StartStrategize, "start strategize"),
-    (Step::StartExecute, "start execute"),
-    (Step::Apply, "apply"),
-    (Step::Retry, "retry a passing error"),
-    (Step::Revise, "send a failing result back"),
-    (Step::Revert, "go back to strategize"),
+const PROFILE_STEPS: [(AutomationStep, &str); 6] = [
+    (AutomationStep::StartStrategize, "start strategize"),
+    (AutomationStep::StartExecute, "start execute"),
+    (AutomationStep::Apply, "apply"),
+    (AutomationStep::Retry, "retry a passing error"),
+    (AutomationStep::Revise, "send a failing result back"),
+    (AutomationStep::Revert, "go back to strategize"),
 ];
 
-impl Command {
+impl ProfileCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         Ok(match self {
-            Self::List => list(app),
-            Self::Show { name } => show(name),
+            Self::List => list_profiles(app),
+            Self::Show { name } => show_profile(name),
         })
     }
 }
 
-fn list(app: &App) -> Answer {
-    let chosen = app.settings.profile().unwrap_or_default();
-    let mut table = ui::Table::new(["PROFILE", "", "WHAT IT DOES"]);
+fn list_profiles(app: &App) -> CommandAnswer {
+    let chosen = app.settings.chosen_profile().unwrap_or_default();
+    let mut table = ui::TextTable::new(["PROFILE", "", "WHAT IT DOES"]);
     for profile in Profile::ALL {
         let remark = if profile == chosen { "yours" } else { "" };
-        table.row([
+        table.add_row([
             (profile.to_string(), ui::BOLD),
             (remark.to_owned(), ui::GOOD),
             (profile.description().to_owned(), anstyle::Style::new()),
         ]);
     }
-    let views: Vec<Value> = Profile::ALL.into_iter().map(view).collect();
-    Answer::new(
+    let views: Vec<Value> = Profile::ALL.into_iter().map(profile_view).collect();
+    CommandAnswer::new(
         json!({ "profiles": views, "chosen": chosen }),
         table.to_string(),
     )
 }
 
-fn show(profile: Profile) -> Answer {
+fn show_profile(profile: Profile) -> CommandAnswer {
     let mut text = format!(
         "{}  {}\n",
-        ui::styled(ui::BOLD, profile),
+        ui::style_text(ui::BOLD, profile),
         profile.description()
     );
-    for (step, name) in STEPS {
-        let goes = if profile.goes(step) {
+    for (step, name) in PROFILE_STEPS {
+        let goes = if profile.allows_unattended(step) {
             "by itself"
         } else {
             "asks"
         };
         text.push_str(&format!(
             "  {}  {goes}\n",
-            ui::styled(ui::DIM, format!("{name:<27}"))
+            ui::style_text(ui::DIM, format!("{name:<27}"))
         ));
     }
-    Answer::new(view(profile), text)
+    CommandAnswer::new(profile_view(profile), text)
 }
 
-fn view(profile: Profile) -> Value {
-    let steps: serde_json::Map<String, Value> = STEPS
+fn profile_view(profile: Profile) -> Value {
+    let steps: serde_json::Map<String, Value> = PROFILE_STEPS
         .into_iter()
         .map(|(step, _)| {
             (
                 json!(step).as_str().unwrap_or_default().to_owned(),
-                profile.goes(step).into(),
+                profile.allows_unattended(step).into(),
             )
         })
         .collect();

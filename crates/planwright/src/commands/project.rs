@@ -3,35 +3,35 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use lifecycle::Force;
-use plan::project::{HostId, Place, Resource, ResourceName};
-use plan::{Name, PlanId, Project};
-use sandbox::{look_at_dir, look_at_git};
+use lifecycle::ForceRemoval;
+use plan::project::{HostId, Resource, ResourceName, ResourcePlace};
+use plan::{PlanId, Project, QualifiedName};
+use sandbox::{locate_directory, locate_git_repository};
 use serde_json::json;
 use store::PlanFilter;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::typed::quoted;
-use crate::wire::{Message, ProjectView};
+use crate::invocation::quote_word;
+use crate::wire::{ProjectView, UserMessage};
 use crate::{host, settings, ui};
 
 /// Projects: what plans work on.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ProjectCommand {
     /// Register repositories and directories under a name. The very same again is fine.
     Create {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         #[command(flatten)]
-        places: Places,
+        places: ResourceArgs,
     },
     /// List projects by name.
     List {
         /// Go on after this project, the last of the page before.
         #[arg(long, value_name = "NAME")]
-        after: Option<Name>,
+        after: Option<QualifiedName>,
         /// At most so many.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
@@ -39,19 +39,19 @@ pub enum Command {
     /// Show one project.
     Show {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
     /// Add a repository or a directory to a project.
     Link {
         /// The project.
-        name: Name,
+        name: QualifiedName,
         #[command(flatten)]
-        places: Places,
+        places: ResourceArgs,
     },
     /// Take a resource from a project.
     Unlink {
         /// The project.
-        name: Name,
+        name: QualifiedName,
         /// Which of its resources.
         resource: ResourceName,
         /// Even if living plans use the project.
@@ -61,26 +61,26 @@ pub enum Command {
     /// Say where a resource lies now: it was moved, or is worked on from this host.
     Relink {
         /// The project.
-        name: Name,
+        name: QualifiedName,
         /// Which of its resources.
         resource: ResourceName,
         #[command(flatten)]
-        places: Places,
+        places: ResourceArgs,
     },
     /// Keep the project's plans from starting to work.
     Pause {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
     /// Let the project's plans start again.
     Resume {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
     },
     /// Remove a project; its repositories stay as they are.
     Delete {
         /// Its name.
-        name: Name,
+        name: QualifiedName,
         /// Even if living plans use it.
         #[arg(long)]
         force: bool,
@@ -89,7 +89,7 @@ pub enum Command {
 
 /// Repositories and directories.
 #[derive(Debug, clap::Args)]
-pub struct Places {
+pub struct ResourceArgs {
     /// A checkout of a git repository, or a bare one; repeat it for more.
     #[arg(long, value_name = "PATH")]
     git: Vec<PathBuf>,
@@ -105,24 +105,24 @@ pub struct Places {
     called: Option<ResourceName>,
 }
 
-impl Command {
+impl ProjectCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
-        let call = app.call();
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
+        let call = app.new_call();
         match self {
             Self::Create { name, places } => {
-                let resources = places.resources(app)?;
+                let resources = places.resolve_resources(app)?;
                 let project = app.lifecycle()?.create_project(&name, resources, &call)?;
-                Ok(shown(&project).hint(format!("planwright use ACTION {name}")))
+                Ok(describe_project(&project).with_hint(format!("planwright use ACTION {name}")))
             }
-            Self::List { after, limit } => list(after.as_ref(), limit, app),
-            Self::Show { name } => Ok(shown(&app.lifecycle()?.get_project(&name)?)),
+            Self::List { after, limit } => list_projects(after.as_ref(), limit, app),
+            Self::Show { name } => Ok(describe_project(&app.lifecycle()?.get_project(&name)?)),
             Self::Link { name, places } => {
                 let mut linked = None;
-                for resource in places.resources(app)? {
+                for resource in places.resolve_resources(app)? {
                     linked = Some(app.lifecycle()?.link_resource(&name, resource, &call)?);
                 }
-                Ok(shown(&linked.ok_or_else(nothing_given)?))
+                Ok(describe_project(&linked.ok_or_else(nothing_given_error)?))
             }
             Self::Unlink {
                 name,
@@ -130,15 +130,16 @@ impl Command {
                 force,
             } => {
                 let lifecycle = app.lifecycle()?;
-                let project = lifecycle.unlink_resource(&name, &resource, forced(force), &call)?;
-                Ok(shown(&project))
+                let project =
+                    lifecycle.unlink_resource(&name, &resource, force_from_flag(force), &call)?;
+                Ok(describe_project(&project))
             }
             Self::Relink {
                 name,
                 resource,
                 places,
             } => {
-                let found = places.resources(app)?;
+                let found = places.resolve_resources(app)?;
                 let [moved] = found.as_slice() else {
                     return Err(CommandError::usage(
                         "A resource lies in one place: give one --git or one --dir.",
@@ -151,38 +152,50 @@ impl Command {
                     moved.place.clone(),
                     &call,
                 )?;
-                Ok(shown(&project))
+                Ok(describe_project(&project))
             }
-            Self::Pause { name } => Ok(shown(&app.lifecycle()?.pause_project(&name, &call)?)
-                .hint(format!("planwright project resume {name}"))),
-            Self::Resume { name } => Ok(shown(&app.lifecycle()?.resume_project(&name, &call)?)),
-            Self::Delete { name, force } => delete(app, &name, forced(force)),
+            Self::Pause { name } => Ok(describe_project(
+                &app.lifecycle()?.pause_project(&name, &call)?,
+            )
+            .with_hint(format!("planwright project resume {name}"))),
+            Self::Resume { name } => Ok(describe_project(
+                &app.lifecycle()?.resume_project(&name, &call)?,
+            )),
+            Self::Delete { name, force } => delete_project(app, &name, force_from_flag(force)),
         }
     }
 }
 
-fn forced(force: bool) -> Force {
-    if force { Force::Yes } else { Force::No }
+fn force_from_flag(force: bool) -> ForceRemoval {
+    if force {
+        ForceRemoval::Yes
+    } else {
+        ForceRemoval::No
+    }
 }
 
 /// Deletes a project, and says what becomes of the plans that worked on it.
-fn delete(app: &App, name: &Name, force: Force) -> Result<Answer, CommandError> {
+fn delete_project(
+    app: &App,
+    name: &QualifiedName,
+    force: ForceRemoval,
+) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let again = lifecycle
+    let restore_command = lifecycle
         .get_project(name)
-        .map(|project| creation(&project));
-    let stranded = stranded(app, name)?;
-    lifecycle.delete_project(name, force, &app.call())?;
+        .map(|project| creation_command(&project));
+    let stranded = list_stranded_plans(app, name)?;
+    lifecycle.delete_project(name, force, &app.new_call())?;
     let text = format!("Deleted project {name}; its repositories are as they were.\n");
-    let mut answer = Answer::new(
+    let mut answer = CommandAnswer::new(
         json!({ "name": name.to_string(), "stranded_plans": stranded }),
         text,
     );
     let Some(newest) = stranded.first() else {
         return Ok(answer);
     };
-    let handle = lifecycle.short_name(*newest)?;
-    answer.messages.push(Message {
+    let handle = lifecycle.short_handle(*newest)?;
+    answer.messages.push(UserMessage {
         level: "warn",
         text: match stranded.len() {
             1 => format!("Plan {handle} has not ended, and cannot go on without it."),
@@ -191,34 +204,40 @@ fn delete(app: &App, name: &Name, force: Force) -> Result<Answer, CommandError> 
             ),
         },
     });
-    if let Ok(again) = again {
-        answer = answer.hint(format!("To let them go on: {again}"));
+    if let Ok(again) = restore_command {
+        answer = answer.with_hint(format!("To let them go on: {again}"));
     }
-    Ok(answer.hint(format!("planwright cancel {handle}")))
+    Ok(answer.with_hint(format!("planwright cancel {handle}")))
 }
 
 /// The plans of a project that have not ended, newest first.
-fn stranded(app: &App, project: &Name) -> Result<Vec<PlanId>, CommandError> {
-    const MOST: usize = 500;
+fn list_stranded_plans(app: &App, project: &QualifiedName) -> Result<Vec<PlanId>, CommandError> {
+    const MAX_LISTED_PLANS: usize = 500;
     let filter = PlanFilter {
         project: Some(project.clone()),
         ..PlanFilter::default()
     };
-    let rows = app.lifecycle()?.list_plans(&filter, None, MOST)?;
+    let rows = app
+        .lifecycle()?
+        .list_plans(&filter, None, MAX_LISTED_PLANS)?;
     let living = rows.iter().filter(|row| !row.plan.stage.is_final());
     Ok(living.map(|row| row.plan.id).collect())
 }
 
 /// The command that creates a project as it is.
-fn creation(project: &Project) -> String {
+fn creation_command(project: &Project) -> String {
     let mut command = format!("planwright project create {}", project.name);
     for resource in &project.resources {
         command.push_str(&match &resource.place {
-            Place::Git { path, branch } => {
+            ResourcePlace::Git { path, branch } => {
                 let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-                format!(" --git {} --branch {}", quoted(path), quoted(branch))
+                format!(
+                    " --git {} --branch {}",
+                    quote_word(path),
+                    quote_word(branch)
+                )
             }
-            Place::Dir { path } => format!(" --dir {}", quoted(path)),
+            ResourcePlace::Dir { path } => format!(" --dir {}", quote_word(path)),
         });
     }
     if let [only] = project.resources.as_slice() {
@@ -227,9 +246,9 @@ fn creation(project: &Project) -> String {
     command
 }
 
-impl Places {
+impl ResourceArgs {
     /// What was given, looked at before anything is stored.
-    fn resources(&self, app: &App) -> Result<Vec<Resource>, CommandError> {
+    fn resolve_resources(&self, app: &App) -> Result<Vec<Resource>, CommandError> {
         let fits = self.branch.is_empty() || self.branch.len() == self.git.len();
         if !fits {
             return Err(CommandError::usage(
@@ -242,44 +261,45 @@ impl Places {
                 "--as names one resource; link the others one by one.",
             ));
         }
-        let surroundings = settings::surroundings();
+        let git_env = settings::read_git_env();
         let mut places = Vec::new();
         for (number, path) in self.git.iter().enumerate() {
             let branch = self.branch.get(number).map(String::as_str);
-            let found =
-                look_at_git(&surroundings, path, branch).map_err(lifecycle::Error::Sandbox)?;
-            let place = Place::Git {
-                path: text(&found.path)?,
+            let found = locate_git_repository(&git_env, path, branch)
+                .map_err(lifecycle::LifecycleError::Sandbox)?;
+            let place = ResourcePlace::Git {
+                path: path_to_text(&found.path)?,
                 branch: found.branch,
             };
             places.push((found.path, place));
         }
         for path in &self.dir {
-            let found = look_at_dir(&surroundings, path).map_err(lifecycle::Error::Sandbox)?;
-            let place = Place::Dir {
-                path: text(&found.path)?,
+            let found =
+                locate_directory(&git_env, path).map_err(lifecycle::LifecycleError::Sandbox)?;
+            let place = ResourcePlace::Dir {
+                path: path_to_text(&found.path)?,
             };
             places.push((found.path, place));
         }
         if places.is_empty() {
-            return Err(nothing_given());
+            return Err(nothing_given_error());
         }
-        let host = host::register(&app.settings.home)?;
+        let host = host::register_host(&app.settings.home)?;
         places
             .into_iter()
-            .map(|(path, place)| self.resource(&host, &path, place))
+            .map(|(path, place)| self.make_resource(&host, &path, place))
             .collect()
     }
 
-    fn resource(
+    fn make_resource(
         &self,
         host: &HostId,
         path: &std::path::Path,
-        place: Place,
+        place: ResourcePlace,
     ) -> Result<Resource, CommandError> {
         let name = match &self.called {
             Some(name) => name.clone(),
-            None => name_of(path)?,
+            None => resource_name_from_path(path)?,
         };
         Ok(Resource {
             name,
@@ -290,7 +310,7 @@ impl Places {
 }
 
 /// The directory's name, as far as it can be a resource's.
-fn name_of(path: &std::path::Path) -> Result<ResourceName, CommandError> {
+fn resource_name_from_path(path: &std::path::Path) -> Result<ResourceName, CommandError> {
     let last = path.file_name().unwrap_or_default().to_string_lossy();
     let name: String = last
         .to_lowercase()
@@ -307,27 +327,31 @@ fn name_of(path: &std::path::Path) -> Result<ResourceName, CommandError> {
     let name = name.trim_start_matches(['.', '-']);
     name.parse().map_err(|_| {
         CommandError::usage(format!("{} has no name to go by.", path.display()))
-            .hint("Name the resource: --as NAME")
+            .with_hint("Name the resource: --as NAME")
     })
 }
 
-fn text(path: &std::path::Path) -> Result<String, CommandError> {
+fn path_to_text(path: &std::path::Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         CommandError::usage(format!("{} is not valid UTF-8.", path.display()))
-            .hint("Register it through a link whose path is.")
+            .with_hint("Register it through a link whose path is.")
     })
 }
 
-fn nothing_given() -> CommandError {
-    CommandError::usage("There is nothing to register.").hint("Give --git PATH or --dir PATH.")
+fn nothing_given_error() -> CommandError {
+    CommandError::usage("There is nothing to register.").with_hint("Give --git PATH or --dir PATH.")
 }
 
-fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandError> {
+fn list_projects(
+    after: Option<&QualifiedName>,
+    limit: u16,
+    app: &App,
+) -> Result<CommandAnswer, CommandError> {
     let limit = usize::from(limit);
     let mut projects = app.lifecycle()?.list_projects(after, limit + 1)?;
     let more = projects.len() > limit;
     projects.truncate(limit);
-    let mut table = ui::Table::new(["PROJECT", "STATE", "RESOURCES"]);
+    let mut table = ui::TextTable::new(["PROJECT", "STATE", "RESOURCES"]);
     for project in &projects {
         let (state, style) = match project.paused {
             Some(_) => ("paused", ui::WARN),
@@ -338,11 +362,11 @@ fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandEr
             .iter()
             .map(|resource| resource.place.path().to_owned())
             .collect();
-        table.row([
+        table.add_row([
             (project.name.to_string(), ui::BOLD),
             (state.to_owned(), style),
             (
-                ui::one_line(&resources.join(", "), 90),
+                ui::truncate_line(&resources.join(", "), 90),
                 anstyle::Style::new(),
             ),
         ]);
@@ -357,18 +381,20 @@ fn list(after: Option<&Name>, limit: u16, app: &App) -> Result<Answer, CommandEr
     } else {
         table.to_string()
     };
-    let answer = Answer::new(json!({ "projects": views, "next": next }), text);
+    let answer = CommandAnswer::new(json!({ "projects": views, "next": next }), text);
     Ok(match next {
-        Some(next) => answer.hint(format!(
+        Some(next) => answer.with_hint(format!(
             "planwright project list --limit {limit} --after {next}"
         )),
-        None if projects.is_empty() => answer.hint("planwright project create NAME --git PATH"),
+        None if projects.is_empty() => {
+            answer.with_hint("planwright project create NAME --git PATH")
+        }
         None => answer,
     })
 }
 
-fn shown(project: &Project) -> Answer {
-    let mut text = ui::styled(ui::BOLD, &project.name);
+fn describe_project(project: &Project) -> CommandAnswer {
+    let mut text = ui::style_text(ui::BOLD, &project.name);
     if let Some(paused) = &project.paused {
         text.push_str(&format!("  paused by {} at {}", paused.by, paused.at));
     }
@@ -384,9 +410,9 @@ fn shown(project: &Project) -> Answer {
             "  {}  {} {}{branch}  {}\n",
             resource.name,
             resource.place.kind(),
-            ui::clean(resource.place.path()),
-            ui::styled(ui::DIM, format!("at {}", resource.host)),
+            ui::escape_controls(resource.place.path()),
+            ui::style_text(ui::DIM, format!("at {}", resource.host)),
         ));
     }
-    Answer::new(ProjectView::from(project), text)
+    CommandAnswer::new(ProjectView::from(project), text)
 }

@@ -1,13 +1,13 @@
 //! `planwright retry`.
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, go_on_unless};
+use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached};
 use crate::error::CommandError;
 use crate::limits::LimitArgs;
 
 /// Try a halted plan again, with other limits from now on where they are given.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct RetryArgs {
     /// The plan.
     id: String,
     /// Start from scratch instead of keeping partial work.
@@ -19,18 +19,18 @@ pub struct Args {
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Tries again.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let call = args.conditions.apply(app.call());
-    let (lifecycle, plan) = (app.lifecycle()?, app.plan(&args.id)?);
-    let said = args.limits.said();
-    let limits = match said.is_said() {
+pub fn run(args: &RetryArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    let (lifecycle, plan) = (app.lifecycle()?, app.resolve_plan(&args.id)?);
+    let overrides = args.limits.overrides();
+    let limits = match overrides.is_any_set() {
         false => None,
-        true => Some(said.over(lifecycle.get_plan(plan)?.plan.limits)),
+        true => Some(overrides.apply_to(lifecycle.get_plan(plan)?.plan.limits)),
     };
-    let done = lifecycle.retry(plan, args.fresh, limits, &call)?;
-    go_on_unless(args.detach, app, &done)
+    let done = lifecycle.retry_phase(plan, args.fresh, limits, &call)?;
+    continue_unless_detached(args.detach, app, &done)
 }

@@ -1,26 +1,26 @@
 //! `planwright revert`.
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, moved};
+use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
 /// Send a plan back to strategize.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct RevertArgs {
     /// The plan.
     id: String,
     /// Why.
     #[arg(long, short)]
     reason: String,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Goes back.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let call = args.conditions.apply(app.call());
-    let done = app
-        .lifecycle()?
-        .revert(app.plan(&args.id)?, &args.reason, &call)?;
-    moved(app, &done)
+pub fn run(args: &RevertArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    let done =
+        app.lifecycle()?
+            .revert_to_strategize(app.resolve_plan(&args.id)?, &args.reason, &call)?;
+    answer_for_move(app, &done)
 }

@@ -7,13 +7,13 @@ use plan::PlanId;
 use plan::changeset::TreePath;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, go_on_unless, shell};
+use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached, shell};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 
 /// Send a result back with feedback.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ReviseArgs {
     /// The plan.
     id: String,
     /// What to do better.
@@ -31,56 +31,55 @@ pub struct Args {
     #[arg(long, conflicts_with = "by_hand")]
     detach: bool,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Sends it back.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let call = args.conditions.apply(app.call());
+pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
     let lifecycle = app.lifecycle()?;
-    let plan = app.plan(&args.id)?;
+    let plan_id = app.resolve_plan(&args.id)?;
     let mut dropped = Vec::new();
     for pattern in &args.drop {
-        dropped.extend(matching(app, plan, pattern)?);
+        dropped.extend(match_changed_paths(app, plan_id, pattern)?);
     }
-    let done = lifecycle.revise(plan, &args.text, dropped, &call)?;
+    let done = lifecycle.revise_plan(plan_id, &args.text, dropped, &call)?;
     if args.by_hand {
-        return shell::by_hand(app, plan, args.allow_markers);
+        return shell::work_by_hand(app, plan_id, args.allow_markers);
     }
-    go_on_unless(args.detach, app, &done)
+    continue_unless_detached(args.detach, app, &done)
 }
 
 /// The changed paths a pattern means. Of a plan without a repository only a name can be taken.
-pub fn matching(
+pub fn match_changed_paths(
     app: &App,
-    plan: PlanId,
+    plan_id: PlanId,
     pattern: &OsString,
 ) -> Result<Vec<TreePath>, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let row = lifecycle.get_plan(plan)?;
+    let row = lifecycle.get_plan(plan_id)?;
     let Some(text) = pattern.to_str().filter(|_| row.plan.has_targets()) else {
-        return Ok(vec![tree_path(pattern)?]);
+        return Ok(vec![parse_tree_path(pattern)?]);
     };
     let mut found = Vec::new();
-    for looked in lifecycle.look(plan)? {
+    for diff in lifecycle.view_changes(plan_id)? {
         found.extend(
-            looked
-                .look
-                .changed(&[text.to_owned()])
-                .map_err(lifecycle::Error::Sandbox)?,
+            diff.comparison
+                .list_changed_paths(&[text.to_owned()])
+                .map_err(lifecycle::LifecycleError::Sandbox)?,
         );
     }
     if found.is_empty() {
         return Err(CommandError::new(
-            Exit::NotFound,
+            CommandExit::NotFound,
             format!("No change of the plan matches `{text}`."),
         )
-        .hint(format!("planwright diff {plan} --name-only")));
+        .with_hint(format!("planwright diff {plan_id} --name-only")));
     }
     Ok(found)
 }
 
 /// A path of the tree, from the command line.
-pub fn tree_path(path: &OsString) -> Result<TreePath, CommandError> {
+pub fn parse_tree_path(path: &OsString) -> Result<TreePath, CommandError> {
     TreePath::new(path.clone().into_vec()).map_err(|error| CommandError::usage(error.to_string()))
 }

@@ -7,15 +7,15 @@ use sandbox::ArchivedFiles;
 use serde_json::{Value, json};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
-use crate::wire::{Message, SandboxView};
+use crate::wire::{SandboxView, UserMessage};
 
 /// Sandboxes: the private copies that plans are worked on in.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum SandboxCommand {
     /// List the plans that have sandboxes on this host.
     List,
     /// Remove the sandboxes of plans that have ended. Work that did not land is kept under
@@ -31,27 +31,27 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl SandboxCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
-            Self::List => list(app),
-            Self::Clean { id } => clean(id.as_deref(), app),
-            Self::Restore { id } => restore(&id, app),
+            Self::List => list_sandboxes(app),
+            Self::Clean { id } => clean_sandboxes(id.as_deref(), app),
+            Self::Restore { id } => restore_sandbox(&id, app),
         }
     }
 }
 
-fn list(app: &App) -> Result<Answer, CommandError> {
+fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let mut table = ui::Table::new(["PLAN", "STANDING", "SANDBOX"]);
+    let mut table = ui::TextTable::new(["PLAN", "STANDING", "SANDBOX"]);
     let mut views = Vec::new();
-    for plan in lifecycle.sandboxes()? {
+    for plan in lifecycle.plans_with_sandboxes()? {
         let row = match lifecycle.get_plan(plan) {
             Ok(row) => row,
             // Made for a plan of another store, or for one that was never committed.
-            Err(lifecycle::Error::Refused(_)) => {
-                table.row([
+            Err(lifecycle::LifecycleError::Refused(_)) => {
+                table.add_row([
                     (plan.to_string(), ui::BOLD),
                     ("unknown".to_owned(), ui::WARN),
                     (String::new(), anstyle::Style::new()),
@@ -61,9 +61,9 @@ fn list(app: &App) -> Result<Answer, CommandError> {
             }
             Err(error) => return Err(error.into()),
         };
-        let (standing, style) = app.standing(&row)?;
+        let (standing, style) = app.plan_standing(&row)?;
         let paths: Vec<String> = lifecycle
-            .sandboxes_of(plan)
+            .list_sandboxes(plan)
             .map(|found| {
                 found
                     .iter()
@@ -71,8 +71,8 @@ fn list(app: &App) -> Result<Answer, CommandError> {
                     .collect()
             })
             .unwrap_or_default();
-        table.row([
-            (lifecycle.short_name(plan)?, ui::BOLD),
+        table.add_row([
+            (lifecycle.short_handle(plan)?, ui::BOLD),
             (standing.to_owned(), style),
             (paths.join(" "), anstyle::Style::new()),
         ]);
@@ -83,32 +83,34 @@ fn list(app: &App) -> Result<Answer, CommandError> {
     } else {
         table.to_string()
     };
-    let workshop = &lifecycle.hands()?.workshop;
-    let archives = workshop.archives().map_err(lifecycle::Error::Sandbox)?;
+    let sandboxes = &lifecycle.local_host()?.sandboxes;
+    let archives = sandboxes
+        .list_archived_plans()
+        .map_err(lifecycle::LifecycleError::Sandbox)?;
     let archives: Vec<_> = archives
         .into_iter()
-        .filter_map(|plan| Some((plan, workshop.archived(plan)?)))
+        .filter_map(|plan| Some((plan, sandboxes.find_archive(plan)?)))
         .collect();
     for (plan, path) in &archives {
-        let path = ui::clean(&path.display().to_string());
-        let handle = lifecycle.short_name(*plan)?;
+        let path = ui::escape_controls(&path.display().to_string());
+        let handle = lifecycle.short_handle(*plan)?;
         text.push_str(&format!("Ignored files of {handle} are kept in {path}\n"));
     }
     let archives: Vec<_> = archives
         .iter()
         .map(|(plan, path)| json!({ "plan_id": plan, "path": path }))
         .collect();
-    Ok(Answer::new(
+    Ok(CommandAnswer::new(
         json!({ "sandboxes": views, "archives": archives }),
         text,
     ))
 }
 
-fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
+fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let plans: Vec<PlanId> = match id {
-        Some(id) => vec![app.plan(id)?],
-        None => lifecycle.sandboxes()?,
+        Some(id) => vec![app.resolve_plan(id)?],
+        None => lifecycle.plans_with_sandboxes()?,
     };
     let mut text = String::new();
     let mut views = Vec::new();
@@ -116,21 +118,21 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
     for plan in plans {
         let row = match lifecycle.get_plan(plan) {
             Ok(row) => row,
-            Err(lifecycle::Error::Refused(_)) if id.is_none() => continue,
+            Err(lifecycle::LifecycleError::Refused(_)) if id.is_none() => continue,
             Err(error) => return Err(error.into()),
         };
         if !row.plan.stage.is_final() {
             if id.is_some() {
                 return Err(CommandError::new(
-                    Exit::Conflict,
+                    CommandExit::Conflict,
                     format!("The plan goes on ({}); its sandbox stays.", row.plan.stage),
                 )
-                .hint(format!("planwright cancel {plan}")));
+                .with_hint(format!("planwright cancel {plan}")));
             }
             continue;
         }
-        let handle = lifecycle.short_name(plan)?;
-        let tidied = match lifecycle.tidy(&row.plan) {
+        let handle = lifecycle.short_handle(plan)?;
+        let cleanup = match lifecycle.clean_sandboxes(&row.plan) {
             Ok(tidied) => tidied,
             Err(error) if id.is_none() => {
                 let error = CommandError::from(error);
@@ -139,49 +141,49 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
             }
             Err(error) => return Err(error.into()),
         };
-        for kept in &tidied.kept {
+        for kept in &cleanup.rescued {
             text.push_str(&format!(
                 "{} {} kept as {}\n",
-                ui::styled(ui::BOLD, &handle),
+                ui::style_text(ui::BOLD, &handle),
                 kept.resource,
-                kept.leftover.name
+                kept.leftover.ref_name
             ));
         }
-        for archived in &tidied.archived {
-            text.push_str(&archive_words(&handle, archived));
+        for archived in &cleanup.archived {
+            text.push_str(&describe_archive(&handle, archived));
         }
-        for place in &tidied.set_aside {
+        for place in &cleanup.preserved_dirs {
             text.push_str(&format!(
                 "{} could not read all of the agent's repository; its files are kept in {}\n",
-                ui::styled(ui::BOLD, &handle),
+                ui::style_text(ui::BOLD, &handle),
                 place.display()
             ));
         }
-        if tidied.removed {
-            text.push_str(&format!("{} removed\n", ui::styled(ui::BOLD, &handle)));
+        if cleanup.is_removed {
+            text.push_str(&format!("{} removed\n", ui::style_text(ui::BOLD, &handle)));
         }
-        let kept: Vec<_> = tidied.kept.iter().map(kept_view).collect();
-        let set_aside: Vec<String> = tidied
-            .set_aside
+        let kept: Vec<_> = cleanup.rescued.iter().map(kept_view).collect();
+        let set_aside: Vec<String> = cleanup
+            .preserved_dirs
             .iter()
             .map(|place| place.display().to_string())
             .collect();
-        let archived: Vec<_> = tidied.archived.iter().map(archive_view).collect();
+        let archived: Vec<_> = cleanup.archived.iter().map(archive_view).collect();
         views.push(json!({
-            "plan_id": plan, "removed": tidied.removed, "kept": kept, "archived": archived,
+            "plan_id": plan, "removed": cleanup.is_removed, "kept": kept, "archived": archived,
             "set_aside": set_aside,
         }));
     }
     if text.is_empty() && failed.is_empty() {
         text = "Nothing to clean up.\n".to_owned();
     }
-    let mut answer = Answer::new(json!({ "cleaned": views }), text);
+    let mut answer = CommandAnswer::new(json!({ "cleaned": views }), text);
     if !failed.is_empty() {
-        answer.exit = Exit::Error;
+        answer.exit = CommandExit::Error;
     }
     answer
         .messages
-        .extend(failed.into_iter().map(|text| Message {
+        .extend(failed.into_iter().map(|text| UserMessage {
             level: "error",
             text,
         }));
@@ -189,16 +191,16 @@ fn clean(id: Option<&str>, app: &App) -> Result<Answer, CommandError> {
 }
 
 /// What was kept of ignored files, for people.
-fn archive_words(handle: &str, archived: &ArchivedFiles) -> String {
-    let handle = ui::styled(ui::BOLD, handle);
+fn describe_archive(handle: &str, archived: &ArchivedFiles) -> String {
+    let handle = ui::style_text(ui::BOLD, handle);
     let mut text = String::new();
     if archived.files > 0 {
-        let files = ui::count(archived.files, "ignored file");
-        let path = ui::clean(&archived.path.display().to_string());
+        let files = ui::pluralize(archived.files, "ignored file");
+        let path = ui::escape_controls(&archived.path.display().to_string());
         text.push_str(&format!("{handle} {files} kept in {path}\n"));
     }
-    if !archived.not_kept.is_empty() {
-        let names = ui::clean(&PathSummary::of(&archived.not_kept).to_string());
+    if !archived.omitted.is_empty() {
+        let names = ui::escape_controls(&PathSummary::from_paths(&archived.omitted).to_string());
         text.push_str(&format!(
             "{handle} ignored files over the limit were not kept: {names}\n"
         ));
@@ -211,16 +213,20 @@ fn archive_view(archived: &ArchivedFiles) -> Value {
         "path": archived.path,
         "files": archived.files,
         "bytes": archived.bytes,
-        "not_kept": PathSummary::of(&archived.not_kept),
+        "not_kept": PathSummary::from_paths(&archived.omitted),
     })
 }
 
-fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
-    let plan = app.plan(id)?;
-    let restored = app.lifecycle()?.restore(plan)?;
-    let agent_refs = app.lifecycle()?.agent_refs_of(plan)?;
+fn restore_sandbox(id: &str, app: &App) -> Result<CommandAnswer, CommandError> {
+    let plan_id = app.resolve_plan(id)?;
+    let restored = app.lifecycle()?.restore_sandboxes(plan_id)?;
+    let agent_refs = app.lifecycle()?.list_agent_refs(plan_id)?;
     if restored.is_empty() && agent_refs.is_empty() {
-        let archived = app.lifecycle()?.hands()?.workshop.archived(plan);
+        let archived = app
+            .lifecycle()?
+            .local_host()?
+            .sandboxes
+            .find_archive(plan_id);
         let message = match archived {
             Some(path) => format!(
                 "There is no work to restore. Ignored files of this plan are kept in {}",
@@ -228,7 +234,7 @@ fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
             ),
             None => "Nothing of this plan was kept.".to_owned(),
         };
-        return Err(CommandError::new(Exit::NotFound, message));
+        return Err(CommandError::new(CommandExit::NotFound, message));
     }
     let text: String = restored
         .iter()
@@ -236,25 +242,25 @@ fn restore(id: &str, app: &App) -> Result<Answer, CommandError> {
         .collect();
     let data: Vec<SandboxView> = restored.iter().map(SandboxView::from).collect();
     let kept: Vec<_> = agent_refs.iter().map(kept_view).collect();
-    let mut answer = Answer::new(
-        json!({ "plan_id": plan, "sandboxes": data, "agent_refs": kept }),
+    let mut answer = CommandAnswer::new(
+        json!({ "plan_id": plan_id, "sandboxes": data, "agent_refs": kept }),
         text,
     );
     answer
         .messages
-        .extend(agent_refs.iter().map(|kept| Message {
+        .extend(agent_refs.iter().map(|kept| UserMessage {
             level: "info",
             text: format!(
                 "Saved from the agent's repository: {} ({})",
-                kept.leftover.name, kept.resource
+                kept.leftover.ref_name, kept.resource
             ),
         }));
     if let Some(kept) = agent_refs.first() {
-        answer = answer.hint(format!("git log -p {}", kept.leftover.name));
+        answer = answer.with_hint(format!("git log -p {}", kept.leftover.ref_name));
     }
     Ok(answer)
 }
 
-fn kept_view(kept: &lifecycle::Kept) -> serde_json::Value {
-    json!({ "resource": kept.resource, "ref": kept.leftover.name, "commit": kept.leftover.commit })
+fn kept_view(kept: &lifecycle::RescuedWork) -> serde_json::Value {
+    json!({ "resource": kept.resource, "ref": kept.leftover.ref_name, "commit": kept.leftover.commit })
 }

@@ -7,14 +7,14 @@ use serde_json::json;
 use store::StoreError;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
 
 /// Look after the store.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum StoreCommand {
     /// Bring the store's schema up to this program's.
     Migrate,
     /// Write a consistent copy of the store to a new file.
@@ -26,56 +26,59 @@ pub enum Command {
     Verify,
 }
 
-impl Command {
+impl StoreCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         let store = app.lifecycle()?.store();
         match self {
             Self::Migrate => {
-                let (before, after) = store.migrate()?;
+                let (before, after) = store.migrate_schema()?;
                 let text = if before == after {
                     format!("The store has schema {after} already.\n")
                 } else {
                     format!("Migrated the store from schema {before} to {after}.\n")
                 };
-                Ok(Answer::new(
+                Ok(CommandAnswer::new(
                     json!({ "before": before, "after": after }),
                     text,
                 ))
             }
             Self::Backup { file } => {
                 store
-                    .backup(&file)
-                    .map_err(|error| not_copied(error, &file))?;
+                    .write_backup(&file)
+                    .map_err(|error| backup_error(error, &file))?;
                 let text = format!("Copied the store to {}\n", file.display());
-                Ok(Answer::new(json!({ "file": file }), text))
+                Ok(CommandAnswer::new(json!({ "file": file }), text))
             }
             Self::Verify => {
-                let verified = store::verify::verify(store)?;
+                let verified = store::verify::verify_store(store)?;
                 let mut text = format!(
                     "Walked {} and {}.\n",
-                    ui::count(verified.plans, "plan"),
-                    ui::count(verified.events, "event")
+                    ui::pluralize(verified.plans, "plan"),
+                    ui::pluralize(verified.events, "event")
                 );
                 for problem in &verified.problems {
-                    text.push_str(&format!("{}\n", ui::styled(ui::BAD, ui::clean(problem))));
+                    text.push_str(&format!(
+                        "{}\n",
+                        ui::style_text(ui::BAD, ui::escape_controls(problem))
+                    ));
                 }
                 if verified.problems.is_empty() {
                     text.push_str("Every chain is whole, and every plan is what its events say.\n");
                 }
                 let exit = if verified.problems.is_empty() {
-                    Exit::Ok
+                    CommandExit::Ok
                 } else {
-                    Exit::Error
+                    CommandExit::Error
                 };
                 let data = json!({
                     "plans": verified.plans,
                     "events": verified.events,
                     "problems": verified.problems,
                 });
-                Ok(Answer {
+                Ok(CommandAnswer {
                     exit,
-                    ..Answer::new(data, text)
+                    ..CommandAnswer::new(data, text)
                 })
             }
         }
@@ -83,16 +86,18 @@ impl Command {
 }
 
 /// What is wrong with the copy is not wrong with the store.
-fn not_copied(error: StoreError, file: &Path) -> CommandError {
+fn backup_error(error: StoreError, file: &Path) -> CommandError {
     match error {
-        StoreError::Unusable { place, why } if Path::new(&place) == file => {
-            CommandError::new(Exit::Error, format!("{place} cannot be written: {why}"))
-                .hint("planwright store backup FILE")
-        }
-        StoreError::Unusable { place, why } => {
-            CommandError::new(Exit::Error, format!("{place} cannot be copied: {why}"))
-                .hint("planwright init")
-        }
+        StoreError::Unusable { place, why } if Path::new(&place) == file => CommandError::new(
+            CommandExit::Error,
+            format!("{place} cannot be written: {why}"),
+        )
+        .with_hint("planwright store backup FILE"),
+        StoreError::Unusable { place, why } => CommandError::new(
+            CommandExit::Error,
+            format!("{place} cannot be copied: {why}"),
+        )
+        .with_hint("planwright init"),
         other => other.into(),
     }
 }

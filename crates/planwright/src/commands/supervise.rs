@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// The word.
-const SUPERVISE: &str = "supervise";
+const SUPERVISE_ARGUMENT: &str = "supervise";
 
 /// Supervises if that is what the words of this process say.
 pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     match arguments {
-        [_, word, rest @ ..] if word == SUPERVISE => Some(sandbox::supervise(rest)),
+        [_, word, rest @ ..] if word == SUPERVISE_ARGUMENT => Some(sandbox::run_supervisor(rest)),
         _ => None,
     }
 }

@@ -3,26 +3,26 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use actors::stream::{Aloud, Stream, aloud};
-use plan::actor::{ActorKind, Output};
+use actors::stream::{AgentStream, TranscriptEntry, parse_transcript_line};
+use plan::actor::{ActorKind, ActorOutputFormat};
 use plan::judgement::RuleOutcome;
 use plan::{Plan, PlanId};
-use sandbox::{CheckRecord, Run};
+use sandbox::{CheckRecord, RecordedRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
 
 /// How many lines of a run are told at most: the first and the last of them.
-const MOST_LINES: usize = 20_000;
+const MAX_TRANSCRIPT_LINES: usize = 20_000;
 
 /// One line that an agent said.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct RunOutputLine {
     ms: u64,
     stream: String,
     text: String,
@@ -30,7 +30,7 @@ struct Line {
 
 /// How a transcript is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum TranscriptStyle {
     /// What was said, for people.
     Readable,
     /// Every line as it was written.
@@ -38,26 +38,34 @@ pub enum Manner {
 }
 
 /// How much is shown of what a tool answered.
-const LINES_OF_AN_ANSWER: usize = 8;
+const MAX_ANSWER_LINES: usize = 8;
 
 /// Shows the runs of a plan on this host.
-pub fn show(app: &App, plan: PlanId, manner: Manner) -> Result<Answer, CommandError> {
+pub fn show_transcript(
+    app: &App,
+    plan_id: PlanId,
+    style: TranscriptStyle,
+) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let row = lifecycle.get_plan(plan)?;
-    let workshop = &lifecycle.hands()?.workshop;
-    let runs = workshop.runs(plan).map_err(lifecycle::Error::Sandbox)?;
-    let checks = workshop.checks(plan).map_err(lifecycle::Error::Sandbox)?;
+    let row = lifecycle.get_plan(plan_id)?;
+    let sandboxes = &lifecycle.local_host()?.sandboxes;
+    let runs = sandboxes
+        .list_runs(plan_id)
+        .map_err(lifecycle::LifecycleError::Sandbox)?;
+    let checks = sandboxes
+        .list_check_runs(plan_id)
+        .map_err(lifecycle::LifecycleError::Sandbox)?;
     let mut text = String::new();
     let mut views: Vec<Value> = Vec::new();
     for run in &runs {
-        let lines = lines_of(&run.transcript())?;
-        text.push_str(&heading(run));
-        let format = match manner {
-            Manner::Readable => format_of(run, &row.plan),
-            Manner::Raw => Output::Text,
+        let lines = read_lines(&run.transcript_path())?;
+        text.push_str(&run_heading(run));
+        let format = match style {
+            TranscriptStyle::Readable => output_format(run, &row.plan),
+            TranscriptStyle::Raw => ActorOutputFormat::Text,
         };
-        text.push_str(&told_all(&lines, format));
-        text.push_str(&answer_of(&lines, format));
+        text.push_str(&render_lines(&lines, format));
+        text.push_str(&final_answer(&lines, format));
         views.push(json!({ "epoch": run.epoch, "run": run.record, "lines": lines }));
     }
     if runs.is_empty() {
@@ -65,165 +73,186 @@ pub fn show(app: &App, plan: PlanId, manner: Manner) -> Result<Answer, CommandEr
     }
     let mut asked: Vec<Value> = Vec::new();
     for check in &checks {
-        let lines = lines_of(&check.transcript)?;
-        text.push_str(&heading_of_a_check(&check.record));
-        let said = lines.iter().map(|line| told(line, Output::Text));
-        text.extend(said);
+        let lines = read_lines(&check.transcript)?;
+        text.push_str(&check_heading(&check.record));
+        let rendered = lines
+            .iter()
+            .map(|line| render_line(line, ActorOutputFormat::Text));
+        text.extend(rendered);
         asked.push(json!({ "check": check.record, "lines": lines }));
     }
-    Ok(Answer::new(
+    Ok(CommandAnswer::new(
         json!({ "plan_id": row.plan.id, "runs": views, "checks": asked }),
         text,
     ))
 }
 
 /// The format in which the actor of a run writes.
-fn format_of(run: &Run, plan: &Plan) -> Output {
+fn output_format(run: &RecordedRun, plan: &Plan) -> ActorOutputFormat {
     let actor = match &run.record {
         Some(record) => Some(&record.actor),
-        None => plan.actor_in(plan.phase()),
+        None => plan.actor_for_phase(plan.phase()),
     };
-    let definition = actor.and_then(|actor| plan.definition(actor));
+    let definition = actor.and_then(|actor| plan.actor_definition(actor));
     match definition.map(|definition| &definition.kind) {
         Some(ActorKind::Command(line)) => line.output,
-        Some(ActorKind::Human { .. }) | None => Output::Text,
+        Some(ActorKind::Human { .. }) | None => ActorOutputFormat::Text,
     }
 }
 
 /// What an agent answered in the end, if it did not say so on the way.
-fn answer_of(lines: &[Line], format: Output) -> String {
-    let by_the_agent = || lines.iter().filter(|line| line.stream == "stdout");
-    let has_spoken = by_the_agent().any(|line| {
-        let said = aloud(format, &line.text);
-        let is_spoken = |one: &Aloud| matches!(one, Aloud::Words(_) | Aloud::Piece(_));
-        said.is_none_or(|said| said.iter().any(is_spoken))
+fn final_answer(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
+    let agent_lines = || lines.iter().filter(|line| line.stream == "stdout");
+    let has_spoken = agent_lines().any(|line| {
+        let entries = parse_transcript_line(format, &line.text);
+        let is_spoken = |one: &TranscriptEntry| {
+            matches!(
+                one,
+                TranscriptEntry::Message(_) | TranscriptEntry::MessageDelta(_)
+            )
+        };
+        entries.is_none_or(|said| said.iter().any(is_spoken))
     });
-    if has_spoken || format == Output::Text {
+    if has_spoken || format == ActorOutputFormat::Text {
         return String::new();
     }
-    let mut stream = Stream::new(format, None);
-    for line in by_the_agent() {
-        stream.line(&line.text);
+    let mut stream = AgentStream::new(format, None);
+    for line in agent_lines() {
+        stream.read_line(&line.text);
     }
-    let answer = stream.end().answer;
-    answer.map_or_else(String::new, |answer| format!("{}\n", ui::clean(&answer)))
+    let answer = stream.finish().answer;
+    answer.map_or_else(String::new, |answer| {
+        format!("{}\n", ui::escape_controls(&answer))
+    })
 }
 
 /// Lines as people read them, with what was said in pieces put together.
-fn told_all(lines: &[Line], format: Output) -> String {
+fn render_lines(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
     let mut text = String::new();
     for line in lines {
-        let said = said_by_the_agent(line, format);
-        match said.as_deref() {
+        let entries = parse_agent_line(line, format);
+        match entries.as_deref() {
             Some([]) => {}
-            Some([Aloud::Piece(words)]) => text.push_str(&ui::clean(words)),
+            Some([TranscriptEntry::MessageDelta(words)]) => {
+                text.push_str(&ui::escape_controls(words))
+            }
             Some(_) | None => {
-                end_line(&mut text);
-                text.push_str(&told(line, format));
+                end_partial_line(&mut text);
+                text.push_str(&render_line(line, format));
             }
         }
     }
-    end_line(&mut text);
+    end_partial_line(&mut text);
     text
 }
 
-fn end_line(text: &mut String) {
+fn end_partial_line(text: &mut String) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
 }
 
 /// What a line says, if an agent wrote it in this format.
-fn said_by_the_agent(line: &Line, format: Output) -> Option<Vec<Aloud>> {
-    let by_the_agent = line.stream == "stdout";
-    by_the_agent.then(|| aloud(format, &line.text)).flatten()
+fn parse_agent_line(
+    line: &RunOutputLine,
+    format: ActorOutputFormat,
+) -> Option<Vec<TranscriptEntry>> {
+    let is_from_agent = line.stream == "stdout";
+    is_from_agent
+        .then(|| parse_transcript_line(format, &line.text))
+        .flatten()
 }
 
 /// A line as people read it: said, done, answered.
-fn told(line: &Line, format: Output) -> String {
-    let by_the_agent = line.stream == "stdout";
-    let Some(said) = said_by_the_agent(line, format) else {
-        let style = if by_the_agent {
+fn render_line(line: &RunOutputLine, format: ActorOutputFormat) -> String {
+    let is_from_agent = line.stream == "stdout";
+    let Some(said) = parse_agent_line(line, format) else {
+        let style = if is_from_agent {
             anstyle::Style::new()
         } else {
             ui::DIM
         };
-        return format!("{}\n", ui::styled(style, ui::clean(&line.text)));
+        return format!(
+            "{}\n",
+            ui::style_text(style, ui::escape_controls(&line.text))
+        );
     };
-    said.iter().map(spoken).collect()
+    said.iter().map(render_entry).collect()
 }
 
-fn spoken(said: &Aloud) -> String {
-    let words = ui::clean(said.words().trim_end());
-    match said {
-        Aloud::Words(_) | Aloud::Piece(_) => format!("{words}\n"),
-        Aloud::Thought(_) => format!("{}\n", ui::styled(ui::DIM, words)),
-        Aloud::Tool(_) => format!("{}\n", ui::styled(ui::CODE, format!("→ {words}"))),
-        Aloud::Answer(_) => answered(&words),
-        Aloud::Trouble(_) => format!("{}\n", ui::styled(ui::BAD, words)),
+fn render_entry(entry: &TranscriptEntry) -> String {
+    let words = ui::escape_controls(entry.text().trim_end());
+    match entry {
+        TranscriptEntry::Message(_) | TranscriptEntry::MessageDelta(_) => format!("{words}\n"),
+        TranscriptEntry::Thinking(_) => format!("{}\n", ui::style_text(ui::DIM, words)),
+        TranscriptEntry::ToolUse(_) => {
+            format!("{}\n", ui::style_text(ui::CODE, format!("→ {words}")))
+        }
+        TranscriptEntry::ToolResult(_) => render_tool_answer(&words),
+        TranscriptEntry::Error(_) => format!("{}\n", ui::style_text(ui::BAD, words)),
     }
 }
 
 /// What a tool answered, as far as people read on.
-fn answered(words: &str) -> String {
+fn render_tool_answer(words: &str) -> String {
     let mut text: String = words
         .lines()
-        .take(LINES_OF_AN_ANSWER)
+        .take(MAX_ANSWER_LINES)
         .map(|line| {
             format!(
                 "{}\n",
-                ui::styled(ui::DIM, format!("  {}", ui::one_line(line, 160)))
+                ui::style_text(ui::DIM, format!("  {}", ui::truncate_line(line, 160)))
             )
         })
         .collect();
-    let more = words.lines().count().saturating_sub(LINES_OF_AN_ANSWER);
+    let more = words.lines().count().saturating_sub(MAX_ANSWER_LINES);
     if more > 0 {
-        let left_out = format!("  … {} more", ui::count(more as u64, "line"));
-        text.push_str(&format!("{}\n", ui::styled(ui::DIM, left_out)));
+        let left_out = format!("  … {} more", ui::pluralize(more as u64, "line"));
+        text.push_str(&format!("{}\n", ui::style_text(ui::DIM, left_out)));
     }
     text
 }
 
-fn heading(run: &Run) -> String {
+fn run_heading(run: &RecordedRun) -> String {
     let Some(record) = &run.record else {
         return format!(
             "{}\n",
-            ui::styled(ui::BOLD, "== a run that goes on, or was killed ==")
+            ui::style_text(ui::BOLD, "== a run that goes on, or was killed ==")
         );
     };
-    let parts = ui::run(record);
-    format!("{}\n", ui::styled(ui::BOLD, format!("== {parts} ==")))
+    let parts = ui::describe_run(record);
+    format!("{}\n", ui::style_text(ui::BOLD, format!("== {parts} ==")))
 }
 
-fn heading_of_a_check(check: &CheckRecord) -> String {
+fn check_heading(check: &CheckRecord) -> String {
     let outcome = match &check.outcome {
         RuleOutcome::Held => "held",
         RuleOutcome::Failed(_) => "did not hold",
         RuleOutcome::Open(_) => "was not answered",
     };
     let words = format!("== rule {} {outcome} ==", check.rule);
-    format!("{}\n", ui::styled(ui::BOLD, words))
+    format!("{}\n", ui::style_text(ui::BOLD, words))
 }
 
 /// The lines of a run. What an agent that was killed began to say is left out.
-fn lines_of(path: &Path) -> Result<Vec<Line>, CommandError> {
+fn read_lines(path: &Path) -> Result<Vec<RunOutputLine>, CommandError> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", path.display());
-            return Err(CommandError::new(Exit::Error, message));
+            return Err(CommandError::new(CommandExit::Error, message));
         }
     };
     let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let mut lines: Vec<Line> = lines
+    let mut lines: Vec<RunOutputLine> = lines
         .filter_map(|line| serde_json::from_str(&line).ok())
         .collect();
-    if lines.len() > MOST_LINES {
-        let left_out = lines.len() - MOST_LINES;
-        let tail = lines.split_off(lines.len() - MOST_LINES / 2);
-        lines.truncate(MOST_LINES / 2);
-        lines.push(Line {
+    if lines.len() > MAX_TRANSCRIPT_LINES {
+        let left_out = lines.len() - MAX_TRANSCRIPT_LINES;
+        let tail = lines.split_off(lines.len() - MAX_TRANSCRIPT_LINES / 2);
+        lines.truncate(MAX_TRANSCRIPT_LINES / 2);
+        lines.push(RunOutputLine {
             ms: 0,
             stream: "note".to_owned(),
             text: format!("[{left_out} lines left out]"),
@@ -239,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_is_said_in_pieces_is_read_as_one() {
-        let lines: Vec<Line> = [
+        let lines: Vec<RunOutputLine> = [
             r#"{"type":"init","session_id":"s"}"#,
             r#"{"type":"message","role":"assistant","content":"Now","delta":true}"#,
             r#"{"type":"message","role":"assistant","content":" ","delta":true}"#,
@@ -248,13 +277,15 @@ mod tests {
             r#"{"type":"message","role":"assistant","content":"Done.\n","delta":true}"#,
             r#"{"type":"result","status":"success"}"#,
         ]
-        .map(|text| Line {
+        .map(|text| RunOutputLine {
             ms: 0,
             stream: "stdout".to_owned(),
             text: text.to_owned(),
         })
         .into();
-        let text = anstream::adapter::strip_str(&told_all(&lines, Output::GeminiJson)).to_string();
+        let text =
+            anstream::adapter::strip_str(&render_lines(&lines, ActorOutputFormat::GeminiJson))
+                .to_string();
         assert_eq!(text, "Now I look.\n→ read_file: a.txt\nDone.\n");
     }
 }

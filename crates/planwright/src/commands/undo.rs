@@ -1,40 +1,40 @@
 //! `planwright undo`.
 
-use lifecycle::Driven;
-use plan::Stage;
-use plan::stage::Landing;
+use lifecycle::LandingOutcome;
+use plan::PlanStage;
+use plan::stage::ApplyState;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, apply};
+use crate::commands::{CommandAnswer, ConditionArgs, apply};
 use crate::error::CommandError;
 
 /// Take back what a plan landed: a new plan with the inverse change, merged with what came since.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct UndoArgs {
     /// The plan that landed.
     id: String,
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Makes the plan and lands it.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let plan = app.plan(&args.id)?;
+pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
-    let call = args.conditions.apply(app.call());
-    let row = lifecycle.get_plan(plan)?;
-    let landed = matches!(row.plan.stage, Stage::Apply(Landing::Applied(_)));
+    let call = args.conditions.apply_to(app.new_call());
+    let row = lifecycle.get_plan(plan_id)?;
+    let landed = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
     if !args.yes && landed {
-        apply::confirm(app, &row, "undo", &[])?;
+        apply::confirm_landing(app, &row, "undo", &[])?;
     }
-    let undone = lifecycle.undo(plan, &call)?;
-    if let Some(done) = undone.repeated {
-        return apply::describe(
+    let undone = lifecycle.undo_plan(plan_id, &call)?;
+    if let Some(done) = undone.earlier_outcome {
+        return apply::describe_landing(
             app,
-            Driven::Landed {
+            LandingOutcome::Landed {
                 done,
                 kept: Vec::new(),
                 rest: None,
@@ -42,9 +42,9 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             },
         );
     }
-    app.remember(undone.plan);
+    app.remember_plan(undone.plan_id);
     // Somebody else who takes it back at this moment lands the same plan.
-    let handle = lifecycle.short_name(undone.plan)?;
-    apply::land(app, undone.plan, &undone.how, &app.call())
-        .map_err(|error| error.hint(format!("What takes it back: planwright status {handle}")))
+    let handle = lifecycle.short_handle(undone.plan_id)?;
+    apply::land_plan(app, undone.plan_id, &undone.options, &app.new_call())
+        .map_err(|error| error.with_hint(format!("What takes it back: planwright status {handle}")))
 }

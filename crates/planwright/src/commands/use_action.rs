@@ -1,30 +1,32 @@
 //! `planwright use`.
 
-use lifecycle::{Done, UseRequest};
-use plan::{Actors, Name, Profile};
-use sandbox::SitePlace;
+use lifecycle::{OperationOutcome, UseRequest};
+use plan::{PlanActors, Profile, QualifiedName};
+use sandbox::ResourceLocation;
 
-use crate::actions::Found;
+use crate::actions::FoundAction;
 use crate::cli::App;
-use crate::commands::{Answer, conditions, described, is_workable, view_with_receipt};
+use crate::commands::{
+    CommandAnswer, answer_or_receipt, conditions, is_workable, view_with_receipt,
+};
 use crate::error::CommandError;
 use crate::limits::LimitArgs;
-use crate::wire::Message;
-use crate::wishes::{self, RepositoryAction, Wishes};
-use crate::{actions, crew, here, host, in_force, ui};
+use crate::repository_config::{self, RepositoryAction, RepositoryConfig};
+use crate::wire::UserMessage;
+use crate::{actions, actor_set, current_repository, host, rule_warnings, ui};
 
 /// Use an action: make a plan of it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct UseArgs {
     /// The action.
-    action: Name,
+    action: QualifiedName,
     /// The projects to work on.
-    projects: Vec<Name>,
+    projects: Vec<QualifiedName>,
     /// Start from what is not committed yet, too.
     #[arg(long)]
     with_changes: bool,
     /// An argument of the action; repeat it for more, or for the items of a list.
-    #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = argument)]
+    #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = parse_argument)]
     arguments: Vec<(String, String)>,
     /// Where the plan stops and asks: manual, supervised, review or auto.
     #[arg(long)]
@@ -35,62 +37,62 @@ pub struct Args {
     #[command(flatten)]
     limits: LimitArgs,
     /// Repeating it with the same key makes no second plan and gives the same answer.
-    #[arg(long, value_name = "KEY", value_parser = conditions::key)]
+    #[arg(long, value_name = "KEY", value_parser = conditions::parse_idempotency_key)]
     idempotency_key: Option<String>,
 }
 
 /// Makes a plan.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    if args.projects.is_empty() && here::checkout().is_some() {
+pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    if args.projects.is_empty() && current_repository::find_checkout_root().is_some() {
         // Before the engine is opened, which looks what this host is called: an action of the repository
         // may make it a project.
-        host::register(&app.settings.home)?;
+        host::register_host(&app.settings.home)?;
     }
-    let scene = scene(args, app)?;
-    let wishes = scene.wishes;
-    let preferred = wishes.preferred(&app.settings);
-    let fallback_actors = preferred.actor.map(Actors::both);
-    let actors = scene.action.definition().actors.clone();
+    let resolved = resolve_use(args, app)?;
+    let config = resolved.config;
+    let defaults = config.resolve_defaults(&app.settings);
+    let fallback_actors = defaults.actor.map(PlanActors::for_both_phases);
+    let actors = resolved.action.definition().actors.clone();
     let definitions = match actors.or_else(|| fallback_actors.clone()) {
-        Some(actors) => crew::definitions(app, &actors, &wishes)?,
+        Some(actors) => actor_set::find_definitions(app, &actors, &config)?,
         None => Vec::new(),
     };
-    let action = match &scene.action {
-        Found::Kept(action) => action.name().clone(),
-        Found::Defined(action) => actions::freeze(app, action)?,
+    let action = match &resolved.action {
+        FoundAction::Stored(action) => action.name().clone(),
+        FoundAction::InRepository(action) => actions::freeze_action(app, action)?,
     };
     let request = UseRequest {
         definitions,
-        limits: args.limits.said().or(preferred.limits).settled(),
-        ways: wishes.ways,
+        limits: args.limits.overrides().or(defaults.limits).with_defaults(),
+        policy: config.policy,
         action: Some(action),
         goal: args.goal.clone(),
         arguments: args.arguments.clone(),
         fallback_actors,
         profile: args.profile,
-        fallback_profile: preferred.profile,
-        projects: scene.projects.clone(),
-        with_changes: args.with_changes,
+        fallback_profile: defaults.profile,
+        projects: resolved.projects.clone(),
+        with_uncommitted_changes: args.with_changes,
         ..UseRequest::default()
     };
-    let mut call = app.call();
+    let mut call = app.new_call();
     if let Some(key) = &args.idempotency_key {
         call = call.with_key(key);
     }
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
-    app.remember(done.plan.id);
-    let described = described(&done, describe(app, &done));
-    let unknown = undefined(&done.plan);
+    app.remember_plan(done.plan.id);
+    let described = answer_or_receipt(&done, describe_new_plan(app, &done));
+    let unknown = warn_undefined_actor(&done.plan);
     described.map(|answer| {
-        let start = Start::of(args.with_changes);
-        let unseen = what_is_not_committed(app, &scene.projects, start);
-        Answer {
-            messages: unseen
+        let start = StartingPoint::from_flag(args.with_changes);
+        let uncommitted = warn_uncommitted(app, &resolved.projects, start);
+        CommandAnswer {
+            messages: uncommitted
                 .into_iter()
                 .chain(unknown)
-                .chain(passed_over(&scene.action, &wishes.actions))
-                .chain(paused(app, &scene.projects))
+                .chain(warn_passed_over_action(&resolved.action, &config.actions))
+                .chain(warn_paused_projects(app, &resolved.projects))
                 .chain(answer.messages)
                 .collect(),
             ..answer
@@ -99,55 +101,55 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
 }
 
 /// What is used, on what, and what the repositories say about it.
-struct Scene {
-    action: Found,
-    projects: Vec<Name>,
-    wishes: Wishes,
+struct ResolvedUse {
+    action: FoundAction,
+    projects: Vec<QualifiedName>,
+    config: RepositoryConfig,
 }
 
 /// A kept action works on the projects that are named; one of the repository one is in, on that one
 /// unless others are named.
-fn scene(args: &Args, app: &App) -> Result<Scene, CommandError> {
-    let wishes = wishes::of_projects(app, &args.projects)?;
+fn resolve_use(args: &UseArgs, app: &App) -> Result<ResolvedUse, CommandError> {
+    let config = repository_config::read_for_projects(app, &args.projects)?;
     if !args.projects.is_empty() {
-        return Ok(Scene {
-            action: actions::find(app, &args.action, &wishes.actions)?,
+        return Ok(ResolvedUse {
+            action: actions::find_action(app, &args.action, &config.actions)?,
             projects: args.projects.clone(),
-            wishes,
+            config,
         });
     }
-    let kept = actions::kept(app, &args.action)?;
-    if let Some(action) = kept.filter(actions::is_available) {
-        return Ok(Scene {
-            action: Found::Kept(Box::new(action)),
+    let stored = actions::find_stored_action(app, &args.action)?;
+    if let Some(action) = stored.filter(actions::is_available) {
+        return Ok(ResolvedUse {
+            action: FoundAction::Stored(Box::new(action)),
             projects: Vec::new(),
-            wishes,
+            config,
         });
     }
-    let action = actions::find(app, &args.action, &actions::defined_here()?)?;
-    let Found::Defined(_) = &action else {
-        return Ok(Scene {
+    let action = actions::find_action(app, &args.action, &actions::repository_actions_here()?)?;
+    let FoundAction::InRepository(_) = &action else {
+        return Ok(ResolvedUse {
             action,
             projects: Vec::new(),
-            wishes,
+            config,
         });
     };
-    let place = here::repository()?;
-    let project = match here::project_of(app, &place)? {
+    let place = current_repository::inspect_repository()?;
+    let project = match current_repository::find_project(app, &place)? {
         Some(project) => project,
-        None => here::register(app, &place)?,
+        None => current_repository::register_project(app, &place)?,
     };
     let projects = vec![project];
-    Ok(Scene {
+    Ok(ResolvedUse {
         action,
-        wishes: wishes::of_projects(app, &projects)?,
+        config: repository_config::read_for_projects(app, &projects)?,
         projects,
     })
 }
 
 /// Says that a repository means something else by the name.
-fn passed_over(action: &Found, defined: &[RepositoryAction]) -> Vec<Message> {
-    let Found::Kept(kept) = action else {
+fn warn_passed_over_action(action: &FoundAction, defined: &[RepositoryAction]) -> Vec<UserMessage> {
+    let FoundAction::Stored(kept) = action else {
         return Vec::new();
     };
     let other = defined
@@ -156,7 +158,7 @@ fn passed_over(action: &Found, defined: &[RepositoryAction]) -> Vec<Message> {
     let Some(other) = other else {
         return Vec::new();
     };
-    let told = Message {
+    let notice = UserMessage {
         level: "info",
         text: format!(
             "The action `{}` of your store was used, not the one of {}.",
@@ -164,44 +166,44 @@ fn passed_over(action: &Found, defined: &[RepositoryAction]) -> Vec<Message> {
             other.file.display()
         ),
     };
-    let hint = Message {
+    let hint = UserMessage {
         level: "hint",
         text: format!(
             "To use the repository's from now on: planwright action archive {}",
             kept.name()
         ),
     };
-    vec![told, hint]
+    vec![notice, hint]
 }
 
 /// Says that nobody here knows how an actor of the plan is started.
-fn undefined(plan: &plan::Plan) -> Option<Message> {
+fn warn_undefined_actor(plan: &plan::Plan) -> Option<UserMessage> {
     let unknown = plan
         .actors
-        .all()
-        .find(|actor| plan.definition(actor).is_none())?;
+        .actor_names()
+        .find(|actor| plan.actor_definition(actor).is_none())?;
     let works = [&plan.actors.strategy, &plan.actors.execution].contains(&unknown);
     let then = match works {
         true => "the plan waits for a program that works as it, or for plumbing",
         false => "its rules that ask are for people to answer",
     };
-    Some(Message {
+    Some(UserMessage {
         level: "info",
         text: format!("Nobody here knows how `{unknown}` is started; {then}."),
     })
 }
 
-fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
-    let handle = app.lifecycle()?.short_name(done.plan.id)?;
+fn describe_new_plan(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
+    let handle = app.lifecycle()?.short_handle(done.plan.id)?;
     let text = format!(
         "{}  {}\n  {}\n",
-        ui::styled(ui::BOLD, &handle),
-        ui::one_line(done.plan.goal.as_str(), 70),
-        ui::styled(ui::DIM, done.plan.id),
+        ui::style_text(ui::BOLD, &handle),
+        ui::truncate_line(done.plan.goal.as_str(), 70),
+        ui::style_text(ui::DIM, done.plan.id),
     );
-    let mut answer = Answer::new(view_with_receipt(app, done)?, text);
+    let mut answer = CommandAnswer::new(view_with_receipt(app, done)?, text);
     if done.repeated {
-        answer.messages.push(Message {
+        answer.messages.push(UserMessage {
             level: "info",
             text: "It had been made before; there is no second plan.".to_owned(),
         });
@@ -210,11 +212,11 @@ fn describe(app: &App, done: &Done) -> Result<Answer, CommandError> {
         true => "run",
         false => "status",
     };
-    Ok(answer.hint(format!("planwright {next} {handle}")))
+    Ok(answer.with_hint(format!("planwright {next} {handle}")))
 }
 
 /// Says at once that nothing will start.
-fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
+fn warn_paused_projects(app: &App, projects: &[QualifiedName]) -> Vec<UserMessage> {
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
     };
@@ -222,11 +224,11 @@ fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
     for name in projects {
         let project = lifecycle.get_project(name);
         if project.is_ok_and(|project| project.paused.is_some()) {
-            messages.push(Message {
+            messages.push(UserMessage {
                 level: "warn",
                 text: format!("Project {name} is paused: nothing will start until it is resumed."),
             });
-            messages.push(Message {
+            messages.push(UserMessage {
                 level: "hint",
                 text: format!("planwright project resume {name}"),
             });
@@ -237,16 +239,16 @@ fn paused(app: &App, projects: &[Name]) -> Vec<Message> {
 
 /// What work starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum StartingPoint {
     /// What is committed.
     Committed,
     /// What is not committed yet, too.
     WithChanges,
 }
 
-impl Start {
+impl StartingPoint {
     /// As the flag `--with-changes` says.
-    pub fn of(with_changes: bool) -> Self {
+    pub fn from_flag(with_changes: bool) -> Self {
         if with_changes {
             Self::WithChanges
         } else {
@@ -256,64 +258,71 @@ impl Start {
 }
 
 /// Says at once what the work will not see, and that rules which are not committed hold for it.
-pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<Message> {
+pub fn warn_uncommitted(
+    app: &App,
+    projects: &[QualifiedName],
+    start: StartingPoint,
+) -> Vec<UserMessage> {
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
     };
-    let sites = lifecycle.sites_of_projects(projects).unwrap_or_default();
+    let locations = lifecycle
+        .locate_project_resources(projects)
+        .unwrap_or_default();
     let mut messages = Vec::new();
-    for site in &sites {
+    for location in &locations {
         let unconfined = lifecycle
-            .hands()
-            .is_ok_and(|hands| hands.workshop.runs_set_up_unconfined(site));
+            .local_host()
+            .is_ok_and(|hands| hands.sandboxes.runs_set_up_unconfined(location));
         if unconfined {
-            messages.push(Message {
+            messages.push(UserMessage {
                 level: "info",
                 text: format!(
                     "{}: its set-up command runs unconfined, with your rights, as your settings say \
                      (sandbox.unconfined).",
-                    site.name
+                    location.name
                 ),
             });
         }
-        let branch = in_force::other_rules_on(app, site);
-        messages.extend(branch.as_ref().map(|branch| Message {
+        let branch = rule_warnings::branch_with_other_rules(app, location);
+        messages.extend(branch.as_ref().map(|branch| UserMessage {
             level: "info",
             text: format!(
                 "{}: the rules in planwright.yaml are not those on {branch}; this plan must meet both.",
-                site.name
+                location.name
             ),
         }));
         // A plan on a directory starts from the files as they are.
-        let sees_all = start == Start::WithChanges || matches!(site.place, SitePlace::Dir { .. });
+        let sees_all = start == StartingPoint::WithChanges
+            || matches!(location.location, ResourceLocation::Dir { .. });
         if sees_all {
             continue;
         }
         let mut uncommitted = lifecycle
-            .hands()
+            .local_host()
             .ok()
-            .and_then(|hands| hands.workshop.repository(site).ok())
-            .and_then(|repository| repository.uncommitted().ok())
+            .and_then(|hands| hands.sandboxes.open_repository(location).ok())
+            .and_then(|repository| repository.list_uncommitted_paths().ok())
             .unwrap_or_default();
         let count = uncommitted.len();
         uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
         // That its rules hold was said.
         if uncommitted.len() < count && branch.is_none() {
-            messages.push(Message {
+            messages.push(UserMessage {
                 level: "info",
                 text: format!(
                     "{}: planwright.yaml is not committed as it stands; what it says now is used.",
-                    site.name
+                    location.name
                 ),
             });
         }
         if !uncommitted.is_empty() {
-            messages.push(Message {
+            messages.push(UserMessage {
                 level: "info",
                 text: format!(
                     "{}: {}, not visible to the agent; --with-changes starts from them.",
-                    site.name,
-                    ui::count(uncommitted.len() as u64, "uncommitted file")
+                    location.name,
+                    ui::pluralize(uncommitted.len() as u64, "uncommitted file")
                 ),
             });
         }
@@ -321,7 +330,7 @@ pub fn what_is_not_committed(app: &App, projects: &[Name], start: Start) -> Vec<
     messages
 }
 
-fn argument(text: &str) -> Result<(String, String), String> {
+fn parse_argument(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("write it as NAME=VALUE".to_owned()),

@@ -3,26 +3,26 @@
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use plan::stage::Landing;
-use plan::{PlanId, Span, Stage};
+use plan::stage::ApplyState;
+use plan::{PlanId, PlanStage, Span};
 use serde_json::json;
 use store::PlanRow;
 
 use crate::cli::App;
-use crate::commands::{Answer, list};
+use crate::commands::{CommandAnswer, list};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::ui;
 
 /// Wait for plans to get somewhere.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct WaitArgs {
     /// The plans.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// What to wait for.
-    #[arg(long, value_enum, default_value_t = Until::NeedsMe)]
-    until: Until,
+    #[arg(long, value_enum, default_value_t = WaitCondition::NeedsMe)]
+    until: WaitCondition,
     /// Give up after, as in 90s, 20m or 2h.
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
@@ -30,7 +30,7 @@ pub struct Args {
 
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Until {
+enum WaitCondition {
     /// A person has to do something, or it ended.
     NeedsMe,
     /// It landed, or halted without.
@@ -40,15 +40,15 @@ enum Until {
 }
 
 /// How long is waited for a commit before looking anew.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let plans: Vec<PlanId> = args
         .ids
         .iter()
-        .map(|id| app.plan(id))
+        .map(|id| app.resolve_plan(id))
         .collect::<Result<_, _>>()?;
     let began = Instant::now();
     let timeout = args.timeout.map(Span::as_duration);
@@ -58,17 +58,19 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             .map(|plan| lifecycle.get_plan(*plan))
             .collect::<Result<_, _>>()?;
         if rows.iter().all(|row| args.until.is_reached(row)) {
-            return answer(app, &rows, args.until.exit(&rows));
+            return describe_plans(app, &rows, args.until.exit_for(&rows));
         }
         if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
-            return answer(app, &rows, Exit::TimedOut);
+            return describe_plans(app, &rows, CommandExit::TimedOut);
         }
-        let left = timeout.map_or(LOOK, |timeout| timeout.saturating_sub(began.elapsed()));
-        lifecycle.store().wait(left.min(LOOK))?;
+        let left = timeout.map_or(POLL_INTERVAL, |timeout| {
+            timeout.saturating_sub(began.elapsed())
+        });
+        lifecycle.store().wait_for_commit(left.min(POLL_INTERVAL))?;
     }
 }
 
-impl Until {
+impl WaitCondition {
     fn is_reached(self, row: &PlanRow) -> bool {
         match self {
             Self::NeedsMe => row.needs_person() || row.plan.stage.is_final(),
@@ -77,40 +79,45 @@ impl Until {
         }
     }
 
-    fn exit(self, rows: &[PlanRow]) -> Exit {
-        let landed = |row: &PlanRow| matches!(row.plan.stage, Stage::Apply(Landing::Applied(_)));
+    fn exit_for(self, rows: &[PlanRow]) -> CommandExit {
+        let landed =
+            |row: &PlanRow| matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
         match self {
-            Self::Landed if !rows.iter().all(landed) => Exit::NotLanded,
-            Self::NeedsMe | Self::Landed | Self::Final => Exit::Ok,
+            Self::Landed if !rows.iter().all(landed) => CommandExit::NotLanded,
+            Self::NeedsMe | Self::Landed | Self::Final => CommandExit::Ok,
         }
     }
 }
 
 /// It goes no further, whoever signs it: it failed, or cannot land as it is.
 fn has_halted(row: &PlanRow) -> bool {
-    let constrained = matches!(row.plan.stage, Stage::Apply(Landing::Constrained(_)));
+    let constrained = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Constrained(_)));
     constrained || row.plan.stage.failure().is_some()
 }
 
-fn answer(app: &App, rows: &[PlanRow], exit: Exit) -> Result<Answer, CommandError> {
+fn describe_plans(
+    app: &App,
+    rows: &[PlanRow],
+    exit: CommandExit,
+) -> Result<CommandAnswer, CommandError> {
     let mut text = String::new();
     let mut summaries = Vec::new();
     for row in rows {
-        let summary = list::summary(app, row)?;
-        let (standing, style) = app.standing(row)?;
+        let summary = list::summarize_plan(app, row)?;
+        let (standing, style) = app.plan_standing(row)?;
         text.push_str(&format!(
             "{}  {}  {}\n",
-            ui::styled(ui::BOLD, &summary.handle),
-            ui::styled(style, standing),
-            ui::one_line(&summary.goal, 60)
+            ui::style_text(ui::BOLD, &summary.handle),
+            ui::style_text(style, standing),
+            ui::truncate_line(&summary.goal, 60)
         ));
         summaries.push(summary);
     }
     let next = summaries.iter().find_map(|summary| summary.next.clone());
-    let mut answer = Answer::new(json!({ "plans": summaries }), text);
+    let mut answer = CommandAnswer::new(json!({ "plans": summaries }), text);
     answer.exit = exit;
     Ok(match next {
-        Some(next) => answer.hint(next),
+        Some(next) => answer.with_hint(next),
         None => answer,
     })
 }

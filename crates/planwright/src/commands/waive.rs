@@ -3,12 +3,12 @@
 use plan::invariant::RuleName;
 
 use crate::cli::App;
-use crate::commands::{Answer, Conditions, moved};
+use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
 /// Set a rule aside for one plan, on the record.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct WaiveArgs {
     /// The plan.
     id: String,
     /// The rule.
@@ -17,14 +17,17 @@ pub struct Args {
     #[arg(long, short)]
     reason: String,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 /// Sets a rule aside.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    let call = args.conditions.apply(app.call());
-    let done =
-        app.lifecycle()?
-            .waive(app.plan(&args.id)?, args.rule.clone(), &args.reason, &call)?;
-    moved(app, &done)
+pub fn run(args: &WaiveArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    let done = app.lifecycle()?.waive_rule(
+        app.resolve_plan(&args.id)?,
+        args.rule.clone(),
+        &args.reason,
+        &call,
+    )?;
+    answer_for_move(app, &done)
 }

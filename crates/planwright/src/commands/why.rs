@@ -1,33 +1,33 @@
 //! `planwright why`.
 
-use lifecycle::Obstacle;
-use plan::judgement::{Counts, Waits};
-use plan::stage::{Landing, Work};
-use plan::takeover::Liveness;
-use plan::{Phase, Refusal, Stage};
+use lifecycle::ClaimObstacle;
+use plan::judgement::{PendingVerdictReason, RuleCounts};
+use plan::stage::{ApplyState, WorkState};
+use plan::takeover::HolderLiveness;
+use plan::{Phase, PlanStage, Refusal};
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::{CommandError, daily_commands};
 use crate::ui;
 
 /// Say why a plan does not move, and what would help.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct WhyArgs {
     /// The plan.
     id: String,
 }
 
 /// Looks at what a plan waits for.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let why = lifecycle.why(app.plan(&args.id)?)?;
+    let why = lifecycle.diagnose_plan(app.resolve_plan(&args.id)?)?;
     let plan = &why.row.plan;
-    let handle = lifecycle.short_name(plan.id)?;
+    let handle = lifecycle.short_handle(plan.id)?;
     let mut reasons = vec![state_reason(&why, app.clock.now())];
     if let Some(now) = &why.gate {
-        for failed in &now.failed {
+        for failed in &now.failed_rules {
             let verb = match failed.waits {
                 Some(_) => "waits",
                 None => "fails",
@@ -36,53 +36,54 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
                 "The {} gate does not open: rule {} {verb}: {}\n    {}",
                 now.gate,
                 failed.rule,
-                ui::clean(&failed.evidence),
-                ui::clean(&failed.check)
+                ui::escape_controls(&failed.evidence),
+                ui::escape_controls(&failed.check)
             ));
         }
-        for advice in &now.advice {
+        for advice in &now.failed_advisories {
             reasons.push(format!(
                 "Rule {} is only advice, and fails: {}\n    {}",
                 advice.rule,
-                ui::clean(&advice.evidence),
-                ui::clean(&advice.check)
+                ui::escape_controls(&advice.evidence),
+                ui::escape_controls(&advice.check)
             ));
         }
-        if now.failed.is_empty() {
+        if now.failed_rules.is_empty() {
             reasons.push(format!(
                 "The {} gate is open: {}",
                 now.gate,
-                counted(&now.counts)
+                describe_counts(&now.counts)
             ));
         }
     }
-    let blocking = why.gate.iter().flat_map(|now| &now.failed);
+    let blocking = why.gate.iter().flat_map(|now| &now.failed_rules);
     let mut commands: Vec<String> = blocking
         .filter_map(|failed| match (failed.waits, failed.waivable) {
-            (Some(Waits::Person), _) => Some(format!(
+            (Some(PendingVerdictReason::Person), _) => Some(format!(
                 "planwright approve {handle} --rule {}",
                 failed.rule.name
             )),
-            (Some(Waits::Check) | None, true) => Some(format!(
+            (Some(PendingVerdictReason::Check) | None, true) => Some(format!(
                 "planwright waive {handle} {} --reason \"TEXT\"",
                 failed.rule.name
             )),
-            (Some(Waits::Check) | None, false) => None,
+            (Some(PendingVerdictReason::Check) | None, false) => None,
         })
         .collect();
-    commands.extend(why.obstacle.as_ref().and_then(way_round));
+    commands.extend(why.obstacle.as_ref().and_then(obstacle_remedy));
     let is_interrupted = app.is_interrupted(&why.row)?;
     if is_interrupted {
         commands.extend(app.next_command(&why.row)?);
     }
-    let to_review = matches!(plan.stage, Stage::Execute(Work::Complete)) && plan.has_targets();
-    if let Some(needed) = plan.keeps_profile_from_landing().filter(|_| to_review) {
+    let to_review =
+        matches!(plan.stage, PlanStage::Execute(WorkState::Complete)) && plan.has_targets();
+    if let Some(needed) = plan.manual_landing_reason().filter(|_| to_review) {
         let profile = plan.profile;
         reasons.push(format!(
             "Profile {profile} does not land {needed}: a person has to"
         ));
     }
-    if to_review || matches!(plan.stage, Stage::Apply(Landing::Constrained(_))) {
+    if to_review || matches!(plan.stage, PlanStage::Apply(ApplyState::Constrained(_))) {
         // Whoever is blocked is sent here; once is enough.
         let next = app.next_command(&why.row)?;
         commands.extend(next.filter(|_| !why.row.is_blocked()));
@@ -92,8 +93,8 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let options = daily_commands(plan, &why.options, &handle).into_iter();
     for command in options.map(|command| command.replace("--epoch E", &epoch)) {
         // Nobody is at work whom it could wait for.
-        let waits_in_vain = is_interrupted && command.starts_with("planwright wait ");
-        if !waits_in_vain && !commands.contains(&command) {
+        let is_pointless = is_interrupted && command.starts_with("planwright wait ");
+        if !is_pointless && !commands.contains(&command) {
             commands.push(command);
         }
     }
@@ -101,33 +102,33 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let data = json!({
         "plan_id": plan.id,
         "phase": plan.phase(),
-        "state": plan.stage.state(),
+        "state": plan.stage.state_name(),
         "reasons": reasons,
         "gate": why.gate.as_ref().map(|now| json!({
-            "gate": now.gate, "counts": now.counts, "failed": now.failed, "advice": now.advice,
+            "gate": now.gate, "counts": now.counts, "failed": now.failed_rules, "advice": now.failed_advisories,
         })),
         "options": why.options,
     });
-    let mut answer = Answer::new(data, text);
+    let mut answer = CommandAnswer::new(data, text);
     for command in commands {
-        answer = answer.hint(command);
+        answer = answer.with_hint(command);
     }
     Ok(answer)
 }
 
 /// The command that takes an obstacle out of the way, where there is one.
-pub fn way_round(obstacle: &Obstacle) -> Option<String> {
+pub fn obstacle_remedy(obstacle: &ClaimObstacle) -> Option<String> {
     match obstacle {
-        Obstacle::Project(Refusal::ProjectPaused { project, .. }) => {
+        ClaimObstacle::Project(Refusal::ProjectPaused { project, .. }) => {
             Some(format!("planwright project resume {project}"))
         }
-        Obstacle::Project(_) | Obstacle::Host(_) => None,
+        ClaimObstacle::Project(_) | ClaimObstacle::Host(_) => None,
     }
 }
 
 /// How the rules of an open gate came out.
-fn counted(counts: &Counts) -> String {
-    let said: Vec<String> = [
+fn describe_counts(counts: &RuleCounts) -> String {
+    let parts: Vec<String> = [
         (counts.held, "holds", "hold"),
         (counts.waived, "is waived", "are waived"),
         (
@@ -140,22 +141,22 @@ fn counted(counts: &Counts) -> String {
     .filter(|(number, _, _)| *number > 0)
     .map(|(number, one, several)| {
         let verb = if number == 1 { one } else { several };
-        format!("{} {verb}", ui::count(number, "rule"))
+        format!("{} {verb}", ui::pluralize(number, "rule"))
     })
     .collect();
-    if said.is_empty() {
+    if parts.is_empty() {
         "there are no rules for it".to_owned()
     } else {
-        said.join(", ")
+        parts.join(", ")
     }
 }
 
-fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
+fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String {
     let plan = &why.row.plan;
     if let Some(ending) = plan.stage.ending() {
         return format!(
             "It ended: {} at {} by {}",
-            plan.stage.state(),
+            plan.stage.state_name(),
             ending.at,
             ending.by
         );
@@ -166,13 +167,15 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
             .lease
             .as_ref()
             .is_some_and(|lease| lease.expires_at < now);
-        let lease = match why.holder {
-            Some(Liveness::Ended) => "its process has ended, and whoever comes next takes over",
-            Some(Liveness::Running) => "its process is running on this host",
-            Some(Liveness::Unknown) | None if expired => {
+        let lease = match why.holder_liveness {
+            Some(HolderLiveness::Ended) => {
+                "its process has ended, and whoever comes next takes over"
+            }
+            Some(HolderLiveness::Running) => "its process is running on this host",
+            Some(HolderLiveness::Unknown) | None if expired => {
                 "its lease has expired and can be reclaimed"
             }
-            Some(Liveness::Unknown) | None => "its lease runs",
+            Some(HolderLiveness::Unknown) | None => "its lease runs",
         };
         return format!(
             "The plan is held by {} since {}; {lease}",
@@ -182,38 +185,38 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     if let Some(question) = plan.stage.question() {
         return format!(
             "It waits for an answer: {}",
-            ui::clean(question.text.as_str())
+            ui::escape_controls(question.text.as_str())
         );
     }
     if let Some(failure) = plan.stage.failure() {
         return format!(
             "It failed ({}): {}",
             failure.category,
-            ui::clean(failure.message.as_str())
+            ui::escape_controls(failure.message.as_str())
         );
     }
     if let Some(retry_at) = plan
         .stage
-        .waiting()
+        .queue_entry()
         .and_then(|queued| queued.retry_at)
         .filter(|at| *at > now)
     {
         return format!("It tries again at {retry_at}");
     }
     match &why.obstacle {
-        Some(Obstacle::Project(refusal)) => return format!("It cannot be started: {refusal}"),
-        Some(Obstacle::Host(host)) => {
+        Some(ClaimObstacle::Project(refusal)) => return format!("It cannot be started: {refusal}"),
+        Some(ClaimObstacle::Host(host)) => {
             return format!("It is waiting for host {host}, where its repository lies");
         }
         None => {}
     }
-    if let Some(over) = &why.over {
+    if let Some(over) = &why.over_budget {
         return format!("It waits for the budget: {over}");
     }
-    if let Stage::Apply(Landing::Constrained(constraint)) = &plan.stage {
+    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &plan.stage {
         let mut reason = format!(
             "Nothing was landed: {}",
-            ui::clean(constraint.message.as_str())
+            ui::escape_controls(constraint.message.as_str())
         );
         for path in constraint.paths.iter().take(20) {
             reason.push_str(&format!("\n  {path}"));
@@ -226,15 +229,22 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
     }
     let profile = plan.profile;
     match (&plan.stage, plan.needs_person()) {
-        (Stage::Strategize(_) | Stage::Execute(_), true) => {
+        (PlanStage::Strategize(_) | PlanStage::Execute(_), true) => {
             format!(
                 "It is {}, and profile {profile} asks a person before it goes on",
                 plan.stage
             )
         }
-        (Stage::Apply(_), true) => format!("It is {} and waits for a person", plan.stage),
-        (_, false) if plan.stage.waiting().is_some() => waits_for(plan, why.ahead),
-        (_, false) if why.gate.as_ref().is_some_and(|now| !now.failed.is_empty()) => {
+        (PlanStage::Apply(_), true) => format!("It is {} and waits for a person", plan.stage),
+        (_, false) if plan.stage.queue_entry().is_some() => {
+            describe_claim_wait(plan, why.plans_ahead)
+        }
+        (_, false)
+            if why
+                .gate
+                .as_ref()
+                .is_some_and(|now| !now.failed_rules.is_empty()) =>
+        {
             format!("It is {}, and a gate holds it there", plan.stage)
         }
         (_, false) => format!("It is {} and may go on", plan.stage),
@@ -242,11 +252,11 @@ fn state_reason(why: &lifecycle::Why, now: plan::Timestamp) -> String {
 }
 
 /// Whom a plan waits for that anybody may claim.
-fn waits_for(plan: &plan::Plan, ahead: Option<usize>) -> String {
+fn describe_claim_wait(plan: &plan::Plan, ahead: Option<usize>) -> String {
     let phase = Phase::as_str(plan.phase());
     let undefined = plan
-        .actor_in(plan.phase())
-        .filter(|actor| plan.definition(actor).is_none());
+        .actor_for_phase(plan.phase())
+        .filter(|actor| plan.actor_definition(actor).is_none());
     match undefined {
         Some(actor) => format!(
             "It waits for somebody who works as `{actor}` to claim the {phase} phase: it was begun \

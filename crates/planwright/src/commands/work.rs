@@ -4,20 +4,20 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use actors::Stop;
-use lifecycle::{Happening, Lifecycle, Worker};
-use plan::plan::Remedy;
-use plan::{Name, Plan, Span};
+use lifecycle::{DriveProgress, Lifecycle, Worker};
+use plan::plan::ResultRemedy;
+use plan::{Plan, QualifiedName, Span};
 use serde_json::json;
 
-use crate::cli::{App, Format};
-use crate::commands::Answer;
+use crate::cli::{App, CliFormat};
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::wishes::Wishes;
-use crate::{crew, notify, signals, ui};
+use crate::repository_config::RepositoryConfig;
+use crate::{actor_set, notify, signals, ui};
 
 /// Work on whatever is due, until interrupted. Any number of these may run at once.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct WorkArgs {
     /// So many plans at once.
     #[arg(long, value_name = "N", default_value = "1")]
     concurrency: NonZeroUsize,
@@ -29,19 +29,19 @@ pub struct Args {
     once: bool,
     /// Only plans of this project.
     #[arg(long, value_name = "NAME")]
-    project: Option<Name>,
+    project: Option<QualifiedName>,
     /// Only plans of this actor.
     #[arg(long, value_name = "NAME")]
-    actor: Option<Name>,
+    actor: Option<QualifiedName>,
     /// How long others wait for a worker that does not renew its claims. For trials.
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..=3600))]
     lease_seconds: Option<u32>,
 }
 
 /// Works.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let stop = Stop::default();
-    signals::ask_to_stop(&stop)?;
+    signals::stop_on_signals(&stop)?;
     let lifecycle = app.lifecycle()?;
     if let Some(project) = &args.project {
         lifecycle.get_project(project)?;
@@ -49,102 +49,110 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
     let moment = app.clock.now().0;
     let owner = format!("worker {}-{moment:x}", std::process::id());
     let format = app.format;
-    let (told, engine) = (notify::Told::by(app), lifecycle.clone());
+    let (notifier, engine) = (
+        notify::PersonNotifier::from_settings(app),
+        lifecycle.clone(),
+    );
     let mut worker = Worker::new(lifecycle)
         .owner(&owner)
-        .crew(crew::standing_crew(app)?)
+        .actor_set(actor_set::make_worker_actor_set(app)?)
         .concurrency(args.concurrency.get())
         .only_project(args.project.clone())
         .only_actor(args.actor.clone())
-        .telling(move |plan, happening| {
-            if *happening == Happening::Rests {
-                told.tell(plan);
+        .on_progress(move |plan, engine_progress| {
+            if *engine_progress == DriveProgress::Idle {
+                notifier.notify(plan);
             }
-            if let Some(says) = words(plan, happening) {
+            if let Some(says) = describe_progress(plan, engine_progress) {
                 write_line(format, &engine, plan, &says);
             }
         });
     let engine = lifecycle.clone();
     let _told_by = app
-        .asides
-        .told_by(move |plan, says| write_line(format, &engine, plan, says));
+        .slow_steps
+        .redirect_to(move |plan, says| write_line(format, &engine, plan, says));
     if let Some(seconds) = args.lease_seconds {
-        worker = worker.lease(Span::seconds(seconds.into()));
+        worker = worker.lease(Span::from_seconds(seconds.into()));
     }
     if let Some(actor) = &args.actor
-        && crew::definition(app, actor, &Wishes::default())?.is_none()
+        && actor_set::find_definition(app, actor, &RepositoryConfig::default())?.is_none()
     {
         let _ = writeln!(
             anstream::stderr().lock(),
             "No actor `{actor}` is defined here; only plans that bring its definition along are taken."
         );
     }
-    if app.format == Format::Human {
-        let plans = ui::count(args.concurrency.get() as u64, "plan");
+    if app.format == CliFormat::Human {
+        let plans = ui::pluralize(args.concurrency.get() as u64, "plan");
         let _ = writeln!(
             anstream::stderr().lock(),
             "{owner}: up to {plans} at once, {}",
-            sandbox::offered()
+            sandbox::detect_isolation()
         );
     }
     let tally = if args.drain {
         worker.drain(&stop)?
     } else if args.once {
-        worker.once(&stop)?
+        worker.run_once(&stop)?
     } else {
         worker.run(&stop)?
     };
-    let mut text = format!("Took {} further.\n", ui::count(tally.taken, "plan"));
-    if tally.reclaimed > 0 {
-        let leases = ui::count(tally.reclaimed, "plan");
+    let mut text = format!(
+        "Took {} further.\n",
+        ui::pluralize(tally.plans_driven, "plan")
+    );
+    if tally.leases_reclaimed > 0 {
+        let leases = ui::pluralize(tally.leases_reclaimed, "plan");
         text.push_str(&format!("Took {leases} over from workers that are gone.\n"));
     }
-    if tally.troubles > 0 {
-        let times = ui::count(tally.troubles, "time");
+    if tally.errors > 0 {
+        let times = ui::pluralize(tally.errors, "time");
         text.push_str(&format!("Something went wrong {times}.\n"));
     }
     let data = json!({
-        "taken": tally.taken,
-        "reclaimed": tally.reclaimed,
-        "troubles": tally.troubles,
-        "interrupted": stop.is_asked(),
+        "taken": tally.plans_driven,
+        "reclaimed": tally.leases_reclaimed,
+        "troubles": tally.errors,
+        "interrupted": stop.is_requested(),
     });
-    let answer = Answer::new(data, text);
-    Ok(if tally.troubles > 0 {
-        answer.hint("planwright doctor")
+    let answer = CommandAnswer::new(data, text);
+    Ok(if tally.errors > 0 {
+        answer.with_hint("planwright doctor")
     } else {
         answer
     })
 }
 
 /// What a log says of it, if it does.
-fn words(plan: &Plan, happening: &Happening) -> Option<String> {
-    Some(match happening {
-        Happening::Works { actor, phase } => format!("{actor} works on {phase}"),
-        Happening::SentBack(Remedy::Fix) => "does not meet its rules, and goes back".to_owned(),
-        Happening::SentBack(Remedy::Revert) => {
+fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<String> {
+    Some(match engine_progress {
+        DriveProgress::ActorStarted { actor, phase } => format!("{actor} works on {phase}"),
+        DriveProgress::SentBack(ResultRemedy::Fix) => {
+            "does not meet its rules, and goes back".to_owned()
+        }
+        DriveProgress::SentBack(ResultRemedy::Revert) => {
             "does not meet its rules, and begins anew".to_owned()
         }
-        Happening::Lands => "is being landed".to_owned(),
-        Happening::Rests if plan.stage.is_final() => format!("is {}", plan.stage.state()),
-        Happening::Rests => format!("waits for a person ({})", plan.stage),
-        Happening::NearLimit(how) => format!("nears its limit: {how}"),
-        Happening::Retries(what) => ui::clean(what),
-        Happening::Trouble(what) => format!("trouble: {}", ui::clean(what)),
-        Happening::Progress(_) | Happening::Landed(_) => return None,
+        DriveProgress::LandingStarted => "is being landed".to_owned(),
+        DriveProgress::Idle if plan.stage.is_final() => format!("is {}", plan.stage.state_name()),
+        DriveProgress::Idle => format!("waits for a person ({})", plan.stage),
+        DriveProgress::NearLimit(how) => format!("nears its limit: {how}"),
+        DriveProgress::Retrying(what) => ui::escape_controls(what),
+        DriveProgress::EngineFailure(what) => format!("trouble: {}", ui::escape_controls(what)),
+        DriveProgress::ActorProgress(_) | DriveProgress::LandingEnded(_) => return None,
     })
 }
 
-fn write_line(format: Format, engine: &Lifecycle, plan: &Plan, says: &str) {
-    let handle = engine.short_name(plan.id).unwrap_or_default();
+fn write_line(format: CliFormat, engine: &Lifecycle, plan: &Plan, says: &str) {
+    let handle = engine.short_handle(plan.id).unwrap_or_default();
     let _ = match format {
-        Format::Human => writeln!(
+        CliFormat::Human => writeln!(
             anstream::stderr().lock(),
             "{}  {says}  {}",
-            ui::styled(ui::BOLD, handle),
-            ui::styled(ui::DIM, ui::one_line(plan.goal.as_str(), 50))
+            ui::style_text(ui::BOLD, handle),
+            ui::style_text(ui::DIM, ui::truncate_line(plan.goal.as_str(), 50))
         ),
-        Format::Json => writeln!(
+        CliFormat::Json => writeln!(
             anstream::stdout().lock(),
             "{}",
             json!({ "plan_id": plan.id, "says": says })

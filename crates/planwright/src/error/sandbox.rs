@@ -2,88 +2,89 @@
 
 use sandbox::SandboxError;
 
-use super::{CommandError, WayOut};
-use crate::exit::Exit;
+use super::{CommandError, RecoveryHint};
+use crate::exit::CommandExit;
 
 /// What went wrong with a repository or a directory.
-pub fn of_sandbox(error: &SandboxError) -> CommandError {
-    let new = |exit, kind: &str| CommandError::new(exit, error.to_string()).kind(kind);
-    if error.is_about_permission() {
-        return new(Exit::Error, "not_permitted")
-            .hint("Let yourself read and write there, and repeat the command; nothing is lost.");
+pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
+    let new = |exit, kind: &str| CommandError::new(exit, error.to_string()).with_kind(kind);
+    if error.is_permission_denied() {
+        return new(CommandExit::Error, "not_permitted").with_hint(
+            "Let yourself read and write there, and repeat the command; nothing is lost.",
+        );
     }
     match error {
-        SandboxError::NoGit { .. } => {
-            new(Exit::Error, "no_git").hint("Install git, or put it on the PATH.")
+        SandboxError::GitNotFound { .. } => {
+            new(CommandExit::Error, "no_git").with_hint("Install git, or put it on the PATH.")
         }
-        SandboxError::OldGit { .. } => new(Exit::Error, "old_git"),
-        SandboxError::Git { .. } => new(Exit::Error, "git"),
-        SandboxError::TooSlow { path, .. } => new(Exit::Error, "git_too_slow")
-            .hint(format!(
+        SandboxError::GitTooOld { .. } => new(CommandExit::Error, "old_git"),
+        SandboxError::GitFailed { .. } => new(CommandExit::Error, "git"),
+        SandboxError::GitTimedOut { path, .. } => new(CommandExit::Error, "git_too_slow")
+            .with_hint(format!(
                 "Does the disk answer, and is `git` git itself? Try: git -C {} status",
                 path.display()
             ))
-            .hint("Then repeat the command; nothing is lost."),
-        SandboxError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            new(Exit::NotFound, "not_found")
+            .with_hint("Then repeat the command; nothing is lost."),
+        SandboxError::FileFailed { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            new(CommandExit::NotFound, "not_found")
         }
-        SandboxError::File { .. } => new(Exit::Error, "file"),
-        SandboxError::BadPlace { hint, .. } => new(Exit::Conflict, "bad_place").hint(hint.clone()),
-        SandboxError::Detached { path } => new(Exit::Conflict, "detached")
-            .hint(format!(
+        SandboxError::FileFailed { .. } => new(CommandExit::Error, "file"),
+        SandboxError::UnusableLocation { hint, .. } => new(CommandExit::Conflict, "bad_place").with_hint(hint.clone()),
+        SandboxError::DetachedHead { path } => new(CommandExit::Conflict, "detached")
+            .with_hint(format!(
                 "Check out the branch that changes shall land on: git -C {} switch BRANCH",
                 path.display()
             ))
-            .hint(format!(
+            .with_hint(format!(
                 "Or give it a name with its branch: planwright project create NAME --git {} --branch BRANCH",
                 path.display()
             )),
-        SandboxError::NotTrusted { path } => new(Exit::Error, "not_trusted").hint(format!(
+        SandboxError::UntrustedOwner { path } => new(CommandExit::Error, "not_trusted").with_hint(format!(
             "If you trust it: git config --global --add safe.directory {}",
             path.display()
         )),
         SandboxError::NoBranch { path, branch } => CommandError {
-            way_out: Some(WayOut::Branch {
+            recovery: Some(RecoveryHint::MissingBranch {
                 path: path.clone(),
                 branch: branch.clone(),
             }),
-            ..new(Exit::NotFound, "no_branch")
+            ..new(CommandExit::NotFound, "no_branch")
         },
-        SandboxError::NoSpace { .. } => new(Exit::Error, "no_space")
-            .hint("Free some space there and run the command again; nothing is lost."),
-        SandboxError::ObjectGone { .. } => new(Exit::NotFound, "object_gone"),
-        SandboxError::ResultGone { .. } => new(Exit::NotFound, "result_gone")
-            .hint("Have the work done again: planwright retry ID --fresh"),
-        SandboxError::SandboxGone { .. } => new(Exit::NotFound, "sandbox_gone").hint(
+        SandboxError::DiskFull { .. } => new(CommandExit::Error, "no_space")
+            .with_hint("Free some space there and run the command again; nothing is lost."),
+        SandboxError::ObjectMissing { .. } => new(CommandExit::NotFound, "object_gone"),
+        SandboxError::ResultMissing { .. } => new(CommandExit::NotFound, "result_gone")
+            .with_hint("Have the work done again: planwright retry ID --fresh"),
+        SandboxError::SandboxMissing { .. } => new(CommandExit::NotFound, "sandbox_gone").with_hint(
             "Start over: planwright retry ID --fresh",
         ),
-        SandboxError::NothingMatches { .. } => new(Exit::NotFound, "nothing_matches"),
+        SandboxError::NoPathMatches { .. } => new(CommandExit::NotFound, "nothing_matches"),
         SandboxError::Uncapturable { .. }
         | SandboxError::UncapturablePaths { .. }
         | SandboxError::NameRefused { .. }
-        | SandboxError::Path(_) => new(Exit::Conflict, "uncapturable"),
-        SandboxError::Fenced { .. } => new(Exit::Conflict, "fenced"),
+        | SandboxError::InvalidTreePath(_) => new(CommandExit::Conflict, "uncapturable"),
+        SandboxError::FencedByNewerHolder { .. } => new(CommandExit::Conflict, "fenced"),
         SandboxError::TargetMoved { .. } => {
-            new(Exit::Conflict, "target_moved").hint("Repeat the command.")
+            new(CommandExit::Conflict, "target_moved").with_hint("Repeat the command.")
         }
-        SandboxError::Locked { lock } => new(Exit::Conflict, "locked").hint(format!(
+        SandboxError::LockedByGit { lock } => new(CommandExit::Conflict, "locked").with_hint(format!(
             "Repeat the command; if no git is running, remove {}",
             lock.display()
         )),
-        SandboxError::Occupied { .. } => new(Exit::Conflict, "occupied").hint("End it first."),
-        SandboxError::WorkedIn { .. } => {
-            new(Exit::Conflict, "occupied").hint("Repeat the command once it is done.")
+        SandboxError::OccupiedByProcess { .. } => new(CommandExit::Conflict, "occupied").with_hint("End it first."),
+        SandboxError::SandboxInUse { .. } => {
+            new(CommandExit::Conflict, "occupied").with_hint("Repeat the command once it is done.")
         }
-        SandboxError::BadBranchName { .. } => new(Exit::Usage, "bad_branch_name"),
+        SandboxError::InvalidBranchName { .. } => new(CommandExit::Usage, "bad_branch_name"),
         SandboxError::BranchExists { .. } => {
-            new(Exit::Conflict, "branch_exists").hint("Choose another name: --as branch NAME")
+            new(CommandExit::Conflict, "branch_exists").with_hint("Choose another name: --as branch NAME")
         }
-        SandboxError::Busy { .. } => new(Exit::Conflict, "busy").hint("Repeat the command."),
-        SandboxError::Unsupervised { .. } => new(Exit::Error, "unsupervised"),
-        SandboxError::SetUpFailed { .. } => new(Exit::Error, "set_up_failed")
-            .hint("It is sandbox.setup in planwright.yaml; the plan waits: planwright retry ID"),
-        SandboxError::SetUpStopped { .. } => new(Exit::Interrupted, "stopped"),
-        SandboxError::NoSupervisor { .. } => new(Exit::Error, "no_supervisor"),
-        SandboxError::Damaged { .. } => new(Exit::Error, "damaged"),
+        SandboxError::LandingInProgress { .. } => new(CommandExit::Conflict, "busy").with_hint("Repeat the command."),
+        SandboxError::SupervisorFailed { .. } => new(CommandExit::Error, "unsupervised"),
+        SandboxError::SetUpFailed { .. } => new(CommandExit::Error, "set_up_failed")
+            .with_hint("It is sandbox.setup in planwright.yaml; the plan waits: planwright retry ID"),
+        SandboxError::SetUpStopped { .. } => new(CommandExit::Interrupted, "stopped"),
+        SandboxError::NoSupervisor { .. } => new(CommandExit::Error, "no_supervisor"),
+        SandboxError::DamagedFile { .. } => new(CommandExit::Error, "damaged"),
     }
 }

@@ -3,8 +3,8 @@
 use plan::{Span, Timestamp};
 
 /// As in `5 min ago`.
-pub fn age(now: Timestamp, then: Timestamp) -> String {
-    let Span(micros) = now.since(then);
+pub fn format_age(now: Timestamp, then: Timestamp) -> String {
+    let Span(micros) = now.span_since(then);
     let seconds = micros / 1_000_000;
     match seconds {
         ..1 => "just now".to_owned(),
@@ -22,7 +22,10 @@ mod tests {
     #[test]
     fn ages_read_well() {
         let check = |seconds: i64, expected| {
-            assert_eq!(age(Timestamp(seconds * 1_000_000), Timestamp(0)), expected);
+            assert_eq!(
+                format_age(Timestamp(seconds * 1_000_000), Timestamp(0)),
+                expected
+            );
         };
         check(0, "just now");
         check(-5, "just now");

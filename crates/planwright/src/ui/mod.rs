@@ -3,23 +3,23 @@
 
 mod age;
 mod ask;
+mod escape;
 mod patch;
 mod progress;
 mod table;
-mod visible;
 
-pub use age::age;
-pub use ask::{ask, can_be_asked};
-pub use patch::patch;
-pub use progress::{Asides, Audience, Progress};
-pub use table::Table;
-pub use visible::{clean, clean_line, only_colours};
+pub use age::format_age;
+pub use ask::{ask_person, can_ask_person};
+pub use escape::{escape_controls, escape_except_colours, escape_line_bytes};
+pub use patch::render_patch;
+pub use progress::{ProgressAudience, ProgressDisplay, SlowStepReporter};
+pub use table::TextTable;
 
 use anstyle::{AnsiColor, Style};
-use plan::ledger::Means;
-use plan::plan::Limits;
-use plan::stage::{ConstraintKind, Landing, Work};
-use plan::{Plan, Stage};
+use plan::ledger::BudgetUnit;
+use plan::plan::PlanLimits;
+use plan::stage::{ApplyState, ConstraintKind, WorkState};
+use plan::{Plan, PlanStage};
 use sandbox::RunRecord;
 use store::PlanRow;
 
@@ -37,13 +37,13 @@ pub const BAD: Style = AnsiColor::Red.on_default();
 pub const CODE: Style = AnsiColor::Cyan.on_default();
 
 /// Text in a style.
-pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
+pub fn style_text(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
 /// One line of at most so many characters.
-pub fn one_line(text: &str, width: usize) -> String {
-    let line = clean(text.lines().next().unwrap_or_default()).replace('\t', " ");
+pub fn truncate_line(text: &str, width: usize) -> String {
+    let line = escape_controls(text.lines().next().unwrap_or_default()).replace('\t', " ");
     let more = text.lines().nth(1).is_some();
     if line.chars().count() <= width && !more {
         return line;
@@ -54,34 +54,40 @@ pub fn one_line(text: &str, width: usize) -> String {
 }
 
 /// An amount of money: `$0.42`.
-pub fn money(micros: u64) -> String {
+pub fn format_money(micros: u64) -> String {
     plan::Money(micros).to_string()
 }
 
 /// What a plan may use.
-pub fn limits(limits: Limits) -> String {
-    let attempts = count(limits.attempts, "attempt");
+pub fn format_limits(limits: PlanLimits) -> String {
+    let attempts = pluralize(limits.attempts, "attempt");
     let mut parts = vec![match limits.timeout {
         Some(timeout) => format!("{attempts}, {timeout} each"),
         None => format!("{attempts}, no time limit"),
     }];
-    for means in Means::ALL {
-        let limit = limits.of(means).map(|limit| means.shown(limit));
+    for unit in BudgetUnit::ALL {
+        let limit = limits
+            .limit_for(unit)
+            .map(|limit| unit.format_amount(limit));
         parts.extend(limit.map(|limit| format!("{limit} in all")));
     }
     parts.join(", ")
 }
 
 /// What was used of a limit, if there is one.
-pub fn spent(means: Means, spent: u64, limit: Option<u64>) -> String {
+pub fn format_spent(unit: BudgetUnit, spent: u64, limit: Option<u64>) -> String {
     match limit {
-        Some(limit) => format!("{} of {}", means.shown(spent), means.shown(limit)),
-        None => means.shown(spent),
+        Some(limit) => format!(
+            "{} of {}",
+            unit.format_amount(spent),
+            unit.format_amount(limit)
+        ),
+        None => unit.format_amount(spent),
     }
 }
 
 /// A run of an actor: who, what, how it ended, how it was confined, what it used.
-pub fn run(record: &RunRecord) -> String {
+pub fn describe_run(record: &RunRecord) -> String {
     let mut parts = vec![
         record.actor.to_string(),
         record.phase.to_string(),
@@ -93,13 +99,13 @@ pub fn run(record: &RunRecord) -> String {
         parts.push(format!("{tokens} tokens"));
     }
     if record.cost_micros > 0 {
-        parts.push(money(record.cost_micros));
+        parts.push(format_money(record.cost_micros));
     }
-    clean(&parts.join(" · "))
+    escape_controls(&parts.join(" · "))
 }
 
 /// So many of something, as people say it: `1 plan`, `2 plans`.
-pub fn count(number: impl Into<u64>, what: &str) -> String {
+pub fn pluralize(number: impl Into<u64>, what: &str) -> String {
     match number.into() {
         1 => format!("1 {what}"),
         several => format!("{several} {what}s"),
@@ -107,41 +113,41 @@ pub fn count(number: impl Into<u64>, what: &str) -> String {
 }
 
 /// The words for where a plan stands, and how they look.
-pub fn standing(row: &PlanRow) -> (&'static str, Style) {
+pub fn plan_standing(row: &PlanRow) -> (&'static str, Style) {
     if row.is_blocked() {
         return ("blocked", BAD);
     }
     match &row.plan.stage {
-        Stage::Strategize(work) => work_words(work, "thinking", "strategy ready", &row.plan),
-        Stage::Execute(work) => work_words(work, "working", "needs review", &row.plan),
-        Stage::Apply(landing) => match landing {
-            Landing::Queued(..) => ("waiting", DIM),
-            Landing::Processing(..) => ("landing", Style::new()),
-            Landing::AwaitingInput(..) => ("needs answer", WARN),
-            Landing::Errored(_) => ("failed", BAD),
-            Landing::Constrained(one) if one.kind == ConstraintKind::Gate => ("blocked", BAD),
-            Landing::Constrained(_) => ("conflict", BAD),
-            Landing::Applied(_) if row.plan.has_targets() => ("landed", GOOD),
-            Landing::Applied(_) => ("done", GOOD),
-            Landing::Cancelled(_) => ("cancelled", DIM),
+        PlanStage::Strategize(work) => work_standing(work, "thinking", "strategy ready", &row.plan),
+        PlanStage::Execute(work) => work_standing(work, "working", "needs review", &row.plan),
+        PlanStage::Apply(landing) => match landing {
+            ApplyState::Queued(..) => ("waiting", DIM),
+            ApplyState::Processing(..) => ("landing", Style::new()),
+            ApplyState::AwaitingInput(..) => ("needs answer", WARN),
+            ApplyState::Errored(_) => ("failed", BAD),
+            ApplyState::Constrained(one) if one.kind == ConstraintKind::Gate => ("blocked", BAD),
+            ApplyState::Constrained(_) => ("conflict", BAD),
+            ApplyState::Applied(_) if row.plan.has_targets() => ("landed", GOOD),
+            ApplyState::Applied(_) => ("done", GOOD),
+            ApplyState::Cancelled(_) => ("cancelled", DIM),
         },
     }
 }
 
-fn work_words(
-    work: &Work,
+fn work_standing(
+    work: &WorkState,
     busy: &'static str,
     ready: &'static str,
     plan: &Plan,
 ) -> (&'static str, Style) {
     match work {
-        Work::Queued(_) if plan.needs_person() => ("waiting for you", WARN),
-        Work::Queued(_) => ("waiting", DIM),
-        Work::Processing(_) => (busy, Style::new()),
-        Work::AwaitingInput(_) => ("needs answer", WARN),
-        Work::Complete if plan.needs_person() => (ready, WARN),
-        Work::Complete => ("ready", Style::new()),
-        Work::Errored(_) => ("failed", BAD),
-        Work::Cancelled(_) => ("cancelled", DIM),
+        WorkState::Queued(_) if plan.needs_person() => ("waiting for you", WARN),
+        WorkState::Queued(_) => ("waiting", DIM),
+        WorkState::Processing(_) => (busy, Style::new()),
+        WorkState::AwaitingInput(_) => ("needs answer", WARN),
+        WorkState::Complete if plan.needs_person() => (ready, WARN),
+        WorkState::Complete => ("ready", Style::new()),
+        WorkState::Errored(_) => ("failed", BAD),
+        WorkState::Cancelled(_) => ("cancelled", DIM),
     }
 }

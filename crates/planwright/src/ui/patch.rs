@@ -2,25 +2,25 @@
 
 use anstyle::Style;
 
-use super::{BAD, BOLD, CODE, GOOD, clean_line, styled};
+use super::{BAD, BOLD, CODE, GOOD, escape_line_bytes, style_text};
 
 /// A patch as it is shown on a terminal.
-pub fn patch(text: &[u8]) -> String {
+pub fn render_patch(text: &[u8]) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut part = Part::Heading;
+    let mut part = PatchSection::Heading;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let (line, end) = match line.strip_suffix(b"\n") {
             Some(line) => (line, "\n"),
             None => (line, ""),
         };
         part = match line {
-            [b'@', b'@', ..] => Part::Changes,
+            [b'@', b'@', ..] => PatchSection::Changes,
             // No line of a change begins like this.
-            [b'd', ..] => Part::Heading,
+            [b'd', ..] => PatchSection::Heading,
             _ => part,
         };
-        let style = style_of(line, part);
-        shown.push_str(&styled(style, clean_line(line)));
+        let style = line_style(line, part);
+        shown.push_str(&style_text(style, escape_line_bytes(line)));
         shown.push_str(end);
     }
     shown
@@ -28,20 +28,20 @@ pub fn patch(text: &[u8]) -> String {
 
 /// What a line of a patch is part of.
 #[derive(Clone, Copy)]
-enum Part {
+enum PatchSection {
     /// Which file, and what happened to it.
     Heading,
     /// What changed in it.
     Changes,
 }
 
-fn style_of(line: &[u8], part: Part) -> Style {
+fn line_style(line: &[u8], part: PatchSection) -> Style {
     match (line.first(), part) {
-        (Some(b'@'), Part::Changes) => CODE,
-        (Some(b'+'), Part::Changes) => GOOD,
-        (Some(b'-'), Part::Changes) => BAD,
-        (_, Part::Changes) | (None, Part::Heading) => Style::new(),
-        (Some(_), Part::Heading) => BOLD,
+        (Some(b'@'), PatchSection::Changes) => CODE,
+        (Some(b'+'), PatchSection::Changes) => GOOD,
+        (Some(b'-'), PatchSection::Changes) => BAD,
+        (_, PatchSection::Changes) | (None, PatchSection::Heading) => Style::new(),
+        (Some(_), PatchSection::Heading) => BOLD,
     }
 }
 
@@ -53,10 +53,13 @@ mod tests {
     fn what_comes_and_goes_is_coloured_and_harmless() {
         let text =
             b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- old\n+\x1b[2J\r\n same\n";
-        let shown = patch(text);
-        assert!(shown.contains(&styled(BOLD, "--- a/x")), "{shown:?}");
-        assert!(shown.contains(&styled(BAD, "--- old")), "{shown:?}");
-        assert!(shown.contains(&styled(GOOD, "+\\u{1b}[2J\\r")), "{shown:?}");
+        let shown = render_patch(text);
+        assert!(shown.contains(&style_text(BOLD, "--- a/x")), "{shown:?}");
+        assert!(shown.contains(&style_text(BAD, "--- old")), "{shown:?}");
+        assert!(
+            shown.contains(&style_text(GOOD, "+\\u{1b}[2J\\r")),
+            "{shown:?}"
+        );
         assert_eq!(shown.lines().count(), 7, "{shown:?}");
     }
 }

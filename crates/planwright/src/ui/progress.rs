@@ -8,26 +8,26 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use actors::Usage;
-use lifecycle::{Aside, Happening};
-use plan::plan::Remedy;
+use lifecycle::{DriveProgress, EngineProgress};
+use plan::plan::ResultRemedy;
 use plan::{Phase, Plan};
 use serde_json::json;
 
-use crate::cli::Format;
+use crate::cli::CliFormat;
 
-use super::{BOLD, DIM, WARN, clean, one_line, styled};
+use super::{BOLD, DIM, WARN, escape_controls, style_text, truncate_line};
 
 /// How often the line renews itself.
-const TICK: Duration = Duration::from_millis(120);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(120);
 
 /// Steps are told this often at most where every one of them is a line for ever.
-const BETWEEN_STEPS: Duration = Duration::from_secs(2);
+const STEP_LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-const WHEEL: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const SPINNER_FRAMES: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 /// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
+pub enum ProgressAudience {
     /// A person who watches.
     Terminal,
     /// A log that somebody may read.
@@ -36,155 +36,166 @@ pub enum Audience {
     Json,
 }
 
-impl Audience {
+impl ProgressAudience {
     /// For whom it is in this format.
-    pub fn of(format: Format) -> Self {
+    pub fn for_format(format: CliFormat) -> Self {
         match format {
-            Format::Json => Self::Json,
-            Format::Human if std::io::stderr().is_terminal() => Self::Terminal,
-            Format::Human => Self::Lines,
+            CliFormat::Json => Self::Json,
+            CliFormat::Human if std::io::stderr().is_terminal() => Self::Terminal,
+            CliFormat::Human => Self::Lines,
         }
     }
 }
 
 /// Shows how work goes until it is dropped.
-pub struct Progress {
-    audience: Audience,
-    state: Arc<Mutex<State>>,
+pub struct ProgressDisplay {
+    audience: ProgressAudience,
+    state: Arc<Mutex<ProgressState>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
-    asides: Asides,
+    slow_steps: SlowStepReporter,
 }
 
 /// Tells what takes its time on the way: where it is shown how work goes, or in a line of its own.
 #[derive(Clone)]
-pub struct Asides {
-    audience: Audience,
-    shown: Arc<Mutex<Shown>>,
+pub struct SlowStepReporter {
+    audience: ProgressAudience,
+    destination: Arc<Mutex<ReportDestination>>,
 }
 
 /// Where asides are told.
 #[derive(Clone, Default)]
-enum Shown {
+enum ReportDestination {
     /// Nowhere in particular.
     #[default]
-    Alone,
+    Stderr,
     /// In the line that shows how the work on one plan goes.
-    Progress(Arc<Mutex<State>>),
+    Progress(Arc<Mutex<ProgressState>>),
     /// By whoever works on many plans and says of which one it is.
-    By(Arc<TellAside>),
+    Callback(Arc<SlowStepCallback>),
 }
 
 /// Told what is done about a plan.
-type TellAside = dyn Fn(&Plan, &str) + Send + Sync;
+type SlowStepCallback = dyn Fn(&Plan, &str) + Send + Sync;
 
-impl Asides {
+impl SlowStepReporter {
     /// For this audience.
-    pub fn new(audience: Audience) -> Self {
+    pub fn new(audience: ProgressAudience) -> Self {
         Self {
             audience,
-            shown: Arc::default(),
+            destination: Arc::default(),
         }
     }
 
     /// Asides are told by this, until what is given back is dropped.
-    pub fn told_by(&self, tell: impl Fn(&Plan, &str) + Send + Sync + 'static) -> ToldBy<'_> {
-        *self.shown() = Shown::By(Arc::new(tell));
-        ToldBy(self)
+    pub fn redirect_to(
+        &self,
+        tell: impl Fn(&Plan, &str) + Send + Sync + 'static,
+    ) -> RedirectGuard<'_> {
+        *self.lock_destination() = ReportDestination::Callback(Arc::new(tell));
+        RedirectGuard(self)
     }
 
     /// Something begins that takes its time.
-    pub fn tell(&self, plan: &Plan, aside: Aside<'_>) {
-        let (words, step) = match aside {
-            Aside::Checks(rule) => (format!("checking `{}`", rule.draft.name), String::new()),
-            Aside::SetsUp(command) => ("setting up".to_owned(), command.to_owned()),
-            Aside::Follows(holder) => ("waiting for another landing".to_owned(), holder.to_owned()),
+    pub fn report_step(&self, plan: &Plan, slow_step: EngineProgress<'_>) {
+        let (words, step) = match slow_step {
+            EngineProgress::CheckingRule(rule) => {
+                (format!("checking `{}`", rule.draft.name), String::new())
+            }
+            EngineProgress::SettingUpSandbox(command) => {
+                ("setting up".to_owned(), command.to_owned())
+            }
+            EngineProgress::FollowingLanding(holder) => {
+                ("waiting for another landing".to_owned(), holder.to_owned())
+            }
         };
         let line = match step.as_str() {
             "" => words.clone(),
-            step => format!("{words} · {}", shown(step)),
+            step => format!("{words} · {}", fit_step(step)),
         };
         // Not told under the lock: whoever tells may take a while.
-        let place = self.shown().clone();
+        let place = self.lock_destination().clone();
         let state = match place {
-            Shown::Progress(state) => state,
-            Shown::By(tell) => return tell(plan, &line),
-            Shown::Alone => {
-                if self.audience != Audience::Json {
-                    let _ = writeln!(anstream::stderr().lock(), "{}", styled(DIM, line));
+            ReportDestination::Progress(state) => state,
+            ReportDestination::Callback(tell) => return tell(plan, &line),
+            ReportDestination::Stderr => {
+                if self.audience != ProgressAudience::Json {
+                    let _ = writeln!(anstream::stderr().lock(), "{}", style_text(DIM, line));
                 }
                 return;
             }
         };
-        let mut state = lock(&state);
+        let mut state = lock_state(&state);
         state.doing = words;
         state.step = step;
         match self.audience {
-            Audience::Terminal => {}
-            Audience::Lines => state.write_line(),
-            Audience::Json => state.write_json(plan, None),
+            ProgressAudience::Terminal => {}
+            ProgressAudience::Lines => state.write_line(),
+            ProgressAudience::Json => state.write_json(plan, None),
         }
     }
 
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_destination(&self) -> MutexGuard<'_, ReportDestination> {
+        self.destination
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Somebody tells asides as long as this lives. Whoever tells them mostly has the engine, and the engine has them.
-pub struct ToldBy<'a>(&'a Asides);
+pub struct RedirectGuard<'a>(&'a SlowStepReporter);
 
-impl Drop for ToldBy<'_> {
+impl Drop for RedirectGuard<'_> {
     fn drop(&mut self) {
-        *self.0.shown() = Shown::Alone;
+        *self.0.lock_destination() = ReportDestination::Stderr;
     }
 }
 
-struct State {
+struct ProgressState {
     began: Instant,
     doing: String,
     step: String,
     used: Usage,
-    told_a_step: Option<Instant>,
+    last_step_written: Option<Instant>,
     /// A step came too soon after another to be told.
-    held_back: bool,
+    has_pending_step: bool,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Shows how work goes from now on.
-    pub fn show(audience: Audience, asides: &Asides) -> Self {
-        let state = Arc::new(Mutex::new(State {
+    pub fn start(audience: ProgressAudience, slow_steps: &SlowStepReporter) -> Self {
+        let state = Arc::new(Mutex::new(ProgressState {
             began: Instant::now(),
             doing: "waiting".to_owned(),
             step: String::new(),
             used: Usage::default(),
-            told_a_step: None,
-            held_back: false,
+            last_step_written: None,
+            has_pending_step: false,
         }));
-        let tick: Option<Tick> = match audience {
-            Audience::Terminal => Some(renew),
-            Audience::Lines => Some(catch_up),
-            Audience::Json => None,
+        let tick: Option<TickerFn> = match audience {
+            ProgressAudience::Terminal => Some(redraw_until_ended),
+            ProgressAudience::Lines => Some(write_pending_until_ended),
+            ProgressAudience::Json => None,
         };
         let ticker = tick.map(|tick| {
             let (end, ended) = channel::<()>();
             let state = Arc::clone(&state);
             (end, std::thread::spawn(move || tick(&state, &ended)))
         });
-        *asides.shown() = Shown::Progress(Arc::clone(&state));
+        *slow_steps.lock_destination() = ReportDestination::Progress(Arc::clone(&state));
         Self {
             audience,
             state,
             ticker,
-            asides: asides.clone(),
+            slow_steps: slow_steps.clone(),
         }
     }
 
     /// Takes in what happened.
-    pub fn tell(&self, plan: &Plan, happening: &Happening) {
-        let mut state = lock(&self.state);
+    pub fn update(&self, plan: &Plan, engine_progress: &DriveProgress) {
+        let mut state = lock_state(&self.state);
         let before = state.doing.clone();
-        match happening {
-            Happening::Works { actor, phase } => {
+        match engine_progress {
+            DriveProgress::ActorStarted { actor, phase } => {
                 let verb = match phase {
                     Phase::Strategize => "thinking",
                     Phase::Execute => "working",
@@ -193,76 +204,86 @@ impl Progress {
                 state.doing = format!("{verb} ({actor})");
                 state.step = String::new();
             }
-            Happening::Progress(actors::Progress::Began { isolation }) => {
+            DriveProgress::ActorProgress(actors::RunProgress::Started { isolation }) => {
                 state.step = isolation.clone();
             }
-            Happening::Progress(actors::Progress::Step(step)) => state.step = step.clone(),
-            Happening::Progress(actors::Progress::Used(used)) => state.used = *used,
-            Happening::Lands => {
+            DriveProgress::ActorProgress(actors::RunProgress::Step(step)) => {
+                state.step = step.clone()
+            }
+            DriveProgress::ActorProgress(actors::RunProgress::UsageChanged(used)) => {
+                state.used = *used
+            }
+            DriveProgress::LandingStarted => {
                 state.doing = "landing".to_owned();
                 state.step = String::new();
             }
-            Happening::SentBack(remedy) => {
+            DriveProgress::SentBack(remedy) => {
                 state.doing = match remedy {
-                    Remedy::Fix => "sent back: rules are not met".to_owned(),
-                    Remedy::Revert => "begins anew: rules are not met".to_owned(),
+                    ResultRemedy::Fix => "sent back: rules are not met".to_owned(),
+                    ResultRemedy::Revert => "begins anew: rules are not met".to_owned(),
                 };
                 state.step = String::new();
             }
-            Happening::NearLimit(_)
-            | Happening::Landed(_)
-            | Happening::Rests
-            | Happening::Retries(_)
-            | Happening::Trouble(_) => {}
+            DriveProgress::NearLimit(_)
+            | DriveProgress::LandingEnded(_)
+            | DriveProgress::Idle
+            | DriveProgress::Retrying(_)
+            | DriveProgress::EngineFailure(_) => {}
         }
-        let warning = match happening {
-            Happening::NearLimit(how) => Some(format!("nearing a limit: {how}")),
-            Happening::Retries(what) => Some(what.clone()),
+        let warning = match engine_progress {
+            DriveProgress::NearLimit(how) => Some(format!("nearing a limit: {how}")),
+            DriveProgress::Retrying(what) => Some(what.clone()),
             _ => None,
         };
-        if let Some(warning) = warning.as_ref().filter(|_| self.audience != Audience::Json) {
-            if self.audience == Audience::Terminal {
+        if let Some(warning) = warning
+            .as_ref()
+            .filter(|_| self.audience != ProgressAudience::Json)
+        {
+            if self.audience == ProgressAudience::Terminal {
                 // The line that renews itself comes again below.
-                draw("");
+                draw_line("");
             }
-            let _ = writeln!(anstream::stderr().lock(), "{}", styled(WARN, warning));
+            let _ = writeln!(anstream::stderr().lock(), "{}", style_text(WARN, warning));
             return;
         }
         match self.audience {
-            Audience::Terminal => {}
-            Audience::Lines => {
+            ProgressAudience::Terminal => {}
+            ProgressAudience::Lines => {
                 let changed = state.doing != before;
                 let quiet = state
-                    .told_a_step
-                    .is_none_or(|at| at.elapsed() >= BETWEEN_STEPS);
-                let step = matches!(happening, Happening::Progress(actors::Progress::Step(_)));
+                    .last_step_written
+                    .is_none_or(|at| at.elapsed() >= STEP_LINE_INTERVAL);
+                let step = matches!(
+                    engine_progress,
+                    DriveProgress::ActorProgress(actors::RunProgress::Step(_))
+                );
                 if changed || (step && quiet) {
                     state.write_line();
                 } else if step {
-                    state.held_back = true;
+                    state.has_pending_step = true;
                 }
             }
-            Audience::Json => state.write_json(plan, warning.as_deref()),
+            ProgressAudience::Json => state.write_json(plan, warning.as_deref()),
         }
     }
 
     /// Says that it waits, and for what.
-    pub fn waits(&self, what: &str) {
-        let mut state = lock(&self.state);
+    pub fn show_waiting(&self, what: &str) {
+        let mut state = lock_state(&self.state);
         if state.doing == what {
             return;
         }
         state.doing = what.to_owned();
         state.step = String::new();
-        if self.audience == Audience::Lines {
+        if self.audience == ProgressAudience::Lines {
             let _ = writeln!(anstream::stderr().lock(), "{what}");
         }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
-        *self.asides.shown() = Shown::Alone;
+        *self.slow_steps.lock_destination() = ReportDestination::Stderr;
         if let Some((end, ticking)) = self.ticker.take() {
             drop(end);
             let _ = ticking.join();
@@ -271,34 +292,34 @@ impl Drop for Progress {
 }
 
 /// What goes on beside the work, until it is over.
-type Tick = fn(&Mutex<State>, &Receiver<()>);
+type TickerFn = fn(&Mutex<ProgressState>, &Receiver<()>);
 
 /// Renews the line until it is over.
-fn renew(state: &Mutex<State>, ended: &Receiver<()>) {
+fn redraw_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
     let mut turn = 0;
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-        let line = lock(state).line(WHEEL[turn % WHEEL.len()]);
-        draw(&line);
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REDRAW_INTERVAL) {
+        let line = lock_state(state).render_line(SPINNER_FRAMES[turn % SPINNER_FRAMES.len()]);
+        draw_line(&line);
         turn += 1;
     }
-    draw("");
+    draw_line("");
 }
 
 /// Tells steps that were held back, if nothing came after them: whoever waits sees what for.
-fn catch_up(state: &Mutex<State>, ended: &Receiver<()>) {
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(BETWEEN_STEPS) {
-        let mut state = lock(state);
-        if state.held_back {
+fn write_pending_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(STEP_LINE_INTERVAL) {
+        let mut state = lock_state(state);
+        if state.has_pending_step {
             state.write_line();
         }
     }
 }
 
-impl State {
+impl ProgressState {
     fn write_line(&mut self) {
-        self.told_a_step = Some(Instant::now());
-        self.held_back = false;
-        let _ = writeln!(anstream::stderr().lock(), "{}", self.words());
+        self.last_step_written = Some(Instant::now());
+        self.has_pending_step = false;
+        let _ = writeln!(anstream::stderr().lock(), "{}", self.summarize());
     }
 
     fn write_json(&self, plan: &Plan, warning: Option<&str>) {
@@ -316,38 +337,42 @@ impl State {
         let _ = writeln!(anstream::stdout().lock(), "{line}");
     }
 
-    fn words(&self) -> String {
-        let mut parts = vec![self.doing.clone(), elapsed(self.began.elapsed())];
+    fn summarize(&self) -> String {
+        let mut parts = vec![self.doing.clone(), format_elapsed(self.began.elapsed())];
         let tokens = self.used.input_tokens + self.used.output_tokens;
         if tokens > 0 {
-            parts.push(format!("{} tokens", thousands(tokens)));
+            parts.push(format!("{} tokens", format_thousands(tokens)));
         }
         if self.used.cost_micros > 0 {
-            parts.push(super::money(self.used.cost_micros));
+            parts.push(super::format_money(self.used.cost_micros));
         }
         if !self.step.is_empty() {
-            parts.push(shown(&self.step));
+            parts.push(fit_step(&self.step));
         }
         parts.join(" · ")
     }
 
-    fn line(&self, wheel: char) -> String {
-        let words = one_line(&self.words(), width().saturating_sub(3));
+    fn render_line(&self, spinner: char) -> String {
+        let words = truncate_line(&self.summarize(), terminal_width().saturating_sub(3));
         let (doing, rest) = match words.split_once(" · ") {
             Some((doing, rest)) => (doing.to_owned(), format!(" · {rest}")),
             None => (words, String::new()),
         };
-        format!("{wheel} {}{}", styled(BOLD, doing), styled(DIM, rest))
+        format!(
+            "{spinner} {}{}",
+            style_text(BOLD, doing),
+            style_text(DIM, rest)
+        )
     }
 }
 
 /// A step as it fits on a line.
-fn shown(step: &str) -> String {
-    one_line(&clean(step), 100)
+fn fit_step(step: &str) -> String {
+    truncate_line(&escape_controls(step), 100)
 }
 
 /// Renews the line; an empty one takes it away.
-fn draw(line: &str) {
+fn draw_line(line: &str) {
     // Taking a line away is no colour, which some do not want.
     let _ = std::io::stderr().lock().write_all(b"\r\x1b[2K");
     let mut stderr = anstream::stderr().lock();
@@ -355,7 +380,7 @@ fn draw(line: &str) {
 }
 
 /// How wide the terminal is.
-fn width() -> usize {
+fn terminal_width() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stderr()) {
         Ok(size) if size.ws_col > 20 => usize::from(size.ws_col),
         Ok(_) | Err(_) => 80,
@@ -363,7 +388,7 @@ fn width() -> usize {
 }
 
 /// As on a clock: `0:07`, `12:30`, `1:02:03`.
-fn elapsed(time: Duration) -> String {
+fn format_elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 {
@@ -373,7 +398,7 @@ fn elapsed(time: Duration) -> String {
     }
 }
 
-fn thousands(number: u64) -> String {
+fn format_thousands(number: u64) -> String {
     if number < 10_000 {
         number.to_string()
     } else {
@@ -381,7 +406,7 @@ fn thousands(number: u64) -> String {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock_state(state: &Mutex<ProgressState>) -> MutexGuard<'_, ProgressState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -392,12 +417,12 @@ mod tests {
     #[test]
     fn times_and_numbers_read_well() {
         let check = |seconds, expected| {
-            assert_eq!(elapsed(Duration::from_secs(seconds)), expected);
+            assert_eq!(format_elapsed(Duration::from_secs(seconds)), expected);
         };
         check(7, "0:07");
         check(750, "12:30");
         check(3723, "1:02:03");
-        assert_eq!(thousands(9999), "9999");
-        assert_eq!(thousands(123_456), "123k");
+        assert_eq!(format_thousands(9999), "9999");
+        assert_eq!(format_thousands(123_456), "123k");
     }
 }

@@ -9,12 +9,12 @@ use crate::ui::DIM;
 
 /// Rows of styled cells under a header.
 #[derive(Default)]
-pub struct Table {
+pub struct TextTable {
     header: Vec<String>,
     rows: Vec<Vec<(String, Style)>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these columns.
     pub fn new<const N: usize>(header: [&str; N]) -> Self {
         Self {
@@ -24,11 +24,11 @@ impl Table {
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
+    pub fn add_row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    fn widths(&self) -> Vec<usize> {
+    fn column_widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.width()).collect();
         for row in &self.rows {
             for (width, (cell, _)) in widths.iter_mut().zip(row) {
@@ -39,9 +39,9 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.widths();
+        let widths = self.column_widths();
         let header: Vec<(String, Style)> =
             self.header.iter().map(|cell| (cell.clone(), DIM)).collect();
         for row in std::iter::once(&header).chain(&self.rows) {

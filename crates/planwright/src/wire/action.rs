@@ -47,14 +47,14 @@ impl From<&Action> for ActionView {
         Self {
             created_at: Some(action.created_at),
             created_by: Some(action.created_by.to_string()),
-            ..Self::of(&action.definition, action.state.as_str())
+            ..Self::from_definition(&action.definition, action.state.as_str())
         }
     }
 }
 
 impl ActionView {
     /// An action as it is defined.
-    pub fn of(definition: &ActionDefinition, state: &'static str) -> Self {
+    pub fn from_definition(definition: &ActionDefinition, state: &'static str) -> Self {
         Self {
             name: definition.name.to_string(),
             description: definition.description.clone(),

@@ -6,25 +6,25 @@ use serde_json::Value;
 
 /// One answer.
 #[derive(Debug, Serialize)]
-pub struct Envelope {
+pub struct JsonEnvelope {
     /// What was called, without its arguments.
     pub command: String,
     /// How it went.
-    pub status: Status,
+    pub status: CommandStatus,
     /// The exit code.
     pub exit_code: u8,
     /// The answer.
     pub data: Value,
     /// When and how long.
-    pub timing: Timing,
+    pub timing: CommandTiming,
     /// What else there is to say.
-    pub messages: Vec<Message>,
+    pub messages: Vec<UserMessage>,
 }
 
 /// How a command went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum CommandStatus {
     /// Well.
     Ok,
     /// Well, but look at the messages.
@@ -35,7 +35,7 @@ pub enum Status {
 
 /// When and how long.
 #[derive(Debug, Serialize)]
-pub struct Timing {
+pub struct CommandTiming {
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
@@ -44,7 +44,7 @@ pub struct Timing {
 
 /// Something to say beside the answer.
 #[derive(Debug, Clone, Serialize)]
-pub struct Message {
+pub struct UserMessage {
     /// `error`, `warn`, `hint` or `info`.
     pub level: &'static str,
     /// What.

@@ -1,7 +1,7 @@
 //! Events and decisions as programs see them.
 
 use plan::decision::DecisionNode;
-use plan::{Digest, Event, PlanId, Recorded, Timestamp};
+use plan::{Digest, Event, PlanId, RecordedEvent, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use store::StoredEvent;
@@ -51,13 +51,13 @@ pub struct DecisionView {
     pub confidence: Option<f64>,
 }
 
-impl From<&Recorded> for EventView {
-    fn from(recorded: &Recorded) -> Self {
+impl From<&RecordedEvent> for EventView {
+    fn from(recorded: &RecordedEvent) -> Self {
         let mut data = serde_json::to_value(&recorded.event).unwrap_or_default();
         if let Value::Object(fields) = &mut data {
             fields.remove("type");
         }
-        plain_texts(&mut data);
+        flatten_texts(&mut data);
         if let (Event::Created(created), Value::Object(fields)) = (&recorded.event, &mut data) {
             let arguments: Map<String, Value> = created
                 .arguments
@@ -113,14 +113,14 @@ impl From<&DecisionNode> for DecisionView {
 }
 
 /// Texts as plain strings: how the store keeps them apart is nobody's business here.
-fn plain_texts(value: &mut Value) {
+fn flatten_texts(value: &mut Value) {
     match value {
         Value::Object(fields) => match fields.remove("$text") {
             Some(text) => *value = text,
             None if fields.contains_key("$erased") => *value = Value::Null,
-            None => fields.values_mut().for_each(plain_texts),
+            None => fields.values_mut().for_each(flatten_texts),
         },
-        Value::Array(items) => items.iter_mut().for_each(plain_texts),
+        Value::Array(items) => items.iter_mut().for_each(flatten_texts),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -9,9 +9,9 @@ mod rule;
 mod sandbox;
 
 pub use action::ActionView;
-pub use envelope::{Envelope, Message, Status, Timing};
+pub use envelope::{CommandStatus, CommandTiming, JsonEnvelope, UserMessage};
 pub use event::{DecisionView, EventView};
-pub use plan::{ChangesetView, PlanSummary, PlanView, UsedView};
+pub use plan::{ChangesetView, PlanSummary, PlanView, UsageView};
 pub use project::ProjectView;
 pub use rule::RuleView;
 pub use sandbox::SandboxView;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plan::changeset::{Changeset, Entry, TreePath};
-use plan::ledger::{Account, Ledger};
-use plan::plan::Origin;
-use plan::stage::{IgnoredPaths, Landing};
-use plan::{PlanId, Stage, Timestamp, Verb};
+use plan::changeset::{Changeset, ChangesetEntry, TreePath};
+use plan::ledger::{BudgetAccount, BudgetLedger};
+use plan::plan::PlanOrigin;
+use plan::stage::{ApplyState, IgnoredPaths};
+use plan::{PlanId, PlanStage, Timestamp, Verb};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::PlanRow;
@@ -49,7 +49,7 @@ pub struct PlanView {
     /// What it may use; what is not there is not limited.
     pub limits: Value,
     /// What it used, what is set aside for whoever works on it, and what was charged unseen.
-    pub used: UsedView,
+    pub used: UsageView,
     /// It may write nothing.
     pub read_only: bool,
     /// What it works on.
@@ -87,7 +87,7 @@ pub struct PlanView {
 
 /// What a plan used.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct UsedView {
+pub struct UsageView {
     /// Millionths of a US dollar.
     pub cost_micros: u64,
     /// Tokens, read and written.
@@ -100,9 +100,9 @@ pub struct UsedView {
     pub forfeited_cost_micros: u64,
 }
 
-impl UsedView {
+impl UsageView {
     /// The view of a plan's account.
-    pub fn new(account: &Account) -> Self {
+    pub fn new(account: &BudgetAccount) -> Self {
         Self {
             cost_micros: account.settled.cost,
             tokens: account.settled.tokens,
@@ -197,22 +197,26 @@ pub struct PlanSummary {
     pub undone_by: Option<PlanId>,
     /// What it used, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub used: Option<UsedView>,
+    pub used: Option<UsageView>,
 }
 
 impl PlanView {
     /// The view of a plan, its changesets and its account.
-    pub fn new(row: &PlanRow, changesets: &[(Changeset, Vec<Entry>)], ledger: &Ledger) -> Self {
+    pub fn new(
+        row: &PlanRow,
+        changesets: &[(Changeset, Vec<ChangesetEntry>)],
+        ledger: &BudgetLedger,
+    ) -> Self {
         let plan = &row.plan;
-        let verdict = row.verdict_now();
+        let verdict = row.current_verdict();
         Self {
             plan_id: plan.id,
             goal: plan.goal.to_string(),
             action: plan.action.as_ref().map(ToString::to_string),
             arguments: plan.arguments.iter().map(|(name, value)| (name.clone(), value.to_json())).collect(),
             phase: plan.phase().as_str(),
-            state: plan.stage.state().as_str(),
-            standing: ui::standing(row).0,
+            state: plan.stage.state_name().as_str(),
+            standing: ui::plan_standing(row).0,
             prepared: plan.is_prepared(),
             version: plan.version.0,
             epoch: plan.epoch.0,
@@ -226,7 +230,7 @@ impl PlanView {
                 "invariant": plan.actors.invariant.as_ref().map(ToString::to_string),
             }),
             limits: json!(plan.limits),
-            used: UsedView::new(&ledger.plan),
+            used: UsageView::new(&ledger.plan),
             read_only: plan.read_only,
             resources: plan
                 .resources
@@ -237,15 +241,15 @@ impl PlanView {
                         "project": resource.project.to_string(),
                         "kind": resource.kind,
                         "target": resource.target,
-                        "base": plan.base(&resource.name),
+                        "base": plan.base_commit(&resource.name),
                     })
                 })
                 .collect(),
             landed: plan.landed.iter().map(|step| json!(step)).collect(),
             origin: match plan.origin {
-                Origin::Use => json!({ "kind": "use" }),
-                Origin::UndoOf(id) => json!({ "kind": "undo_of", "plan_id": id }),
-                Origin::RestOf(id) => json!({ "kind": "rest_of", "plan_id": id }),
+                PlanOrigin::Use => json!({ "kind": "use" }),
+                PlanOrigin::UndoOf(id) => json!({ "kind": "undo_of", "plan_id": id }),
+                PlanOrigin::RestOf(id) => json!({ "kind": "rest_of", "plan_id": id }),
             },
             needs_person: row.needs_person(),
             lease: row.lease.as_ref().map(|lease| LeaseView {
@@ -263,9 +267,9 @@ impl PlanView {
                     "deadline": question.deadline,
                 })
             }),
-            retry_at: plan.stage.waiting().and_then(|queued| queued.retry_at),
+            retry_at: plan.stage.queue_entry().and_then(|queued| queued.retry_at),
             report: plan.result.as_ref().and_then(|result| Some(result.report.as_ref()?.to_string())),
-            ignored: ignored(plan),
+            ignored: ignored_by_resource(plan),
             approved_by: plan.valid_approval().map(|approval| approval.by.to_string()),
             waivers: plan
                 .waivers
@@ -280,15 +284,15 @@ impl PlanView {
                     })
                 })
                 .collect(),
-            timestamps: timestamps(row),
+            timestamps: collect_timestamps(row),
             changesets: changesets.iter().map(|(changeset, entries)| ChangesetView::new(changeset, entries)).collect(),
-            error: error(row),
+            error: error_value(row),
         }
     }
 }
 
 /// What became of ignored files when the result was captured.
-fn ignored(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
+fn ignored_by_resource(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
     let trees = plan.result.iter().flat_map(|result| &result.trees);
     let trees = trees.filter(|tree| !tree.ignored.is_empty());
     trees
@@ -298,7 +302,7 @@ fn ignored(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
 
 impl ChangesetView {
     /// The view of a changeset and its entries.
-    pub fn new(changeset: &Changeset, entries: &[Entry]) -> Self {
+    pub fn new(changeset: &Changeset, entries: &[ChangesetEntry]) -> Self {
         Self {
             changeset_id: changeset.id.to_string(),
             node: changeset.node.to_string(),
@@ -324,7 +328,7 @@ impl ChangesetView {
     }
 }
 
-fn timestamps(row: &PlanRow) -> BTreeMap<&'static str, Timestamp> {
+fn collect_timestamps(row: &PlanRow) -> BTreeMap<&'static str, Timestamp> {
     let plan = &row.plan;
     let mut stamps = BTreeMap::from([
         ("created_at", plan.created_at),
@@ -349,7 +353,7 @@ fn timestamps(row: &PlanRow) -> BTreeMap<&'static str, Timestamp> {
     stamps
 }
 
-fn error(row: &PlanRow) -> Option<Value> {
+fn error_value(row: &PlanRow) -> Option<Value> {
     if let Some(failure) = row.plan.stage.failure() {
         return Some(json!({
             "category": failure.category,
@@ -358,7 +362,7 @@ fn error(row: &PlanRow) -> Option<Value> {
             "at": failure.at,
         }));
     }
-    if let Stage::Apply(Landing::Constrained(constraint)) = &row.plan.stage {
+    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &row.plan.stage {
         return Some(json!({
             "category": constraint.kind,
             "message": constraint.message.as_str(),

@@ -1,7 +1,7 @@
 //! Rules as programs see them.
 
 use plan::Timestamp;
-use plan::invariant::{Check, Gate, Rule};
+use plan::invariant::{Gate, Rule, RuleCheck};
 use serde::Serialize;
 
 /// A rule.
@@ -17,7 +17,7 @@ pub struct RuleView {
     pub kind: &'static str,
     /// What it says, by its kind.
     #[serde(flatten)]
-    pub check: Check,
+    pub check: RuleCheck,
     /// Where it is judged.
     pub at: Vec<Gate>,
     /// A failure is told but does not block.

@@ -2,17 +2,19 @@
 
 use std::fmt::Display;
 
-use plan::action::{ActionDefinition, Actors};
+use plan::action::{ActionDefinition, PlanActors};
 use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
 use plan::invariant::RuleDraft;
 
-use super::fields::{Fields, Shape};
-use super::problem::{Flaw, Position, shown};
-use super::rule::{self, RULE};
-use super::tree::Node;
-use super::value::{boolean, integer, list, number, parsed, prose, text};
+use super::fields::{MappingFields, MappingSchema};
+use super::problem::{FilePosition, YamlFlaw, truncate_escaped};
+use super::rule::{self, RULE_SCHEMA};
+use super::tree::YamlNode;
+use super::value::{
+    read_boolean, read_integer, read_list, read_nonempty_text, read_number, read_parsed, read_text,
+};
 
-pub(super) static ACTION: Shape<'_> = Shape {
+pub(super) static ACTION_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "an action",
     place: "at the top level",
     keys: &[
@@ -52,10 +54,10 @@ pub(super) static ACTION: Shape<'_> = Shape {
             "a new action is available; remove the key",
         ),
     ],
-    others: &[&ARGUMENT, &RULE],
+    others: &[&ARGUMENT_SCHEMA, &RULE_SCHEMA],
 };
 
-pub(super) static ARGUMENT: Shape<'_> = Shape {
+pub(super) static ARGUMENT_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "an argument",
     place: "under an argument",
     keys: &[
@@ -69,56 +71,60 @@ pub(super) static ARGUMENT: Shape<'_> = Shape {
         "description",
     ],
     refused: &[],
-    others: &[&ACTION, &RULE],
+    others: &[&ACTION_SCHEMA, &RULE_SCHEMA],
 };
 
-pub(super) fn read(root: &Node) -> Result<ActionDefinition, Flaw> {
-    let fields = Fields::of(root, &ACTION)?;
+pub(super) fn read(root: &YamlNode) -> Result<ActionDefinition, YamlFlaw> {
+    let fields = MappingFields::from_node(root, &ACTION_SCHEMA)?;
     Ok(ActionDefinition {
-        name: fields.required("name", parsed)?,
-        description: fields.required("description", prose)?,
-        long_description: fields.optional("long_description", prose)?,
-        actors: actors(&fields)?,
-        arguments: each(&fields, "arguments", argument, |spec| spec.name.as_str())?,
-        invariants: invariants(&fields)?,
-        automation_profile: fields.optional("automation_profile", parsed)?,
-        read_only: fields.optional("read_only", boolean)?.unwrap_or(false),
-        reusable: fields.optional("reusable", boolean)?.unwrap_or(true),
+        name: fields.required("name", read_parsed)?,
+        description: fields.required("description", read_nonempty_text)?,
+        long_description: fields.optional("long_description", read_nonempty_text)?,
+        actors: read_actors(&fields)?,
+        arguments: read_unique_items(&fields, "arguments", read_argument, |spec| {
+            spec.name.as_str()
+        })?,
+        invariants: read_invariants(&fields)?,
+        automation_profile: fields.optional("automation_profile", read_parsed)?,
+        read_only: fields.optional("read_only", read_boolean)?.unwrap_or(false),
+        reusable: fields.optional("reusable", read_boolean)?.unwrap_or(true),
     })
 }
 
 /// The rules of its plans, and those that say when the work is done.
-fn invariants(fields: &Fields<'_, '_>) -> Result<Vec<RuleDraft>, Flaw> {
-    let mut found = rule::rules_at(fields, "invariants")?;
+fn read_invariants(fields: &MappingFields<'_, '_>) -> Result<Vec<RuleDraft>, YamlFlaw> {
+    let mut found = rule::read_rules_at(fields, "invariants")?;
     if let Some(entry) = fields.get("definition_of_done") {
-        for draft in rule::definition_of_done(&entry.value)? {
-            rule::require_new(&found, &draft, &entry.value)?;
+        for draft in rule::read_definition_of_done(&entry.value)? {
+            rule::check_unique_name(&found, &draft, &entry.value)?;
             found.push(draft);
         }
     }
     Ok(found)
 }
 
-fn actors(fields: &Fields<'_, '_>) -> Result<Option<Actors>, Flaw> {
+fn read_actors(fields: &MappingFields<'_, '_>) -> Result<Option<PlanActors>, YamlFlaw> {
     const HINT: &str = "give `actor` alone, or both `strategy_actor` and `execution_actor`";
     let refuse = |key: &str, why: &str| {
-        let at = fields.get(key).map_or(Position::START, |entry| entry.at);
-        Err(Flaw::new(at, format!("`{key}` {why}")).hint(HINT))
+        let at = fields
+            .get(key)
+            .map_or(FilePosition::START, |entry| entry.at);
+        Err(YamlFlaw::new(at, format!("`{key}` {why}")).with_hint(HINT))
     };
-    let actor = fields.optional("actor", parsed)?;
-    let strategy = fields.optional("strategy_actor", parsed)?;
-    let execution = fields.optional("execution_actor", parsed)?;
-    let invariant = fields.optional("invariant_actor", parsed)?;
+    let actor = fields.optional("actor", read_parsed)?;
+    let strategy = fields.optional("strategy_actor", read_parsed)?;
+    let execution = fields.optional("execution_actor", read_parsed)?;
+    let invariant = fields.optional("invariant_actor", read_parsed)?;
     match (actor, strategy, execution) {
         (None, None, None) if invariant.is_some() => {
             refuse("invariant_actor", "needs `actor` beside it")
         }
         (None, None, None) => Ok(None),
-        (Some(actor), None, None) => Ok(Some(Actors {
+        (Some(actor), None, None) => Ok(Some(PlanActors {
             invariant,
-            ..Actors::both(actor)
+            ..PlanActors::for_both_phases(actor)
         })),
-        (None, Some(strategy), Some(execution)) => Ok(Some(Actors {
+        (None, Some(strategy), Some(execution)) => Ok(Some(PlanActors {
             strategy,
             execution,
             invariant,
@@ -134,16 +140,16 @@ fn actors(fields: &Fields<'_, '_>) -> Result<Option<Actors>, Flaw> {
 const MAX_ITEMS: usize = 256;
 
 /// The items of a list of mappings, whose names differ.
-fn each<T>(
-    fields: &Fields<'_, '_>,
+fn read_unique_items<T>(
+    fields: &MappingFields<'_, '_>,
     key: &str,
-    read: fn(&Node) -> Result<T, Flaw>,
+    read: fn(&YamlNode) -> Result<T, YamlFlaw>,
     name: fn(&T) -> &str,
-) -> Result<Vec<T>, Flaw> {
-    let nodes = fields.optional(key, list)?.unwrap_or_default();
+) -> Result<Vec<T>, YamlFlaw> {
+    let nodes = fields.optional(key, read_list)?.unwrap_or_default();
     if let Some(extra) = nodes.get(MAX_ITEMS) {
         let message = format!("`{key}`: more than {MAX_ITEMS} items");
-        return Err(Flaw::new(extra.at, message));
+        return Err(YamlFlaw::new(extra.at, message));
     }
     let mut items: Vec<T> = Vec::new();
     for node in nodes {
@@ -151,38 +157,38 @@ fn each<T>(
         if let Some(first) = items.iter().position(|other| name(other) == name(&item)) {
             let message = format!("`{key}` names `{}` twice", name(&item));
             let hint = format!("it is first named in line {}", nodes[first].at.line);
-            return Err(Flaw::new(node.at, message).hint(hint));
+            return Err(YamlFlaw::new(node.at, message).with_hint(hint));
         }
         items.push(item);
     }
     Ok(items)
 }
 
-fn argument(node: &Node) -> Result<ArgumentSpec, Flaw> {
-    let fields = Fields::of(node, &ARGUMENT)?;
-    let kind = fields.required("type", argument_type)?;
+fn read_argument(node: &YamlNode) -> Result<ArgumentSpec, YamlFlaw> {
+    let fields = MappingFields::from_node(node, &ARGUMENT_SCHEMA)?;
+    let kind = fields.required("type", read_argument_type)?;
     let mut spec = ArgumentSpec {
-        name: fields.required("name", text)?,
+        name: fields.required("name", read_text)?,
         kind,
-        required: fields.optional("required", boolean)?.unwrap_or(false),
-        default: fields.optional("default", |node| value(node, kind))?,
-        min: fields.optional("min", number)?,
-        max: fields.optional("max", number)?,
-        pattern: fields.optional("pattern", text)?,
-        description: fields.optional("description", text)?,
+        required: fields.optional("required", read_boolean)?.unwrap_or(false),
+        default: fields.optional("default", |node| read_argument_value(node, kind))?,
+        min: fields.optional("min", read_number)?,
+        max: fields.optional("max", read_number)?,
+        pattern: fields.optional("pattern", read_text)?,
+        description: fields.optional("description", read_text)?,
     };
-    spec.check().map_err(|problem| {
+    spec.check_declaration().map_err(|problem| {
         let default = spec.default.take().and(fields.get("default"));
         let at = match default {
-            Some(entry) if spec.check().is_ok() => entry.value.at,
+            Some(entry) if spec.check_declaration().is_ok() => entry.value.at,
             Some(_) | None => node.at,
         };
-        Flaw::new(at, one_line(&problem))
+        YamlFlaw::new(at, last_error_line(&problem))
     })?;
     Ok(spec)
 }
 
-fn argument_type(node: &Node) -> Result<ArgumentType, Flaw> {
+fn read_argument_type(node: &YamlNode) -> Result<ArgumentType, YamlFlaw> {
     const ALL: [ArgumentType; 5] = [
         ArgumentType::String,
         ArgumentType::Integer,
@@ -190,31 +196,33 @@ fn argument_type(node: &Node) -> Result<ArgumentType, Flaw> {
         ArgumentType::Boolean,
         ArgumentType::List,
     ];
-    let given = text(node)?;
+    let given = read_text(node)?;
     ALL.into_iter()
         .find(|kind| kind.to_string() == given)
         .ok_or_else(|| {
-            let given = shown(&given, 60);
+            let given = truncate_escaped(&given, 60);
             let known = ALL.map(|kind| kind.to_string()).join(", ");
-            Flaw::new(node.at, format!("`{given}` is no type: use one of {known}"))
+            YamlFlaw::new(node.at, format!("`{given}` is no type: use one of {known}"))
         })
 }
 
-fn value(node: &Node, kind: ArgumentType) -> Result<ArgumentValue, Flaw> {
+fn read_argument_value(node: &YamlNode, kind: ArgumentType) -> Result<ArgumentValue, YamlFlaw> {
     Ok(match kind {
-        ArgumentType::String => ArgumentValue::String(text(node)?.into()),
-        ArgumentType::Integer => ArgumentValue::Integer(integer(node)?),
-        ArgumentType::Float => ArgumentValue::Float(number(node)?),
-        ArgumentType::Boolean => ArgumentValue::Boolean(boolean(node)?),
+        ArgumentType::String => ArgumentValue::String(read_text(node)?.into()),
+        ArgumentType::Integer => ArgumentValue::Integer(read_integer(node)?),
+        ArgumentType::Float => ArgumentValue::Float(read_number(node)?),
+        ArgumentType::Boolean => ArgumentValue::Boolean(read_boolean(node)?),
         ArgumentType::List => {
-            let items = list(node)?.iter().map(|item| text(item).map(Into::into));
+            let items = read_list(node)?
+                .iter()
+                .map(|item| read_text(item).map(Into::into));
             ArgumentValue::List(items.collect::<Result<_, _>>()?)
         }
     })
 }
 
 /// The errors of regular expressions draw over several lines; the last one says it.
-fn one_line(problem: &impl Display) -> String {
+fn last_error_line(problem: &impl Display) -> String {
     let text = problem.to_string();
     match (text.split_once('\n'), text.rsplit_once("\nerror: ")) {
         (Some((first, _)), Some((_, last))) => {

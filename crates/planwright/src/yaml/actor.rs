@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use plan::ActorDefinition;
-use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
-use plan::guard::{CallPattern, Guards};
+use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::guard::{CallPattern, ToolGuards};
 
-use super::fields::{Fields, Shape};
-use super::problem::{Flaw, Position, shown};
-use super::tree::{Node, Value};
-use super::value::{list, mismatch, parsed, prose, text, written};
+use super::fields::{MappingFields, MappingSchema};
+use super::problem::{FilePosition, YamlFlaw, truncate_escaped};
+use super::tree::{YamlNode, YamlValue};
+use super::value::{
+    read_list, read_nonempty_text, read_parsed, read_raw, read_text, type_mismatch,
+};
 
-const LATER: &str = "is not yet supported";
+const NOT_YET_SUPPORTED: &str = "is not yet supported";
 
-static COMMAND: Shape<'_> = Shape {
+static COMMAND_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "an actor of kind command",
     place: "in an actor of kind command",
     keys: &[
@@ -40,193 +42,208 @@ static COMMAND: Shape<'_> = Shape {
             "is refused: a command is one list of words",
             "write the arguments after the program: `command: [program, argument]`",
         ),
-        ("model", LATER, "give it as a word of `command`"),
+        ("model", NOT_YET_SUPPORTED, "give it as a word of `command`"),
     ],
-    others: &[&FORM, &GUARDS],
+    others: &[&COMMAND_FORM_SCHEMA, &GUARDS_SCHEMA],
 };
 
-static HUMAN: Shape<'_> = Shape {
+static HUMAN_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "an actor of kind human",
     place: "in an actor of kind human",
     keys: &["name", "kind", "description", "timeout"],
     refused: &[],
-    others: &[&COMMAND],
+    others: &[&COMMAND_SCHEMA],
 };
 
-static FORM: Shape<'_> = Shape {
+static COMMAND_FORM_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "another way to start the program",
     place: "under `strategize` or `resume`",
     keys: &["command"],
     refused: &[],
-    others: &[&COMMAND],
+    others: &[&COMMAND_SCHEMA],
 };
 
-static GUARDS: Shape<'_> = Shape {
+static GUARDS_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "`guards`",
     place: "under `guards`",
     keys: &["deny", "allow", "calls"],
     refused: &[],
-    others: &[&COMMAND],
+    others: &[&COMMAND_SCHEMA],
 };
 
-pub(super) fn read(root: &Node) -> Result<ActorDefinition, Flaw> {
-    let is_human = kind_of(root)? == Kind::Human;
-    let shape = if is_human { &HUMAN } else { &COMMAND };
-    let fields = Fields::of(root, shape)?;
+pub(super) fn read(root: &YamlNode) -> Result<ActorDefinition, YamlFlaw> {
+    let is_human = read_kind(root)? == DefinitionKind::Human;
+    let shape = if is_human {
+        &HUMAN_SCHEMA
+    } else {
+        &COMMAND_SCHEMA
+    };
+    let fields = MappingFields::from_node(root, shape)?;
     let definition = ActorDefinition {
-        name: fields.required("name", parsed)?,
-        description: fields.optional("description", prose)?,
+        name: fields.required("name", read_parsed)?,
+        description: fields.optional("description", read_nonempty_text)?,
         kind: if is_human {
             ActorKind::Human {
-                timeout: fields.optional("timeout", parsed)?,
+                timeout: fields.optional("timeout", read_parsed)?,
             }
         } else {
-            ActorKind::Command(Box::new(command(&fields)?))
+            ActorKind::Command(Box::new(read_command(&fields)?))
         },
     };
-    actors::check(&definition).map_err(|problem| {
+    actors::check_definition(&definition).map_err(|problem| {
         let entry = fields.get(problem.key());
-        let at = entry.map_or(Position::START, |entry| entry.value.at);
-        Flaw::new(at, problem.to_string())
+        let at = entry.map_or(FilePosition::START, |entry| entry.value.at);
+        YamlFlaw::new(at, problem.to_string())
     })?;
     Ok(definition)
 }
 
 #[derive(PartialEq, Eq)]
-enum Kind {
+enum DefinitionKind {
     Command,
     Human,
 }
 
 /// What sort of actor it is, before it is known which keys it has.
-fn kind_of(root: &Node) -> Result<Kind, Flaw> {
-    let Value::Mapping(entries) = &root.value else {
-        return Err(mismatch(root, "an actor as a mapping of keys to values")
-            .hint("write lines of `key: value`"));
+fn read_kind(root: &YamlNode) -> Result<DefinitionKind, YamlFlaw> {
+    let YamlValue::Mapping(entries) = &root.value else {
+        return Err(
+            type_mismatch(root, "an actor as a mapping of keys to values")
+                .with_hint("write lines of `key: value`"),
+        );
     };
     let Some(entry) = entries.iter().find(|entry| entry.key == "kind") else {
-        return Err(Flaw::new(root.at, "an actor needs the key `kind`")
-            .hint("write `kind: command` for a program, `kind: human` for a person"));
+        return Err(YamlFlaw::new(root.at, "an actor needs the key `kind`")
+            .with_hint("write `kind: command` for a program, `kind: human` for a person"));
     };
-    let kinds = [("command", Kind::Command), ("human", Kind::Human)];
-    one_of(&entry.value, kinds).map_err(|flaw| flaw.under("kind"))
+    let kinds = [
+        ("command", DefinitionKind::Command),
+        ("human", DefinitionKind::Human),
+    ];
+    read_one_of(&entry.value, kinds).map_err(|flaw| flaw.under_key("kind"))
 }
 
-fn command(fields: &Fields<'_, '_>) -> Result<CommandLine, Flaw> {
+fn read_command(fields: &MappingFields<'_, '_>) -> Result<CommandLine, YamlFlaw> {
     Ok(CommandLine {
-        command: fields.required("command", texts)?,
-        strategize: fields.optional("strategize", form)?,
-        resume: fields.optional("resume", form)?,
+        command: fields.required("command", read_texts)?,
+        strategize: fields.optional("strategize", read_command_form)?,
+        resume: fields.optional("resume", read_command_form)?,
         stdin: fields
             .optional("stdin", |node| {
-                one_of(
+                read_one_of(
                     node,
                     [
-                        ("assignment", Stdin::Assignment),
-                        ("prompt", Stdin::Prompt),
-                        ("none", Stdin::None),
+                        ("assignment", ActorStdin::Assignment),
+                        ("prompt", ActorStdin::Prompt),
+                        ("none", ActorStdin::None),
                     ],
                 )
             })?
             .unwrap_or_default(),
         output: fields
             .optional("output", |node| {
-                one_of(
+                read_one_of(
                     node,
                     [
-                        ("text", Output::Text),
-                        ("claude-json", Output::ClaudeJson),
-                        ("codex-json", Output::CodexJson),
-                        ("gemini-json", Output::GeminiJson),
-                        ("opencode-json", Output::OpencodeJson),
+                        ("text", ActorOutputFormat::Text),
+                        ("claude-json", ActorOutputFormat::ClaudeJson),
+                        ("codex-json", ActorOutputFormat::CodexJson),
+                        ("gemini-json", ActorOutputFormat::GeminiJson),
+                        ("opencode-json", ActorOutputFormat::OpencodeJson),
                     ],
                 )
             })?
             .unwrap_or_default(),
-        env: fields.optional("env", texts)?.unwrap_or_default(),
-        set_env: fields.optional("set_env", variables)?.unwrap_or_default(),
-        writable: fields.optional("writable", texts)?.unwrap_or_default(),
-        readable: fields.optional("readable", texts)?.unwrap_or_default(),
-        timeout: fields.optional("timeout", parsed)?,
+        env: fields.optional("env", read_texts)?.unwrap_or_default(),
+        set_env: fields
+            .optional("set_env", read_variables)?
+            .unwrap_or_default(),
+        writable: fields.optional("writable", read_texts)?.unwrap_or_default(),
+        readable: fields.optional("readable", read_texts)?.unwrap_or_default(),
+        timeout: fields.optional("timeout", read_parsed)?,
         isolation: fields
             .optional("isolation", |node| {
-                one_of(
+                read_one_of(
                     node,
                     [
-                        ("where_possible", Isolation::WherePossible),
-                        ("required", Isolation::Required),
-                        ("off", Isolation::Off),
+                        ("where_possible", ActorIsolation::WherePossible),
+                        ("required", ActorIsolation::Required),
+                        ("off", ActorIsolation::Off),
                     ],
                 )
             })?
             .unwrap_or_default(),
-        guards: fields.optional("guards", guards)?.unwrap_or_default(),
+        guards: fields.optional("guards", read_guards)?.unwrap_or_default(),
     })
 }
 
-fn guards(node: &Node) -> Result<Guards, Flaw> {
-    let fields = Fields::of(node, &GUARDS)?;
-    Ok(Guards {
-        deny: fields.optional("deny", patterns)?.unwrap_or_default(),
-        allow: fields.optional("allow", patterns)?.unwrap_or_default(),
-        calls: fields.optional("calls", calls)?,
+fn read_guards(node: &YamlNode) -> Result<ToolGuards, YamlFlaw> {
+    let fields = MappingFields::from_node(node, &GUARDS_SCHEMA)?;
+    Ok(ToolGuards {
+        deny: fields.optional("deny", read_patterns)?.unwrap_or_default(),
+        allow: fields.optional("allow", read_patterns)?.unwrap_or_default(),
+        calls: fields.optional("calls", read_call_limit)?,
     })
 }
 
-fn calls(node: &Node) -> Result<u32, Flaw> {
-    let given: Option<NonZeroU32> = written(node)?.parse().ok();
+fn read_call_limit(node: &YamlNode) -> Result<u32, YamlFlaw> {
+    let given: Option<NonZeroU32> = read_raw(node)?.parse().ok();
     given
         .map(NonZeroU32::get)
-        .ok_or_else(|| mismatch(node, "how many calls a run makes at most"))
+        .ok_or_else(|| type_mismatch(node, "how many calls a run makes at most"))
 }
 
-fn patterns(node: &Node) -> Result<Vec<CallPattern>, Flaw> {
-    let items = list(node)?;
-    refuse_many(items.get(MAX_ITEMS).map(|item| item.at))?;
-    items.iter().map(parsed).collect()
+fn read_patterns(node: &YamlNode) -> Result<Vec<CallPattern>, YamlFlaw> {
+    let items = read_list(node)?;
+    check_item_count(items.get(MAX_ITEMS).map(|item| item.at))?;
+    items.iter().map(read_parsed).collect()
 }
 
 /// Most items of a list, and most variables: a definition is frozen into every plan.
 const MAX_ITEMS: usize = 256;
 
-fn texts(node: &Node) -> Result<Vec<String>, Flaw> {
-    let items = list(node)?;
-    refuse_many(items.get(MAX_ITEMS).map(|item| item.at))?;
-    items.iter().map(text).collect()
+fn read_texts(node: &YamlNode) -> Result<Vec<String>, YamlFlaw> {
+    let items = read_list(node)?;
+    check_item_count(items.get(MAX_ITEMS).map(|item| item.at))?;
+    items.iter().map(read_text).collect()
 }
 
-fn form(node: &Node) -> Result<Vec<String>, Flaw> {
-    Fields::of(node, &FORM)?.required("command", texts)
+fn read_command_form(node: &YamlNode) -> Result<Vec<String>, YamlFlaw> {
+    MappingFields::from_node(node, &COMMAND_FORM_SCHEMA)?.required("command", read_texts)
 }
 
-fn variables(node: &Node) -> Result<BTreeMap<String, String>, Flaw> {
-    let Value::Mapping(entries) = &node.value else {
-        return Err(
-            mismatch(node, "a mapping of variables to values").hint("write lines of `NAME: value`")
-        );
+fn read_variables(node: &YamlNode) -> Result<BTreeMap<String, String>, YamlFlaw> {
+    let YamlValue::Mapping(entries) = &node.value else {
+        return Err(type_mismatch(node, "a mapping of variables to values")
+            .with_hint("write lines of `NAME: value`"));
     };
-    refuse_many(entries.get(MAX_ITEMS).map(|entry| entry.at))?;
+    check_item_count(entries.get(MAX_ITEMS).map(|entry| entry.at))?;
     let variables = entries.iter().map(|entry| {
-        let value = text(&entry.value).map_err(|flaw| flaw.under(&shown(&entry.key, 60)))?;
+        let value = read_text(&entry.value)
+            .map_err(|flaw| flaw.under_key(&truncate_escaped(&entry.key, 60)))?;
         Ok((entry.key.clone(), value))
     });
     variables.collect()
 }
 
-fn refuse_many(first_too_many: Option<Position>) -> Result<(), Flaw> {
+fn check_item_count(first_too_many: Option<FilePosition>) -> Result<(), YamlFlaw> {
     match first_too_many {
-        Some(at) => Err(Flaw::new(at, format!("more than {MAX_ITEMS} items"))),
+        Some(at) => Err(YamlFlaw::new(at, format!("more than {MAX_ITEMS} items"))),
         None => Ok(()),
     }
 }
 
 /// The value that one of a few words stands for.
-fn one_of<T, const N: usize>(node: &Node, words: [(&str, T); N]) -> Result<T, Flaw> {
-    let given = text(node)?;
+fn read_one_of<T, const N: usize>(node: &YamlNode, words: [(&str, T); N]) -> Result<T, YamlFlaw> {
+    let given = read_text(node)?;
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let expected = format!("`{}` is none of {}", shown(&given, 60), known.join(", "));
+    let expected = format!(
+        "`{}` is none of {}",
+        truncate_escaped(&given, 60),
+        known.join(", ")
+    );
     let found = words.into_iter().find(|(word, _)| *word == given);
     found
         .map(|(_, value)| value)
-        .ok_or_else(|| Flaw::new(node.at, expected))
+        .ok_or_else(|| YamlFlaw::new(node.at, expected))
 }

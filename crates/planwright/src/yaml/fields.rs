@@ -1,12 +1,12 @@
 //! Mappings with a fixed set of keys.
 
-use super::problem::{Flaw, Position, shown};
-use super::tree::{Entry, Node, Value};
-use super::value::mismatch;
-use crate::nearest::nearest;
+use super::problem::{FilePosition, YamlFlaw, truncate_escaped};
+use super::tree::{YamlEntry, YamlNode, YamlValue};
+use super::value::type_mismatch;
+use crate::spelling::nearest_word;
 
 /// What the keys of a kind of mapping are.
-pub(super) struct Shape<'k> {
+pub(super) struct MappingSchema<'k> {
     /// Its name with an article: `an action`.
     pub(super) what: &'k str,
     /// Where its keys stand: `at the top level`.
@@ -15,40 +15,46 @@ pub(super) struct Shape<'k> {
     /// Keys that people expect here but that are refused: key, why, and the way out.
     pub(super) refused: &'k [(&'k str, &'k str, &'k str)],
     /// The other mappings of the same file, where a misplaced key may belong.
-    pub(super) others: &'k [&'k Shape<'k>],
+    pub(super) others: &'k [&'k MappingSchema<'k>],
 }
 
 /// A mapping that holds no key but those of its shape.
-pub(super) struct Fields<'n, 'k> {
-    shape: &'k Shape<'k>,
-    at: Position,
-    entries: &'n [Entry],
+pub(super) struct MappingFields<'n, 'k> {
+    schema: &'k MappingSchema<'k>,
+    at: FilePosition,
+    entries: &'n [YamlEntry],
 }
 
-impl<'n, 'k> Fields<'n, 'k> {
-    pub(super) fn of(node: &'n Node, shape: &'k Shape<'k>) -> Result<Self, Flaw> {
-        let Value::Mapping(entries) = &node.value else {
-            let expected = format!("{} as a mapping of keys to values", shape.what);
-            return Err(mismatch(node, &expected).hint("write lines of `key: value`"));
+impl<'n, 'k> MappingFields<'n, 'k> {
+    pub(super) fn from_node(
+        node: &'n YamlNode,
+        schema: &'k MappingSchema<'k>,
+    ) -> Result<Self, YamlFlaw> {
+        let YamlValue::Mapping(entries) = &node.value else {
+            let expected = format!("{} as a mapping of keys to values", schema.what);
+            return Err(type_mismatch(node, &expected).with_hint("write lines of `key: value`"));
         };
         for entry in entries {
-            if !shape.keys.contains(&entry.key.as_str()) {
-                return Err(shape.stray(entry));
+            if !schema.keys.contains(&entry.key.as_str()) {
+                return Err(schema.unknown_key(entry));
             }
         }
         Ok(Self {
-            shape,
+            schema,
             at: node.at,
             entries,
         })
     }
 
-    pub(super) fn entries(&self) -> &'n [Entry] {
+    pub(super) fn entries(&self) -> &'n [YamlEntry] {
         self.entries
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&'n Entry> {
-        debug_assert!(self.shape.keys.contains(&key), "`{key}` can never be given");
+    pub(super) fn get(&self, key: &str) -> Option<&'n YamlEntry> {
+        debug_assert!(
+            self.schema.keys.contains(&key),
+            "`{key}` can never be given"
+        );
         self.entries.iter().find(|entry| entry.key == key)
     }
 
@@ -56,10 +62,10 @@ impl<'n, 'k> Fields<'n, 'k> {
     pub(super) fn optional<T>(
         &self,
         key: &str,
-        read: impl FnOnce(&'n Node) -> Result<T, Flaw>,
-    ) -> Result<Option<T>, Flaw> {
+        read: impl FnOnce(&'n YamlNode) -> Result<T, YamlFlaw>,
+    ) -> Result<Option<T>, YamlFlaw> {
         self.get(key)
-            .map(|entry| read(&entry.value).map_err(|flaw| flaw.under(key)))
+            .map(|entry| read(&entry.value).map_err(|flaw| flaw.under_key(key)))
             .transpose()
     }
 
@@ -67,23 +73,23 @@ impl<'n, 'k> Fields<'n, 'k> {
     pub(super) fn required<T>(
         &self,
         key: &str,
-        read: impl FnOnce(&'n Node) -> Result<T, Flaw>,
-    ) -> Result<T, Flaw> {
+        read: impl FnOnce(&'n YamlNode) -> Result<T, YamlFlaw>,
+    ) -> Result<T, YamlFlaw> {
         self.optional(key, read)?.ok_or_else(|| {
-            Flaw::new(
+            YamlFlaw::new(
                 self.at,
-                format!("{} needs the key `{key}`", self.shape.what),
+                format!("{} needs the key `{key}`", self.schema.what),
             )
         })
     }
 }
 
-impl Shape<'_> {
+impl MappingSchema<'_> {
     /// What is to be said of a key that is none of these.
-    fn stray(&self, entry: &Entry) -> Flaw {
+    fn unknown_key(&self, entry: &YamlEntry) -> YamlFlaw {
         let key = entry.key.as_str();
         if let Some((_, why, way_out)) = self.refused.iter().find(|(refused, ..)| *refused == key) {
-            return Flaw::new(entry.at, format!("`{key}` {why}")).hint(*way_out);
+            return YamlFlaw::new(entry.at, format!("`{key}` {why}")).with_hint(*way_out);
         }
         let places: Vec<&str> = self
             .others
@@ -91,13 +97,13 @@ impl Shape<'_> {
             .filter(|shape| shape.keys.contains(&key))
             .map(|shape| shape.place)
             .collect();
-        let shown = shown(key, 60);
+        let shown = truncate_escaped(key, 60);
         let mut message = format!("unknown key `{shown}` in {}", self.what);
         if !places.is_empty() {
             message += &format!(": `{shown}` belongs {}", places.join(" or "));
-        } else if let Some(near) = nearest(key, self.keys) {
+        } else if let Some(near) = nearest_word(key, self.keys) {
             message += &format!("; did you mean `{near}`?");
         }
-        Flaw::new(entry.at, message).hint(format!("the keys are {}", self.keys.join(", ")))
+        YamlFlaw::new(entry.at, message).with_hint(format!("the keys are {}", self.keys.join(", ")))
     }
 }

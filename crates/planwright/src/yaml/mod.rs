@@ -23,56 +23,56 @@ mod value;
 use plan::ActorDefinition;
 use plan::action::ActionDefinition;
 
-pub use actor_text::actor_text;
-pub use problem::{Position, Problem};
+pub use actor_text::format_actor;
+pub use problem::{FilePosition, YamlProblem};
 pub use repository::RepositoryFile;
 
-use problem::Flaw;
-use tree::Node;
+use problem::YamlFlaw;
+use tree::YamlNode;
 
 /// Longest file that is read.
-pub const MAX_BYTES: usize = 256 * 1024;
+pub const MAX_FILE_BYTES: usize = 256 * 1024;
 
 /// The action that `source` defines; `origin` is what messages call the file.
-pub fn action(source: &str, origin: &str) -> Result<ActionDefinition, Problem> {
-    parse(source)
+pub fn parse_action(source: &str, origin: &str) -> Result<ActionDefinition, YamlProblem> {
+    parse_tree(source)
         .and_then(|root| action::read(&root))
-        .map_err(|flaw| flaw.of(origin))
+        .map_err(|flaw| flaw.in_file(origin))
 }
 
 /// The actor that `source` defines, and that can be run as far as its definition tells.
-pub fn actor(source: &str, origin: &str) -> Result<ActorDefinition, Problem> {
-    parse(source)
+pub fn parse_actor(source: &str, origin: &str) -> Result<ActorDefinition, YamlProblem> {
+    parse_tree(source)
         .and_then(|root| actor::read(&root))
-        .map_err(|flaw| flaw.of(origin))
+        .map_err(|flaw| flaw.in_file(origin))
 }
 
 /// What a repository's `planwright.yaml` says.
-pub fn repository(source: &str, origin: &str) -> Result<RepositoryFile, Problem> {
-    parse(source)
+pub fn parse_repository(source: &str, origin: &str) -> Result<RepositoryFile, YamlProblem> {
+    parse_tree(source)
         .and_then(|root| repository::read(&root))
-        .map_err(|flaw| flaw.of(origin))
+        .map_err(|flaw| flaw.in_file(origin))
 }
 
 /// The settings that `source` gives, in its order: key, value as it is written, and where the value
 /// stands. A file with nothing in it, or with comments only, gives none.
-pub fn mapping(
+pub fn parse_settings(
     source: &str,
     origin: &str,
     known_keys: &[&str],
-) -> Result<Vec<(String, String, Position)>, Problem> {
-    parse(source)
+) -> Result<Vec<(String, String, FilePosition)>, YamlProblem> {
+    parse_tree(source)
         .and_then(|root| settings::read(&root, known_keys))
-        .map_err(|flaw| flaw.of(origin))
+        .map_err(|flaw| flaw.in_file(origin))
 }
 
-fn parse(source: &str) -> Result<Node, Flaw> {
-    if source.len() > MAX_BYTES {
+fn parse_tree(source: &str) -> Result<YamlNode, YamlFlaw> {
+    if source.len() > MAX_FILE_BYTES {
         let message = format!(
-            "the file has {} bytes; the most is {MAX_BYTES} (256 KiB)",
+            "the file has {} bytes; the most is {MAX_FILE_BYTES} (256 KiB)",
             source.len()
         );
-        return Err(Flaw::new(Position::START, message));
+        return Err(YamlFlaw::new(FilePosition::START, message));
     }
-    tree::parse(source)
+    tree::parse_document(source)
 }

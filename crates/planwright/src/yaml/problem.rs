@@ -4,14 +4,14 @@ use unicode_width::UnicodeWidthStr;
 
 /// A place in a file. Both numbers start at 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct FilePosition {
     /// The line.
     pub line: usize,
     /// The character in the line.
     pub column: usize,
 }
 
-impl Position {
+impl FilePosition {
     /// Where a file starts.
     pub const START: Self = Self { line: 1, column: 1 };
 }
@@ -20,7 +20,7 @@ impl Position {
 /// turn into a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}:{line}:{column}: {message}")]
-pub struct Problem {
+pub struct YamlProblem {
     /// The file, as the person named it.
     pub origin: String,
     /// The line, from 1.
@@ -33,22 +33,31 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
-impl Problem {
+impl YamlProblem {
     /// A problem that was found after the file was read, in a value that stands at `at`.
-    pub fn at(origin: &str, at: Position, message: impl AsRef<str>) -> Self {
-        Flaw::new(at, message).of(origin)
+    pub fn at_position(origin: &str, at: FilePosition, message: impl AsRef<str>) -> Self {
+        YamlFlaw::new(at, message).in_file(origin)
     }
 
     /// The offending line of `source`, the text this problem is about, with a caret underneath:
     /// two lines, without a line break at the end. Long lines are cut around the caret.
     pub fn excerpt(&self, source: &str) -> String {
-        let line = line_of(source, self.line);
+        let line = nth_line(source, self.line);
         let target = self.column.saturating_sub(1);
-        let start = target.saturating_sub(EXCERPT_BEFORE);
+        let start = target.saturating_sub(EXCERPT_CHARS_BEFORE);
         let cut = if start > 0 { "…" } else { "" };
-        let before: String = visible(line).skip(start).take(target - start).collect();
-        let after: String = visible(line).skip(target).take(EXCERPT_AFTER).collect();
-        let more = if visible(line).nth(target + EXCERPT_AFTER).is_some() {
+        let before: String = visible_chars(line)
+            .skip(start)
+            .take(target - start)
+            .collect();
+        let after: String = visible_chars(line)
+            .skip(target)
+            .take(EXCERPT_CHARS_AFTER)
+            .collect();
+        let more = if visible_chars(line)
+            .nth(target + EXCERPT_CHARS_AFTER)
+            .is_some()
+        {
             "…"
         } else {
             ""
@@ -61,42 +70,42 @@ impl Problem {
 }
 
 /// Most characters of a line that an excerpt shows before and from the caret on.
-const EXCERPT_BEFORE: usize = 60;
-const EXCERPT_AFTER: usize = 40;
+const EXCERPT_CHARS_BEFORE: usize = 60;
+const EXCERPT_CHARS_AFTER: usize = 40;
 
 /// Longest message: what it quotes may be a megabyte.
-const MAX_MESSAGE: usize = 400;
+const MAX_MESSAGE_CHARS: usize = 400;
 
 /// A problem in a file whose name the finder does not know.
 #[derive(Debug)]
-pub(super) struct Flaw {
-    at: Position,
+pub(super) struct YamlFlaw {
+    at: FilePosition,
     message: String,
     hint: Option<String>,
 }
 
-impl Flaw {
-    pub(super) fn new(at: Position, message: impl AsRef<str>) -> Self {
+impl YamlFlaw {
+    pub(super) fn new(at: FilePosition, message: impl AsRef<str>) -> Self {
         Self {
             at,
-            message: shown(message.as_ref(), MAX_MESSAGE),
+            message: truncate_escaped(message.as_ref(), MAX_MESSAGE_CHARS),
             hint: None,
         }
     }
 
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// The same flaw, told of the value of a key.
-    pub(super) fn under(mut self, key: &str) -> Self {
+    pub(super) fn under_key(mut self, key: &str) -> Self {
         self.message = format!("`{key}`: {}", self.message);
         self
     }
 
-    pub(super) fn of(self, origin: &str) -> Problem {
-        Problem {
+    pub(super) fn in_file(self, origin: &str) -> YamlProblem {
+        YamlProblem {
             origin: origin.to_owned(),
             line: self.at.line,
             column: self.at.column,
@@ -107,14 +116,14 @@ impl Flaw {
 }
 
 /// A text cut to `most` characters, with what a terminal would act on written out.
-pub(super) fn shown(text: &str, most: usize) -> String {
+pub(super) fn truncate_escaped(text: &str, most: usize) -> String {
     let mut shown = String::new();
     for (count, char) in text.chars().enumerate() {
         if count == most {
             shown.push('…');
             break;
         }
-        if acts_on_a_terminal(char) {
+        if is_terminal_control(char) {
             shown.extend(char.escape_default());
         } else {
             shown.push(char);
@@ -124,22 +133,22 @@ pub(super) fn shown(text: &str, most: usize) -> String {
 }
 
 /// The characters of a line, each in one visible character of its own.
-fn visible(line: &str) -> impl Iterator<Item = char> {
+fn visible_chars(line: &str) -> impl Iterator<Item = char> {
     line.chars().map(|char| match char {
         '\t' => ' ',
-        char if acts_on_a_terminal(char) => char::REPLACEMENT_CHARACTER,
+        char if is_terminal_control(char) => char::REPLACEMENT_CHARACTER,
         char => char,
     })
 }
 
 /// Control characters, and those that turn the direction of writing.
-pub(super) fn acts_on_a_terminal(char: char) -> bool {
+pub(super) fn is_terminal_control(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A line as YAML counts them: ended by `\n`, `\r\n` or `\r`; without the byte-order mark.
-fn line_of(source: &str, number: usize) -> &str {
+fn nth_line(source: &str, number: usize) -> &str {
     let mut rest = source.trim_start_matches('\u{feff}');
     for _ in 1..number {
         let Some(end) = rest.find(['\n', '\r']) else {
@@ -161,7 +170,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, line: usize, column: usize, expected: &str) {
-        let problem = Problem::at("f", Position { line, column }, "m");
+        let problem = YamlProblem::at_position("f", FilePosition { line, column }, "m");
         assert_eq!(problem.excerpt(source), expected);
     }
 
@@ -185,9 +194,9 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_around_the_caret() {
-        let problem = Problem::at(
+        let problem = YamlProblem::at_position(
             "f",
-            Position {
+            FilePosition {
                 line: 1,
                 column: 5000,
             },
@@ -202,8 +211,8 @@ mod tests {
     #[test]
     fn nothing_reaches_a_terminal_that_it_would_act_on() {
         let source = "a: \u{1b}[31m\u{202e}red";
-        let problem = Problem::at("f", Position::START, source);
-        let told = problem.to_string() + &problem.excerpt(source);
-        assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+        let problem = YamlProblem::at_position("f", FilePosition::START, source);
+        let output = problem.to_string() + &problem.excerpt(source);
+        assert!(!output.contains(['\u{1b}', '\u{202e}']), "{output:?}");
     }
 }

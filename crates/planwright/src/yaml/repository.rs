@@ -1,19 +1,21 @@
 //! A repository's `planwright.yaml`, out of its tree.
 
 use plan::action::ActionDefinition;
-use plan::actor::{ActorKind, Isolation};
-use plan::how::Shape as Arrival;
+use plan::actor::{ActorIsolation, ActorKind};
+use plan::how::LandingDestination as Arrival;
 use plan::invariant::RuleDraft;
-use plan::ways::Clean;
-use plan::{ActorDefinition, How, Money, Name, Profile};
+use plan::ways::SandboxCleanupPolicy;
+use plan::{ActorDefinition, LandingOptions, Money, Profile, QualifiedName};
 
-use super::fields::{Fields, Shape};
-use super::problem::Flaw;
-use super::rule::{self, RULE};
-use super::tree::Node;
-use super::value::{boolean, is_nothing, list, parsed, prose, text, written};
+use super::fields::{MappingFields, MappingSchema};
+use super::problem::YamlFlaw;
+use super::rule::{self, RULE_SCHEMA};
+use super::tree::YamlNode;
+use super::value::{
+    is_empty_node, read_boolean, read_list, read_nonempty_text, read_parsed, read_raw, read_text,
+};
 use super::{action, actor};
-use crate::limits::{self, LimitsSaid};
+use crate::limits::{self, LimitOverrides};
 
 /// What a repository says about work on it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,11 +25,11 @@ pub struct RepositoryFile {
     /// Ignored files to copy into it.
     pub include: Vec<String>,
     /// When sandboxes are removed.
-    pub clean: Clean,
+    pub clean: SandboxCleanupPolicy,
     /// How results arrive.
-    pub arrival: How,
+    pub landing_options: LandingOptions,
     /// Who works.
-    pub actor: Option<Name>,
+    pub actor: Option<QualifiedName>,
     /// How actors are started.
     pub actors: Vec<ActorDefinition>,
     /// What can be used there.
@@ -35,13 +37,13 @@ pub struct RepositoryFile {
     /// Where plans stop and ask.
     pub profile: Option<Profile>,
     /// What plans may use.
-    pub limits: LimitsSaid,
+    pub limits: LimitOverrides,
     /// Rules of plans that land here. They hold for every plan once they are on the branch that plans land
     /// on, and before for those that are made in a working tree which has them.
     pub invariants: Vec<RuleDraft>,
 }
 
-static FILE: Shape<'_> = Shape {
+static FILE_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "planwright.yaml",
     place: "at the top level",
     keys: &[
@@ -55,75 +57,80 @@ static FILE: Shape<'_> = Shape {
         "invariants",
     ],
     refused: &[],
-    others: &[&SANDBOX, &APPLY, &LIMITS, &RULE],
+    others: &[&SANDBOX_SCHEMA, &APPLY_SCHEMA, &LIMITS_SCHEMA, &RULE_SCHEMA],
 };
 
-static SANDBOX: Shape<'_> = Shape {
+static SANDBOX_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "`sandbox`",
     place: "under `sandbox`",
     keys: &["setup", "include", "clean"],
     refused: &[],
-    others: &[&FILE, &APPLY, &LIMITS],
+    others: &[&FILE_SCHEMA, &APPLY_SCHEMA, &LIMITS_SCHEMA],
 };
 
-static APPLY: Shape<'_> = Shape {
+static APPLY_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "`apply`",
     place: "under `apply`",
     keys: &["as", "merge"],
     refused: &[],
-    others: &[&FILE, &SANDBOX, &LIMITS],
+    others: &[&FILE_SCHEMA, &SANDBOX_SCHEMA, &LIMITS_SCHEMA],
 };
 
-static LIMITS: Shape<'_> = Shape {
+static LIMITS_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "`limits`",
     place: "under `limits`",
     keys: &["attempts", "timeout", "cost", "tokens", "time"],
     refused: &[],
-    others: &[&FILE, &SANDBOX, &APPLY],
+    others: &[&FILE_SCHEMA, &SANDBOX_SCHEMA, &APPLY_SCHEMA],
 };
 
-pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
+pub(super) fn read(root: &YamlNode) -> Result<RepositoryFile, YamlFlaw> {
     let mut file = RepositoryFile::default();
-    if is_nothing(root) {
+    if is_empty_node(root) {
         return Ok(file);
     }
-    let fields = Fields::of(root, &FILE)?;
-    file.actor = fields.optional("actor", parsed)?;
-    let actors = fields.optional("actors", list)?.unwrap_or_default();
+    let fields = MappingFields::from_node(root, &FILE_SCHEMA)?;
+    file.actor = fields.optional("actor", read_parsed)?;
+    let actors = fields.optional("actors", read_list)?.unwrap_or_default();
     for node in actors {
-        let actor = actor::read(node).and_then(|actor| of_a_repository(actor, node));
-        let actor = actor.map_err(|flaw| flaw.under("actors"))?;
+        let actor = actor::read(node).and_then(|actor| restrict_repository_actor(actor, node));
+        let actor = actor.map_err(|flaw| flaw.under_key("actors"))?;
         if file.actors.iter().any(|other| other.name == actor.name) {
             let message = format!("actor `{}` is defined twice", actor.name);
-            return Err(Flaw::new(node.at, message).under("actors"));
+            return Err(YamlFlaw::new(node.at, message).under_key("actors"));
         }
         file.actors.push(actor);
     }
-    for node in fields.optional("actions", list)?.unwrap_or_default() {
-        let action = action::read(node).map_err(|flaw| flaw.under("actions"))?;
+    for node in fields.optional("actions", read_list)?.unwrap_or_default() {
+        let action = action::read(node).map_err(|flaw| flaw.under_key("actions"))?;
         if file.actions.iter().any(|other| other.name == action.name) {
             let message = format!("action `{}` is defined twice", action.name);
-            return Err(Flaw::new(node.at, message).under("actions"));
+            return Err(YamlFlaw::new(node.at, message).under_key("actions"));
         }
         file.actions.push(action);
     }
-    file.profile = fields.optional("profile", parsed)?;
-    file.limits = fields.optional("limits", limits)?.unwrap_or_default();
-    file.invariants = rule::rules_at(&fields, "invariants")?;
+    file.profile = fields.optional("profile", read_parsed)?;
+    file.limits = fields.optional("limits", read_limits)?.unwrap_or_default();
+    file.invariants = rule::read_rules_at(&fields, "invariants")?;
     fields.optional("sandbox", |node| {
-        let fields = Fields::of(node, &SANDBOX)?;
-        file.setup = fields.optional("setup", prose)?;
-        let include = fields.optional("include", list)?.unwrap_or_default();
-        file.include = include.iter().map(prose).collect::<Result<_, _>>()?;
-        file.clean = fields.optional("clean", clean)?.unwrap_or_default();
+        let fields = MappingFields::from_node(node, &SANDBOX_SCHEMA)?;
+        file.setup = fields.optional("setup", read_nonempty_text)?;
+        let include = fields.optional("include", read_list)?.unwrap_or_default();
+        file.include = include
+            .iter()
+            .map(read_nonempty_text)
+            .collect::<Result<_, _>>()?;
+        file.clean = fields.optional("clean", read_cleanup)?.unwrap_or_default();
         Ok(())
     })?;
     fields.optional("apply", |node| {
-        let fields = Fields::of(node, &APPLY)?;
-        file.arrival.shape = fields.optional("as", arrival)?.unwrap_or_default();
-        file.arrival.merge = fields.optional("merge", boolean)?.unwrap_or(false);
-        if file.arrival.merge && file.arrival.shape != Arrival::Commit {
-            return Err(Flaw::new(node.at, "`merge` is for landing as a commit"));
+        let fields = MappingFields::from_node(node, &APPLY_SCHEMA)?;
+        file.landing_options.shape = fields
+            .optional("as", read_landing_mode)?
+            .unwrap_or_default();
+        file.landing_options.merge = fields.optional("merge", read_boolean)?.unwrap_or(false);
+        if file.landing_options.merge && file.landing_options.shape != Arrival::Commit {
+            return Err(YamlFlaw::new(node.at, "`merge` is for landing as a commit"));
         }
         Ok(())
     })?;
@@ -132,14 +139,17 @@ pub(super) fn read(root: &Node) -> Result<RepositoryFile, Flaw> {
 
 /// Whoever clones a repository has not chosen what is in it: an actor that it defines works confined, with
 /// nothing of the person's, and under a name of its own.
-fn of_a_repository(mut actor: ActorDefinition, node: &Node) -> Result<ActorDefinition, Flaw> {
+fn restrict_repository_actor(
+    mut actor: ActorDefinition,
+    node: &YamlNode,
+) -> Result<ActorDefinition, YamlFlaw> {
     const OWN: &str = "make it an actor of your own: planwright actor add FILE";
-    if actors::preset(&actor.name.to_string()).is_some() {
+    if actors::find_preset(&actor.name.to_string()).is_some() {
         let message = format!(
             "`{}` is a well-known agent; a repository cannot say what it is",
             actor.name
         );
-        return Err(Flaw::new(node.at, message).hint("give it another name"));
+        return Err(YamlFlaw::new(node.at, message).with_hint("give it another name"));
     }
     let ActorKind::Command(line) = &mut actor.kind else {
         return Ok(actor);
@@ -148,52 +158,57 @@ fn of_a_repository(mut actor: ActorDefinition, node: &Node) -> Result<ActorDefin
         ("env", !line.env.is_empty()),
         ("writable", !line.writable.is_empty()),
         ("readable", !line.readable.is_empty()),
-        ("isolation: off", line.isolation == Isolation::Off),
+        ("isolation: off", line.isolation == ActorIsolation::Off),
     ];
     if let Some((key, _)) = wanted.into_iter().find(|(_, wanted)| *wanted) {
         let message = format!("a repository cannot give an actor `{key}`");
-        return Err(Flaw::new(node.at, message).hint(OWN));
+        return Err(YamlFlaw::new(node.at, message).with_hint(OWN));
     }
-    line.isolation = Isolation::Required;
+    line.isolation = ActorIsolation::Required;
     Ok(actor)
 }
 
-fn limits(node: &Node) -> Result<LimitsSaid, Flaw> {
-    let fields = Fields::of(node, &LIMITS)?;
-    Ok(LimitsSaid {
-        attempts: fields.optional("attempts", |node| read_as(node, limits::attempts))?,
-        timeout: fields.optional("timeout", parsed)?,
-        cost: fields.optional("cost", |node| read_as(node, str::parse::<Money>))?,
-        tokens: fields.optional("tokens", |node| read_as(node, limits::tokens))?,
-        time: fields.optional("time", parsed)?,
+fn read_limits(node: &YamlNode) -> Result<LimitOverrides, YamlFlaw> {
+    let fields = MappingFields::from_node(node, &LIMITS_SCHEMA)?;
+    Ok(LimitOverrides {
+        attempts: fields.optional("attempts", |node| {
+            read_scalar_as(node, limits::parse_attempts)
+        })?,
+        timeout: fields.optional("timeout", read_parsed)?,
+        cost: fields.optional("cost", |node| read_scalar_as(node, str::parse::<Money>))?,
+        tokens: fields.optional("tokens", |node| read_scalar_as(node, limits::parse_tokens))?,
+        time: fields.optional("time", read_parsed)?,
     })
 }
 
 /// A single value, as it is written, read like this.
-fn read_as<T, E: std::fmt::Display>(
-    node: &Node,
+fn read_scalar_as<T, E: std::fmt::Display>(
+    node: &YamlNode,
     read: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, Flaw> {
-    read(&written(node)?).map_err(|error| Flaw::new(node.at, error.to_string()))
+) -> Result<T, YamlFlaw> {
+    read(&read_raw(node)?).map_err(|error| YamlFlaw::new(node.at, error.to_string()))
 }
 
-fn clean(node: &Node) -> Result<Clean, Flaw> {
-    match text(node)?.as_str() {
-        "on_apply" => Ok(Clean::OnApply),
-        "on_terminal" => Ok(Clean::OnTerminal),
-        "manual" => Ok(Clean::Manual),
-        _ => Err(Flaw::new(
+fn read_cleanup(node: &YamlNode) -> Result<SandboxCleanupPolicy, YamlFlaw> {
+    match read_text(node)?.as_str() {
+        "on_apply" => Ok(SandboxCleanupPolicy::OnApply),
+        "on_terminal" => Ok(SandboxCleanupPolicy::OnTerminal),
+        "manual" => Ok(SandboxCleanupPolicy::Manual),
+        _ => Err(YamlFlaw::new(
             node.at,
             "expected on_apply, on_terminal or manual",
         )),
     }
 }
 
-fn arrival(node: &Node) -> Result<Arrival, Flaw> {
-    match text(node)?.as_str() {
+fn read_landing_mode(node: &YamlNode) -> Result<Arrival, YamlFlaw> {
+    match read_text(node)?.as_str() {
         "commit" => Ok(Arrival::Commit),
         "uncommitted" => Ok(Arrival::Uncommitted),
-        _ => Err(Flaw::new(node.at, "expected commit or uncommitted")
-            .hint("a new branch is named when it is landed: planwright apply ID --as branch NAME")),
+        _ => Err(
+            YamlFlaw::new(node.at, "expected commit or uncommitted").with_hint(
+                "a new branch is named when it is landed: planwright apply ID --as branch NAME",
+            ),
+        ),
     }
 }

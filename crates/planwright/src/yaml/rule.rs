@@ -1,21 +1,21 @@
 //! Rules, out of their tree: the same in an action and in a repository's `planwright.yaml`.
 
 use lifecycle::default_gates;
-use plan::invariant::{Check, Gate, RuleDraft};
+use plan::invariant::{Gate, RuleCheck, RuleDraft};
 
-use super::action::{ACTION, ARGUMENT};
-use super::fields::{Fields, Shape};
-use super::problem::Flaw;
-use super::tree::{Node, Value};
-use super::value::{boolean, list, mismatch, parsed, prose};
+use super::action::{ACTION_SCHEMA, ARGUMENT_SCHEMA};
+use super::fields::{MappingFields, MappingSchema};
+use super::problem::YamlFlaw;
+use super::tree::{YamlNode, YamlValue};
+use super::value::{read_boolean, read_list, read_nonempty_text, read_parsed, type_mismatch};
 
 /// The kinds of rules; each rule is of one.
-const KINDS: [&str; 5] = ["expr", "allow", "forbid", "command", "ask"];
+const RULE_KINDS: [&str; 5] = ["expr", "allow", "forbid", "command", "ask"];
 
 /// Most rules of a file: checking an expression is not for free.
 const MAX_RULES: usize = 256;
 
-pub(super) static RULE: Shape<'_> = Shape {
+pub(super) static RULE_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "a rule",
     place: "under a rule in `invariants`",
     keys: &[
@@ -31,39 +31,45 @@ pub(super) static RULE: Shape<'_> = Shape {
         "non_overridable",
     ],
     refused: &[],
-    others: &[&ACTION, &ARGUMENT],
+    others: &[&ACTION_SCHEMA, &ARGUMENT_SCHEMA],
 };
 
 /// The rules under a key, whose names differ.
-pub(super) fn rules_at(fields: &Fields<'_, '_>, key: &str) -> Result<Vec<RuleDraft>, Flaw> {
-    rules(fields.optional(key, list)?.unwrap_or_default())
+pub(super) fn read_rules_at(
+    fields: &MappingFields<'_, '_>,
+    key: &str,
+) -> Result<Vec<RuleDraft>, YamlFlaw> {
+    read_rules(fields.optional(key, read_list)?.unwrap_or_default())
 }
 
-fn rules(nodes: &[Node]) -> Result<Vec<RuleDraft>, Flaw> {
+fn read_rules(nodes: &[YamlNode]) -> Result<Vec<RuleDraft>, YamlFlaw> {
     if let Some(extra) = nodes.get(MAX_RULES) {
-        return Err(Flaw::new(extra.at, format!("more than {MAX_RULES} rules")));
+        return Err(YamlFlaw::new(
+            extra.at,
+            format!("more than {MAX_RULES} rules"),
+        ));
     }
     let mut found: Vec<RuleDraft> = Vec::new();
     for node in nodes {
-        let draft = rule(node)?;
-        require_new(&found, &draft, node)?;
+        let draft = read_rule(node)?;
+        check_unique_name(&found, &draft, node)?;
         found.push(draft);
     }
     Ok(found)
 }
 
 /// What has to be so for the work to be done: rules about the result, or a text that somebody judges.
-pub(super) fn definition_of_done(node: &Node) -> Result<Vec<RuleDraft>, Flaw> {
+pub(super) fn read_definition_of_done(node: &YamlNode) -> Result<Vec<RuleDraft>, YamlFlaw> {
     match &node.value {
-        Value::List(items) => {
-            let mut found = rules(items)?;
+        YamlValue::List(items) => {
+            let mut found = read_rules(items)?;
             for draft in &mut found {
                 draft.at.retain(|gate| gate.has_result());
             }
             Ok(found)
         }
-        Value::Scalar(_) => {
-            let check = Check::Ask(prose(node)?);
+        YamlValue::Scalar(_) => {
+            let check = RuleCheck::Ask(read_nonempty_text(node)?);
             Ok(vec![RuleDraft {
                 name: "definition-of-done".parse().expect("BUG: it is a name"),
                 at: default_gates(&check),
@@ -72,14 +78,18 @@ pub(super) fn definition_of_done(node: &Node) -> Result<Vec<RuleDraft>, Flaw> {
                 non_overridable: false,
             }])
         }
-        Value::Mapping(_) => Err(mismatch(node, "a text or a list of rules")),
+        YamlValue::Mapping(_) => Err(type_mismatch(node, "a text or a list of rules")),
     }
 }
 
 /// No two rules of one place have the same name.
-pub(super) fn require_new(found: &[RuleDraft], draft: &RuleDraft, node: &Node) -> Result<(), Flaw> {
+pub(super) fn check_unique_name(
+    found: &[RuleDraft],
+    draft: &RuleDraft,
+    node: &YamlNode,
+) -> Result<(), YamlFlaw> {
     match found.iter().any(|other| other.name == draft.name) {
-        true => Err(Flaw::new(
+        true => Err(YamlFlaw::new(
             node.at,
             format!("rule `{}` is there twice", draft.name),
         )),
@@ -87,30 +97,32 @@ pub(super) fn require_new(found: &[RuleDraft], draft: &RuleDraft, node: &Node) -
     }
 }
 
-fn rule(node: &Node) -> Result<RuleDraft, Flaw> {
-    let fields = Fields::of(node, &RULE)?;
-    let check = check(&fields, node)?;
-    let at = fields.optional("at", gates)?;
+fn read_rule(node: &YamlNode) -> Result<RuleDraft, YamlFlaw> {
+    let fields = MappingFields::from_node(node, &RULE_SCHEMA)?;
+    let check = read_check(&fields, node)?;
+    let at = fields.optional("at", read_gates)?;
     let draft = RuleDraft {
-        name: fields.required("name", parsed)?,
+        name: fields.required("name", read_parsed)?,
         at: at.unwrap_or_else(|| default_gates(&check)),
         check,
-        advisory: fields.optional("advisory", boolean)?.unwrap_or(false),
+        advisory: fields.optional("advisory", read_boolean)?.unwrap_or(false),
         non_overridable: fields
-            .optional("non_overridable", boolean)?
+            .optional("non_overridable", read_boolean)?
             .unwrap_or(false),
     };
-    let possible = draft.check.gates();
+    let possible = draft.check.possible_gates();
     if let Some(gate) = draft.at.iter().find(|gate| !possible.contains(gate)) {
         let kind = draft.check.kind();
         let message = format!("at the {gate} gate `{kind}` has nothing to judge yet");
-        return Err(Flaw::new(node.at, message).hint("leave `at` out, or write `at: result`"));
+        return Err(
+            YamlFlaw::new(node.at, message).with_hint("leave `at` out, or write `at: result`")
+        );
     }
     Ok(draft)
 }
 
-fn check(fields: &Fields<'_, '_>, node: &Node) -> Result<Check, Flaw> {
-    let given: Vec<&str> = KINDS
+fn read_check(fields: &MappingFields<'_, '_>, node: &YamlNode) -> Result<RuleCheck, YamlFlaw> {
+    let given: Vec<&str> = RULE_KINDS
         .into_iter()
         .filter(|kind| fields.get(kind).is_some())
         .collect();
@@ -122,52 +134,58 @@ fn check(fields: &Fields<'_, '_>, node: &Node) -> Result<Check, Flaw> {
                 several.join(" and ")
             ),
         };
-        let hint = format!("give it one of {}", KINDS.join(", "));
-        return Err(Flaw::new(node.at, message).hint(hint));
+        let hint = format!("give it one of {}", RULE_KINDS.join(", "));
+        return Err(YamlFlaw::new(node.at, message).with_hint(hint));
     };
     if let Some(entry) = fields.get("timeout").filter(|_| *kind != "command") {
-        return Err(Flaw::new(entry.at, "`timeout` is for rules by `command`"));
+        return Err(YamlFlaw::new(
+            entry.at,
+            "`timeout` is for rules by `command`",
+        ));
     }
     Ok(match *kind {
-        "expr" => Check::Expr(fields.required("expr", prose)?),
-        "allow" => Check::Allow(fields.required("allow", globs)?),
-        "forbid" => Check::Forbid(fields.required("forbid", globs)?),
-        "command" => Check::Command {
-            command: fields.required("command", prose)?,
-            timeout: fields.optional("timeout", parsed)?,
+        "expr" => RuleCheck::Expr(fields.required("expr", read_nonempty_text)?),
+        "allow" => RuleCheck::Allow(fields.required("allow", read_globs)?),
+        "forbid" => RuleCheck::Forbid(fields.required("forbid", read_globs)?),
+        "command" => RuleCheck::Command {
+            command: fields.required("command", read_nonempty_text)?,
+            timeout: fields.optional("timeout", read_parsed)?,
         },
-        _ => Check::Ask(fields.required("ask", prose)?),
+        _ => RuleCheck::Ask(fields.required("ask", read_nonempty_text)?),
     })
 }
 
 /// One glob or a list of some.
-fn globs(node: &Node) -> Result<Vec<String>, Flaw> {
+fn read_globs(node: &YamlNode) -> Result<Vec<String>, YamlFlaw> {
     match &node.value {
-        Value::Scalar(_) => Ok(vec![prose(node)?]),
-        Value::List(items) if items.is_empty() => {
-            Err(Flaw::new(node.at, "expected a glob, found an empty list"))
-        }
-        Value::List(items) => items.iter().map(prose).collect(),
-        Value::Mapping(_) => Err(mismatch(node, "a glob or a list of globs")),
+        YamlValue::Scalar(_) => Ok(vec![read_nonempty_text(node)?]),
+        YamlValue::List(items) if items.is_empty() => Err(YamlFlaw::new(
+            node.at,
+            "expected a glob, found an empty list",
+        )),
+        YamlValue::List(items) => items.iter().map(read_nonempty_text).collect(),
+        YamlValue::Mapping(_) => Err(type_mismatch(node, "a glob or a list of globs")),
     }
 }
 
 /// One gate or a list of some.
-fn gates(node: &Node) -> Result<Vec<Gate>, Flaw> {
+fn read_gates(node: &YamlNode) -> Result<Vec<Gate>, YamlFlaw> {
     let nodes = match &node.value {
-        Value::Scalar(_) => std::slice::from_ref(node),
-        Value::List(items) if !items.is_empty() => items,
-        Value::List(_) => {
-            return Err(Flaw::new(node.at, "expected a gate, found an empty list")
-                .hint("leave `at` out for every gate"));
+        YamlValue::Scalar(_) => std::slice::from_ref(node),
+        YamlValue::List(items) if !items.is_empty() => items,
+        YamlValue::List(_) => {
+            return Err(
+                YamlFlaw::new(node.at, "expected a gate, found an empty list")
+                    .with_hint("leave `at` out for every gate"),
+            );
         }
-        Value::Mapping(_) => return Err(mismatch(node, "a gate or a list of gates")),
+        YamlValue::Mapping(_) => return Err(type_mismatch(node, "a gate or a list of gates")),
     };
     let mut gates = Vec::new();
     for node in nodes {
-        let gate = parsed(node)?;
+        let gate = read_parsed(node)?;
         if gates.contains(&gate) {
-            return Err(Flaw::new(node.at, format!("`{gate}` is named twice")));
+            return Err(YamlFlaw::new(node.at, format!("`{gate}` is named twice")));
         }
         gates.push(gate);
     }

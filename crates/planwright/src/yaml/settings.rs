@@ -1,29 +1,29 @@
 //! Flat files of settings: known keys, single values.
 
-use super::fields::{Fields, Shape};
-use super::problem::{Flaw, Position};
-use super::tree::Node;
-use super::value::{is_nothing, written};
+use super::fields::{MappingFields, MappingSchema};
+use super::problem::{FilePosition, YamlFlaw};
+use super::tree::YamlNode;
+use super::value::{is_empty_node, read_raw};
 
 pub(super) fn read(
-    root: &Node,
+    root: &YamlNode,
     known_keys: &[&str],
-) -> Result<Vec<(String, String, Position)>, Flaw> {
-    if is_nothing(root) {
+) -> Result<Vec<(String, String, FilePosition)>, YamlFlaw> {
+    if is_empty_node(root) {
         return Ok(Vec::new());
     }
-    let shape = Shape {
+    let shape = MappingSchema {
         what: "the settings",
         place: "at the top level",
         keys: known_keys,
         refused: &[],
         others: &[],
     };
-    Fields::of(root, &shape)?
+    MappingFields::from_node(root, &shape)?
         .entries()
         .iter()
         .map(|entry| {
-            let value = written(&entry.value).map_err(|flaw| flaw.under(&entry.key))?;
+            let value = read_raw(&entry.value).map_err(|flaw| flaw.under_key(&entry.key))?;
             Ok((entry.key.clone(), value, entry.value.at))
         })
         .collect()

@@ -10,27 +10,28 @@ use plan::invariant::Gate;
 use super::*;
 
 /// What every action needs, in two lines.
-const HEAD: &str = "name: tidy\ndescription: Tidy up\n";
+const ACTION_HEAD: &str = "name: tidy\ndescription: Tidy up\n";
 
 #[track_caller]
-fn good(source: &str) -> ActionDefinition {
-    action(source, "f").unwrap_or_else(|problem| panic!("{problem}\n{}", problem.excerpt(source)))
+fn parse_good(source: &str) -> ActionDefinition {
+    parse_action(source, "f")
+        .unwrap_or_else(|problem| panic!("{problem}\n{}", problem.excerpt(source)))
 }
 
 /// `source` is refused with exactly this `LINE:COLUMN: message`.
 #[track_caller]
-fn bad(source: &str, expected: &str) {
-    let problem = action(source, "f").expect_err(source);
+fn expect_problem(source: &str, expected: &str) {
+    let problem = parse_action(source, "f").expect_err(source);
     assert_eq!(problem.to_string(), format!("f:{expected}"), "{source}");
 }
 
 /// Each line of `table` is `SOURCE => LINE:COLUMN: message`, as for [`bad`], with `⏎` for a line
 /// break and `⇥` for a tab; `around` completes the source.
 #[track_caller]
-fn all_bad(around: fn(&str) -> String, table: &str) {
+fn expect_problems(around: fn(&str) -> String, table: &str) {
     for row in table.trim().lines() {
         let (source, expected) = row.trim().split_once(" => ").expect(row);
-        bad(
+        expect_problem(
             &around(&source.replace('⏎', "\n").replace('⇥', "\t")),
             expected,
         );
@@ -38,32 +39,32 @@ fn all_bad(around: fn(&str) -> String, table: &str) {
 }
 
 /// The whole file.
-fn file(source: &str) -> String {
+fn whole_file(source: &str) -> String {
     source.to_owned()
 }
 
 /// What follows the head, from line 3 on.
-fn rest(source: &str) -> String {
-    format!("{HEAD}{source}")
+fn after_head(source: &str) -> String {
+    format!("{ACTION_HEAD}{source}")
 }
 
 /// The type and further keys of an argument `n`, in line 4 from column 19 on.
-fn argument(source: &str) -> String {
-    rest(&format!("arguments:\n- {{name: n, type: {source}}}\n"))
+fn with_argument(source: &str) -> String {
+    after_head(&format!("arguments:\n- {{name: n, type: {source}}}\n"))
 }
 
 /// The further keys of a rule `r`, from line 5 on.
-fn rule(source: &str) -> String {
-    rest(&format!("invariants:\n- name: r\n  {source}"))
+fn with_rule(source: &str) -> String {
+    after_head(&format!("invariants:\n- name: r\n  {source}"))
 }
 
 #[track_caller]
-fn hint(source: &str, expected: &str) {
-    let problem = action(source, "f").expect_err(source);
+fn expect_hint(source: &str, expected: &str) {
+    let problem = parse_action(source, "f").expect_err(source);
     assert_eq!(problem.hint.as_deref(), Some(expected), "{problem}");
 }
 
-const FULL: &str = r#"
+const FULL_ACTION: &str = r#"
 # A comment.
 name: acme/tidy
 description: Tidy up 🎉
@@ -99,15 +100,15 @@ reusable: false
 
 #[test]
 fn every_key_is_read() {
-    let action = good(FULL);
-    assert_eq!(action.name.full(), "acme/tidy");
+    let action = parse_good(FULL_ACTION);
+    assert_eq!(action.name.full_name(), "acme/tidy");
     assert_eq!(action.description, "Tidy up 🎉");
     let long = action.long_description.unwrap();
     assert_eq!(long, "Line one: with a colon.\nLine two.\n");
     let actors = action.actors.unwrap();
-    assert_eq!(actors.strategy.full(), "local/planner");
-    assert_eq!(actors.execution.full(), "acme/worker");
-    assert_eq!(actors.invariant.unwrap().full(), "local/judge");
+    assert_eq!(actors.strategy.full_name(), "local/planner");
+    assert_eq!(actors.execution.full_name(), "acme/worker");
+    assert_eq!(actors.invariant.unwrap().full_name(), "local/judge");
     assert_eq!(action.automation_profile, Some(plan::Profile::Supervised));
     assert!(action.read_only && !action.reusable);
 
@@ -143,7 +144,7 @@ fn every_key_is_read() {
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    let action = good(HEAD);
+    let action = parse_good(ACTION_HEAD);
     assert_eq!((action.long_description, action.actors), (None, None));
     assert!(action.arguments.is_empty() && action.invariants.is_empty());
     assert_eq!(action.automation_profile, None);
@@ -152,13 +153,15 @@ fn what_is_left_out_has_its_default() {
 
 #[test]
 fn one_actor_works_in_both_phases() {
-    let actors = good(&format!("{HEAD}actor: human\n")).actors.unwrap();
+    let actors = parse_good(&format!("{ACTION_HEAD}actor: human\n"))
+        .actors
+        .unwrap();
     assert_eq!(actors.strategy, actors.execution);
 }
 
 #[test]
 fn the_way_of_writing_does_not_matter() {
-    let expected = good(HEAD);
+    let expected = parse_good(ACTION_HEAD);
     for source in [
         "{name: tidy, description: Tidy up}",
         "\u{feff}name: tidy\r\ndescription: Tidy up\r\n",
@@ -167,7 +170,7 @@ fn the_way_of_writing_does_not_matter() {
         "? name\n: tidy\n? description\n: Tidy up\narguments: []\ninvariants: []\n",
         "name:\ttidy\ndescription:\tTidy up\n",
     ] {
-        assert_eq!(good(source), expected, "{source}");
+        assert_eq!(parse_good(source), expected, "{source}");
     }
 }
 
@@ -186,7 +189,7 @@ fn words_of_older_yaml_are_texts() {
         "inf",
     ] {
         let source = format!("name: a\ndescription: {word}\n");
-        assert_eq!(good(&source).description, word);
+        assert_eq!(parse_good(&source).description, word);
     }
 }
 
@@ -194,18 +197,18 @@ fn words_of_older_yaml_are_texts() {
 fn a_very_long_text_is_a_text() {
     let text = "é".repeat(120_000);
     assert_eq!(
-        good(&format!("name: a\ndescription: {text}\n")).description,
+        parse_good(&format!("name: a\ndescription: {text}\n")).description,
         text
     );
 }
 
 #[test]
 fn a_file_is_one_mapping() {
-    bad(
+    expect_problem(
         "",
         "1:1: expected an action as a mapping of keys to values, found nothing",
     );
-    all_bad(file, "
+    expect_problems(whole_file, "
         ⏎# only a comment⏎ => 1:1: expected an action as a mapping of keys to values, found nothing
         - name: tidy => 1:1: expected an action as a mapping of keys to values, found a list
         name:tidy => 1:1: expected an action as a mapping of keys to values, found the text `name:tidy`
@@ -214,15 +217,15 @@ fn a_file_is_one_mapping() {
         a: b⏎...⏎a: b => 3:1: a second document starts here
         %YAML 1.1⏎---⏎a: b => 1:1: directives (`%…`) are not supported
     ");
-    bad(
-        &" ".repeat(MAX_BYTES + 1),
+    expect_problem(
+        &" ".repeat(MAX_FILE_BYTES + 1),
         "1:1: the file has 262145 bytes; the most is 262144 (256 KiB)",
     );
 }
 
 #[test]
 fn name_and_description_are_needed() {
-    all_bad(file, "
+    expect_problems(whole_file, "
         description: d => 1:1: an action needs the key `name`
         ⏎⏎  name: a => 3:3: an action needs the key `description`
         name: a⏎description: => 2:12: `description`: expected a text, found nothing
@@ -234,7 +237,7 @@ fn name_and_description_are_needed() {
         name: null⏎description: d => 1:7: `name`: expected a text, found `null`
         name: A⏎description: d => 1:7: `name`: `A` is not a name: use lower-case letters, digits, `-`, `_` and `.`, as in `tidy` or `acme/tidy`
     ");
-    hint(
+    expect_hint(
         "name: a\ndescription: 42\n",
         "in quotes it is a text: \"42\"",
     );
@@ -242,8 +245,8 @@ fn name_and_description_are_needed() {
 
 #[test]
 fn unknown_keys_are_refused_with_the_nearest_one() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         r#"
         readonly: true => 3:1: unknown key `readonly` in an action; did you mean `read_only`?
         profile: auto => 3:1: unknown key `profile` in an action; did you mean `automation_profile`?
@@ -251,51 +254,51 @@ fn unknown_keys_are_refused_with_the_nearest_one() {
         "\e[31m": x => 3:1: unknown key `\u{1b}[31m` in an action
     "#,
     );
-    bad(
+    expect_problem(
         "\u{feff}nane: a\r\n",
         "1:1: unknown key `nane` in an action; did you mean `name`?",
     );
-    bad(
+    expect_problem(
         "name: a\r\nnane: a\r\n",
         "2:1: unknown key `nane` in an action; did you mean `name`?",
     );
-    all_bad(
-        argument,
+    expect_problems(
+        with_argument,
         "list, defualt: [] => 4:25: unknown key `defualt` in an argument; did you mean `default`?",
     );
-    all_bad(
-        rule,
+    expect_problems(
+        with_rule,
         "expression: a => 5:3: unknown key `expression` in a rule; did you mean `expr`?",
     );
-    hint(
-        &rest("invariants: [{nam: r}]"),
+    expect_hint(
+        &after_head("invariants: [{nam: r}]"),
         "the keys are name, expr, allow, forbid, command, timeout, ask, at, advisory, non_overridable",
     );
 }
 
 #[test]
 fn misplaced_keys_are_sent_to_their_place() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         "
         min: 1 => 3:1: unknown key `min` in an action: `min` belongs under an argument
         at: x => 3:1: unknown key `at` in an action: `at` belongs under a rule in `invariants`
     ",
     );
-    all_bad(
-        argument,
+    expect_problems(
+        with_argument,
         "list, actor: a => 4:25: unknown key `actor` in an argument: `actor` belongs at the top level",
     );
-    all_bad(
-        rule,
+    expect_problems(
+        with_rule,
         "description: a => 5:3: unknown key `description` in a rule: `description` belongs at the top level or under an argument",
     );
 }
 
 #[test]
 fn keys_are_given_once() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         r#"
         reusable: true⏎"name": b => 4:1: the key `name` is given twice
         : a => 3:1: there is no key before this `:`
@@ -303,17 +306,17 @@ fn keys_are_given_once() {
         {a: b}: c => 3:1: a key must be a word, found a mapping
     "#,
     );
-    all_bad(
-        argument,
+    expect_problems(
+        with_argument,
         "list, type: list => 4:25: the key `type` is given twice",
     );
-    hint(&rest("name: b\n"), "it is first given in line 1");
+    expect_hint(&after_head("name: b\n"), "it is first given in line 1");
 }
 
 #[test]
 fn keys_that_nothing_consumes_are_refused_and_say_so() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         "
         estimation_actor: x => 3:1: `estimation_actor` is refused: nothing here consumes it
         review_actor: x => 3:1: `review_actor` is refused: nothing here consumes it
@@ -325,8 +328,8 @@ fn keys_that_nothing_consumes_are_refused_and_say_so() {
 
 #[test]
 fn actors_are_one_or_two() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         "
         actor: a⏎strategy_actor: b => 4:1: `strategy_actor` cannot stand beside `actor`
         execution_actor: b⏎actor: a => 3:1: `execution_actor` cannot stand beside `actor`
@@ -340,37 +343,37 @@ fn actors_are_one_or_two() {
 
 #[test]
 fn booleans_are_true_or_false() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         "
         read_only: no => 3:12: `read_only`: expected `true` or `false`, found the text `no`
         reusable: 'true' => 3:11: `reusable`: expected `true` or `false`, found the text `true`
         reusable: TRUE => 3:11: `reusable`: expected `true` or `false`, found the boolean `TRUE`
     ",
     );
-    all_bad(
-        argument,
+    expect_problems(
+        with_argument,
         "list, required: 1 => 4:35: `required`: expected `true` or `false`, found the number `1`",
     );
-    all_bad(
-        rule,
+    expect_problems(
+        with_rule,
         "expr: a⏎  advisory: => 6:11: `advisory`: expected `true` or `false`, found nothing",
     );
 }
 
 #[test]
 fn profiles_are_known_ones() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         "automation_profile: full => 3:21: `automation_profile`: `full` is no profile: use manual, supervised, review or auto",
     );
-    let endless = rest(&format!("automation_profile: {}\n", "x".repeat(100_000)));
-    assert!(action(&endless, "f").unwrap_err().message.len() < 500);
+    let endless = after_head(&format!("automation_profile: {}\n", "x".repeat(100_000)));
+    assert!(parse_action(&endless, "f").unwrap_err().message.len() < 500);
 }
 
 #[test]
 fn arguments_are_a_list_of_mappings() {
-    all_bad(rest, "
+    expect_problems(after_head, "
         arguments: => 3:10: `arguments`: expected a list, found nothing
         arguments: n => 3:12: `arguments`: expected a list, found the text `n`
         arguments:⏎  n: {type: list} => 4:3: `arguments`: expected a list, found a mapping
@@ -383,13 +386,16 @@ fn arguments_are_a_list_of_mappings() {
     for index in 0..300 {
         writeln!(many, "- {{name: a{index}, type: list}}").unwrap();
     }
-    bad(&rest(&many), "260:3: `arguments`: more than 256 items");
+    expect_problem(
+        &after_head(&many),
+        "260:3: `arguments`: more than 256 items",
+    );
 }
 
 #[test]
 fn arguments_are_sound() {
-    all_bad(
-        argument,
+    expect_problems(
+        with_argument,
         r#"
         integr => 4:19: `type`: `integr` is no type: use one of string, integer, float, boolean, list
         integer, min: 5, max: 1 => 4:3: argument `n`: `min` 5 is greater than `max` 1
@@ -402,14 +408,14 @@ fn arguments_are_sound() {
         string, pattern: "\d" => 4:36: this text holds an unknown escape
     "#,
     );
-    all_bad(rest, "
+    expect_problems(after_head, "
         arguments: [{name: N, type: list}] => 3:13: argument `N`: a name is lower-case letters, digits and `_`, starting with a letter
     ");
 }
 
 #[test]
 fn defaults_are_of_the_type() {
-    all_bad(argument, "
+    expect_problems(with_argument, "
         integer, default: 1.5 => 4:37: `default`: expected a whole number of 64 bits, found the number `1.5`
         integer, default: 9223372036854775808 => 4:37: `default`: expected a whole number of 64 bits, found the number `9223372036854775808`
         integer, default: '1' => 4:37: `default`: expected a whole number of 64 bits, found the text `1`
@@ -430,8 +436,8 @@ fn defaults_are_of_the_type() {
 
 #[test]
 fn rules_are_sound() {
-    all_bad(
-        rule,
+    expect_problems(
+        with_rule,
         "
         expr: true => 5:9: `expr`: expected a text, found the boolean `true`
         expr: '' => 5:9: `expr`: expected a text, found an empty one
@@ -450,7 +456,7 @@ fn rules_are_sound() {
         expr: !args.force => 5:9: tags (`!name`) are not supported
     ",
     );
-    all_bad(rest, "
+    expect_problems(after_head, "
         invariants: [{name: r}] => 3:14: a rule says what must hold
         invariants: [{name: r, ask: a}]⏎definition_of_done: [{name: r, ask: b}] => 4:21: rule `r` is there twice
         definition_of_done: {a: b} => 3:21: expected a text or a list of rules, found a mapping
@@ -460,8 +466,8 @@ fn rules_are_sound() {
 
 #[test]
 fn broken_yaml_is_explained() {
-    all_bad(
-        file,
+    expect_problems(
+        whole_file,
         r#"
         name: a⏎description: fix: this => 2:17: a `:` is not allowed here
         name: a⏎  description: b => 2:14: a `:` is not allowed here
@@ -477,20 +483,20 @@ fn broken_yaml_is_explained() {
     "#,
     );
     let long = format!("name: a\ndescription: {}: b\n", "é".repeat(10_000));
-    bad(&long, "2:10014: a `:` is not allowed here");
+    expect_problem(&long, "2:10014: a `:` is not allowed here");
 }
 
 #[test]
 fn tabs_do_not_indent() {
-    all_bad(
-        rest,
+    expect_problems(
+        after_head,
         "
         arguments:⏎⇥- name: n => 4:1: a tab is not allowed here
         arguments:⏎  -⇥name: é⏎   ⇥type: list => 4:4: a tab is not allowed here
         long_description:⏎⇥b => 4:1: a tab is not allowed here
     ",
     );
-    bad(
+    expect_problem(
         "\tname: a\n\tdescription: b\n",
         "1:1: a tab is not allowed here",
     );
@@ -498,25 +504,25 @@ fn tabs_do_not_indent() {
 
 #[test]
 fn nul_is_refused_wherever_it_hides() {
-    bad(
+    expect_problem(
         "name: a\ndescription: b\0\n",
         "2:15: a NUL character cannot be stored",
     );
-    bad(
+    expect_problem(
         "\u{feff}name: a\r\n# \0",
         "2:3: a NUL character cannot be stored",
     );
-    bad(
+    expect_problem(
         "name: a\ndescription: \"b\\0\"\n",
         "2:14: a NUL character cannot be stored",
     );
-    bad("\"a\\x00\": b\n", "1:1: a NUL character cannot be stored");
+    expect_problem("\"a\\x00\": b\n", "1:1: a NUL character cannot be stored");
 }
 
 #[test]
 fn anchors_aliases_tags_and_merge_keys_are_refused() {
-    all_bad(
-        file,
+    expect_problems(
+        whole_file,
         "
         name: a⏎description: &b c => 2:14: anchors (`&name`) are not supported
         &a⏎name: a => 1:1: anchors (`&name`) are not supported
@@ -532,39 +538,39 @@ fn anchors_aliases_tags_and_merge_keys_are_refused() {
 #[test]
 fn bombs_are_refused_at_once() {
     let laughs = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\n";
-    bad(laughs, "1:4: anchors (`&name`) are not supported");
-    bad(
-        &"[".repeat(MAX_BYTES),
+    expect_problem(laughs, "1:4: anchors (`&name`) are not supported");
+    expect_problem(
+        &"[".repeat(MAX_FILE_BYTES),
         "1:17: nested more than 16 levels deep",
     );
-    bad(
-        &"- ".repeat(MAX_BYTES / 2),
+    expect_problem(
+        &"- ".repeat(MAX_FILE_BYTES / 2),
         "1:33: nested more than 16 levels deep",
     );
-    bad(
-        &"? ".repeat(MAX_BYTES / 2),
+    expect_problem(
+        &"? ".repeat(MAX_FILE_BYTES / 2),
         "1:33: nested more than 16 levels deep",
     );
-    bad(
-        &"{a: ".repeat(MAX_BYTES / 4),
+    expect_problem(
+        &"{a: ".repeat(MAX_FILE_BYTES / 4),
         "1:65: nested more than 16 levels deep",
     );
     let mut stairs = String::new();
     for depth in 0..100 {
         writeln!(stairs, "{}a:", " ".repeat(depth)).unwrap();
     }
-    bad(&stairs, "17:17: nested more than 16 levels deep");
+    expect_problem(&stairs, "17:17: nested more than 16 levels deep");
 }
 
 #[test]
 fn no_torn_file_breaks_the_reading() {
-    let chars: Vec<char> = FULL.chars().collect();
+    let chars: Vec<char> = FULL_ACTION.chars().collect();
     let replacements = "\t\n\r:'\"[}&*!🎉\0".chars().cycle();
     for (index, replacement) in (0..chars.len()).zip(replacements) {
         let before: String = chars[..index].iter().collect();
         let after: String = chars[index + 1..].iter().collect();
         for source in [format!("{before}{replacement}{after}"), before + &after] {
-            if let Err(problem) = action(&source, "f") {
+            if let Err(problem) = parse_action(&source, "f") {
                 assert!(problem.line <= source.lines().count() + 1, "{problem}");
                 assert_eq!(problem.excerpt(&source).lines().count(), 2, "{problem}");
             }
@@ -576,7 +582,7 @@ fn no_torn_file_breaks_the_reading() {
 fn settings_are_known_keys_with_single_values() {
     const KNOWN: [&str; 3] = ["store", "profile", "limit"];
     let source = "# mine\nprofile: no\nlimit: 010\nstore: 'a b'\n";
-    let read = mapping(source, "f", &KNOWN).unwrap();
+    let read = parse_settings(source, "f", &KNOWN).unwrap();
     let shown: Vec<_> = read
         .iter()
         .map(|(key, value, at)| format!("{key}={value} at {}:{}", at.line, at.column))
@@ -586,10 +592,10 @@ fn settings_are_known_keys_with_single_values() {
         ["profile=no at 2:10", "limit=010 at 3:8", "store=a b at 4:8"]
     );
     for nothing in ["", "# profile: auto\n", "---\n", "{}"] {
-        assert_eq!(mapping(nothing, "f", &KNOWN).unwrap(), []);
+        assert_eq!(parse_settings(nothing, "f", &KNOWN).unwrap(), []);
     }
     let bad = |source: &str, expected: &str| {
-        let problem = mapping(source, "f", &KNOWN).expect_err(source);
+        let problem = parse_settings(source, "f", &KNOWN).expect_err(source);
         assert_eq!(problem.to_string(), format!("f:{expected}"));
     };
     bad(

@@ -10,25 +10,25 @@ use serde_saphyr::granit_parser::{
     self as granit, ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput,
 };
 
-use super::problem::{Flaw, Position, shown};
+use super::problem::{FilePosition, YamlFlaw, truncate_escaped};
 
 /// A value and where it starts.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) at: Position,
-    pub(super) value: Value,
+pub(super) struct YamlNode {
+    pub(super) at: FilePosition,
+    pub(super) value: YamlValue,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
-    Scalar(Scalar),
-    List(Vec<Node>),
-    Mapping(Vec<Entry>),
+pub(super) enum YamlValue {
+    Scalar(YamlScalar),
+    List(Vec<YamlNode>),
+    Mapping(Vec<YamlEntry>),
 }
 
 /// A single value, not yet of a type.
 #[derive(Debug)]
-pub(super) struct Scalar {
+pub(super) struct YamlScalar {
     pub(super) text: String,
     /// Written without quotes, so that it may be a number, a boolean or nothing.
     pub(super) plain: bool,
@@ -36,19 +36,19 @@ pub(super) struct Scalar {
 
 /// A key with its value. The keys of a mapping differ.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct YamlEntry {
     pub(super) key: String,
-    pub(super) at: Position,
-    pub(super) value: Node,
+    pub(super) at: FilePosition,
+    pub(super) value: YamlNode,
 }
 
 /// Deepest nesting of blocks, and of brackets. An action needs five levels.
 const MAX_DEPTH: usize = 16;
 
 /// The one document in `source`; a plain empty text if there is none.
-pub(super) fn parse(source: &str) -> Result<Node, Flaw> {
+pub(super) fn parse_document(source: &str) -> Result<YamlNode, YamlFlaw> {
     if let Some(index) = source.find('\0') {
-        return Err(nul(position_of(source, index)));
+        return Err(nul_flaw(index_position(source, index)));
     }
     let options = granit::options! {
         strict_indentation: true,
@@ -60,140 +60,146 @@ pub(super) fn parse(source: &str) -> Result<Node, Flaw> {
         block_nesting_limit: MAX_DEPTH,
     };
     let parser = Parser::new_from_str_with_options(source, options);
-    Events { source, parser }.document()
+    TreeBuilder { source, parser }.read_document()
 }
 
-struct Events<'s> {
+struct TreeBuilder<'s> {
     source: &'s str,
     parser: Parser<'s, StrInput<'s>>,
 }
 
-type Spanned<'s> = (Event<'s>, Position);
+type PositionedEvent<'s> = (Event<'s>, FilePosition);
 
-impl<'s> Events<'s> {
-    fn document(&mut self) -> Result<Node, Flaw> {
+impl<'s> TreeBuilder<'s> {
+    fn read_document(&mut self) -> Result<YamlNode, YamlFlaw> {
         let mut root = None;
         loop {
-            let (event, at) = self.next()?;
+            let (event, at) = self.next_event()?;
             match event {
                 Event::StreamEnd => break,
                 Event::StreamStart | Event::DocumentEnd => {}
                 Event::DocumentStart(..) if root.is_some() => {
-                    return Err(Flaw::new(at, "a second document starts here").hint(
-                        "a file holds exactly one document; remove `---` or split the file",
-                    ));
+                    return Err(
+                        YamlFlaw::new(at, "a second document starts here").with_hint(
+                            "a file holds exactly one document; remove `---` or split the file",
+                        ),
+                    );
                 }
                 Event::DocumentStart(..) => {
-                    let first = self.next()?;
-                    root = Some(self.node(first)?);
+                    let first = self.next_event()?;
+                    root = Some(self.read_node(first)?);
                 }
-                other => return Err(unexpected(&other, at)),
+                other => return Err(unexpected_event(&other, at)),
             }
         }
-        Ok(root.unwrap_or_else(|| Node {
-            at: Position::START,
-            value: Value::Scalar(Scalar {
+        Ok(root.unwrap_or_else(|| YamlNode {
+            at: FilePosition::START,
+            value: YamlValue::Scalar(YamlScalar {
                 text: String::new(),
                 plain: true,
             }),
         }))
     }
 
-    fn node(&mut self, (event, at): Spanned<'s>) -> Result<Node, Flaw> {
+    fn read_node(&mut self, (event, at): PositionedEvent<'s>) -> Result<YamlNode, YamlFlaw> {
         let value = match event {
-            Event::Scalar(text, style, ..) => Value::Scalar(Scalar {
+            Event::Scalar(text, style, ..) => YamlValue::Scalar(YamlScalar {
                 text: text.into_owned(),
                 plain: style == ScalarStyle::Plain,
             }),
-            Event::SequenceStart(..) => Value::List(self.list()?),
-            Event::MappingStart(..) => Value::Mapping(self.mapping()?),
-            other => return Err(unexpected(&other, at)),
+            Event::SequenceStart(..) => YamlValue::List(self.read_list()?),
+            Event::MappingStart(..) => YamlValue::Mapping(self.read_mapping()?),
+            other => return Err(unexpected_event(&other, at)),
         };
-        Ok(Node { at, value })
+        Ok(YamlNode { at, value })
     }
 
-    fn list(&mut self) -> Result<Vec<Node>, Flaw> {
+    fn read_list(&mut self) -> Result<Vec<YamlNode>, YamlFlaw> {
         let mut items = Vec::new();
         loop {
-            let next = self.next()?;
+            let next = self.next_event()?;
             if next.0 == Event::SequenceEnd {
                 return Ok(items);
             }
-            items.push(self.node(next)?);
+            items.push(self.read_node(next)?);
         }
     }
 
-    fn mapping(&mut self) -> Result<Vec<Entry>, Flaw> {
+    fn read_mapping(&mut self) -> Result<Vec<YamlEntry>, YamlFlaw> {
         let mut entries = Vec::new();
         let mut seen = BTreeMap::new();
         loop {
-            let next = self.next()?;
+            let next = self.next_event()?;
             if next.0 == Event::MappingEnd {
                 return Ok(entries);
             }
             let at = next.1;
-            let key = key_of(self.node(next)?)?;
+            let key = read_key(self.read_node(next)?)?;
             if let Some(first) = seen.insert(key.clone(), at) {
-                let message = format!("the key `{}` is given twice", shown(&key, 60));
-                return Err(Flaw::new(at, message)
-                    .hint(format!("it is first given in line {}", first.line)));
+                let message = format!("the key `{}` is given twice", truncate_escaped(&key, 60));
+                return Err(YamlFlaw::new(at, message)
+                    .with_hint(format!("it is first given in line {}", first.line)));
             }
-            let next = self.next()?;
-            let value = self.node(next)?;
-            entries.push(Entry { key, at, value });
+            let next = self.next_event()?;
+            let value = self.read_node(next)?;
+            entries.push(YamlEntry { key, at, value });
         }
     }
 
     /// The next event, unless it is something that is not supported anywhere.
-    fn next(&mut self) -> Result<Spanned<'s>, Flaw> {
+    fn next_event(&mut self) -> Result<PositionedEvent<'s>, YamlFlaw> {
         let (event, span) = match self.parser.next_event() {
-            Some(next) => next.map_err(|error| broken(&error, self.source))?,
+            Some(next) => next.map_err(|error| explain_scan_error(&error, self.source))?,
             None => (Event::StreamEnd, Span::default()),
         };
-        let at = position(span.start);
+        let at = marker_position(span.start);
         match &event {
-            Event::Anchor(..) => Err(Flaw::new(at, "anchors (`&name`) are not supported")
-                .hint("put text that starts with `&` in quotes")),
+            Event::Anchor(..) => Err(YamlFlaw::new(at, "anchors (`&name`) are not supported")
+                .with_hint("put text that starts with `&` in quotes")),
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                Err(Flaw::new(at, "aliases (`*name`) are not supported")
-                    .hint("put text that starts with `*` in quotes"))
+                Err(YamlFlaw::new(at, "aliases (`*name`) are not supported")
+                    .with_hint("put text that starts with `*` in quotes"))
             }
-            Event::Scalar(text, ..) if text.contains('\0') => Err(nul(at)),
+            Event::Scalar(text, ..) if text.contains('\0') => Err(nul_flaw(at)),
             node if node.tag().is_some() => {
-                let at = span.tag_start().map_or(at, position);
-                Err(Flaw::new(at, "tags (`!name`) are not supported")
-                    .hint("put text that starts with `!` in quotes"))
+                let at = span.tag_start().map_or(at, marker_position);
+                Err(YamlFlaw::new(at, "tags (`!name`) are not supported")
+                    .with_hint("put text that starts with `!` in quotes"))
             }
             _ => Ok((event, at)),
         }
     }
 }
 
-fn key_of(node: Node) -> Result<String, Flaw> {
+fn read_key(node: YamlNode) -> Result<String, YamlFlaw> {
     match node.value {
-        Value::Scalar(key) if key.plain && key.text == "<<" => {
-            Err(Flaw::new(node.at, "merge keys (`<<`) are not supported"))
+        YamlValue::Scalar(key) if key.plain && key.text == "<<" => Err(YamlFlaw::new(
+            node.at,
+            "merge keys (`<<`) are not supported",
+        )),
+        YamlValue::Scalar(key) if key.plain && key.text == "~" => {
+            Err(YamlFlaw::new(node.at, "there is no key before this `:`"))
         }
-        Value::Scalar(key) if key.plain && key.text == "~" => {
-            Err(Flaw::new(node.at, "there is no key before this `:`"))
-        }
-        Value::Scalar(key) => Ok(key.text),
-        Value::List(_) => Err(Flaw::new(node.at, "a key must be a word, found a list")),
-        Value::Mapping(_) => Err(Flaw::new(node.at, "a key must be a word, found a mapping")),
+        YamlValue::Scalar(key) => Ok(key.text),
+        YamlValue::List(_) => Err(YamlFlaw::new(node.at, "a key must be a word, found a list")),
+        YamlValue::Mapping(_) => Err(YamlFlaw::new(
+            node.at,
+            "a key must be a word, found a mapping",
+        )),
     }
 }
 
 /// The commonest mistakes in our words, the others in the parser's.
-fn broken(error: &ScanError, source: &str) -> Flaw {
-    let at = position(*error.marker());
+fn explain_scan_error(error: &ScanError, source: &str) -> YamlFlaw {
+    let at = marker_position(*error.marker());
     let (message, hint) = match error.kind() {
         ErrorKind::TabNotAllowed
         | ErrorKind::TabInBlockIndentation
         | ErrorKind::TabInIndentation
         | ErrorKind::TabAtBlockScalarStart
         | ErrorKind::TabInPlainScalar => {
-            let at = last_tab(source, *error.marker()).unwrap_or(at);
-            return Flaw::new(at, "a tab is not allowed here").hint("indent with spaces");
+            let at = find_last_tab(source, *error.marker()).unwrap_or(at);
+            return YamlFlaw::new(at, "a tab is not allowed here").with_hint("indent with spaces");
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => (
             "a `:` is not allowed here",
@@ -229,8 +235,8 @@ fn broken(error: &ScanError, source: &str) -> Flaw {
             "put the whole text in quotes of the other kind",
         ),
         ErrorKind::UnexpectedCharacter { character } if character.is_ascii_punctuation() => {
-            return Flaw::new(at, format!("`{character}` cannot start a text"))
-                .hint("put the text in quotes");
+            return YamlFlaw::new(at, format!("`{character}` cannot start a text"))
+                .with_hint("put the text in quotes");
         }
         ErrorKind::MissingAnchorOrAliasName => (
             "aliases and anchors are not supported",
@@ -241,38 +247,38 @@ fn broken(error: &ScanError, source: &str) -> Flaw {
             "remove the line; YAML 1.2 is assumed",
         ),
         ErrorKind::RecursionLimitExceeded => {
-            return Flaw::new(at, format!("nested more than {MAX_DEPTH} levels deep"));
+            return YamlFlaw::new(at, format!("nested more than {MAX_DEPTH} levels deep"));
         }
-        other => return Flaw::new(at, other.to_string()),
+        other => return YamlFlaw::new(at, other.to_string()),
     };
-    Flaw::new(at, message).hint(hint)
+    YamlFlaw::new(at, message).with_hint(hint)
 }
 
-fn nul(at: Position) -> Flaw {
-    Flaw::new(at, "a NUL character cannot be stored")
+fn nul_flaw(at: FilePosition) -> YamlFlaw {
+    YamlFlaw::new(at, "a NUL character cannot be stored")
 }
 
 /// The parser finds out about a tab some characters after it.
-fn last_tab(source: &str, found: Marker) -> Option<Position> {
+fn find_last_tab(source: &str, found: Marker) -> Option<FilePosition> {
     let offset = found.byte_offset()?;
     let tabs = source.match_indices('\t').map(|(index, _)| index);
     let last = tabs.take_while(|tab| *tab <= offset).last()?;
-    Some(position_of(source, last))
+    Some(index_position(source, last))
 }
 
 /// The parser pairs starts with ends, so nothing is known to lead here.
-fn unexpected(event: &Event<'_>, at: Position) -> Flaw {
-    Flaw::new(at, format!("expected a value, found {event:?}"))
+fn unexpected_event(event: &Event<'_>, at: FilePosition) -> YamlFlaw {
+    YamlFlaw::new(at, format!("expected a value, found {event:?}"))
 }
 
-fn position(marker: Marker) -> Position {
-    Position {
+fn marker_position(marker: Marker) -> FilePosition {
+    FilePosition {
         line: marker.line().max(1),
         column: marker.col() + 1,
     }
 }
 
-fn position_of(source: &str, index: usize) -> Position {
+fn index_position(source: &str, index: usize) -> FilePosition {
     let before = source[..index]
         .trim_start_matches('\u{feff}')
         .replace("\r\n", "\n");
@@ -282,7 +288,7 @@ fn position_of(source: &str, index: usize) -> Position {
             '\n' | '\r' => (line + 1, 1),
             _ => (line, column + 1),
         });
-    Position {
+    FilePosition {
         line: lines,
         column,
     }

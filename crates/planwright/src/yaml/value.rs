@@ -3,106 +3,119 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use super::problem::{Flaw, shown};
-use super::tree::{Node, Scalar, Value};
+use super::problem::{YamlFlaw, truncate_escaped};
+use super::tree::{YamlNode, YamlScalar, YamlValue};
 
-pub(super) fn text(node: &Node) -> Result<String, Flaw> {
-    match scalar(node) {
-        Some((scalar, Kind::Text)) => Ok(scalar.text.clone()),
-        Some((scalar, Kind::Boolean | Kind::Number | Kind::Null)) => {
-            let quoted = format!("in quotes it is a text: \"{}\"", shown(&scalar.text, 60));
-            Err(mismatch(node, "a text").hint(quoted))
+pub(super) fn read_text(node: &YamlNode) -> Result<String, YamlFlaw> {
+    match as_scalar(node) {
+        Some((scalar, ScalarKind::Text)) => Ok(scalar.text.clone()),
+        Some((scalar, ScalarKind::Boolean | ScalarKind::Number | ScalarKind::Null)) => {
+            let quoted = format!(
+                "in quotes it is a text: \"{}\"",
+                truncate_escaped(&scalar.text, 60)
+            );
+            Err(type_mismatch(node, "a text").with_hint(quoted))
         }
-        Some((_, Kind::Nothing)) | None => Err(mismatch(node, "a text")),
+        Some((_, ScalarKind::Nothing)) | None => Err(type_mismatch(node, "a text")),
     }
 }
 
 /// A text that says something.
-pub(super) fn prose(node: &Node) -> Result<String, Flaw> {
-    let text = text(node)?;
+pub(super) fn read_nonempty_text(node: &YamlNode) -> Result<String, YamlFlaw> {
+    let text = read_text(node)?;
     if text.trim().is_empty() {
-        return Err(Flaw::new(node.at, "expected a text, found an empty one"));
+        return Err(YamlFlaw::new(
+            node.at,
+            "expected a text, found an empty one",
+        ));
     }
     Ok(text)
 }
 
-pub(super) fn boolean(node: &Node) -> Result<bool, Flaw> {
-    match scalar(node) {
-        Some((scalar, Kind::Boolean)) if scalar.text == "true" => Ok(true),
-        Some((scalar, Kind::Boolean)) if scalar.text == "false" => Ok(false),
-        _ => Err(mismatch(node, "`true` or `false`")),
+pub(super) fn read_boolean(node: &YamlNode) -> Result<bool, YamlFlaw> {
+    match as_scalar(node) {
+        Some((scalar, ScalarKind::Boolean)) if scalar.text == "true" => Ok(true),
+        Some((scalar, ScalarKind::Boolean)) if scalar.text == "false" => Ok(false),
+        _ => Err(type_mismatch(node, "`true` or `false`")),
     }
 }
 
-pub(super) fn integer(node: &Node) -> Result<i64, Flaw> {
-    match scalar(node) {
-        Some((scalar, Kind::Number)) => scalar.text.parse().ok(),
+pub(super) fn read_integer(node: &YamlNode) -> Result<i64, YamlFlaw> {
+    match as_scalar(node) {
+        Some((scalar, ScalarKind::Number)) => scalar.text.parse().ok(),
         _ => None,
     }
-    .ok_or_else(|| mismatch(node, "a whole number of 64 bits"))
+    .ok_or_else(|| type_mismatch(node, "a whole number of 64 bits"))
 }
 
-pub(super) fn number(node: &Node) -> Result<f64, Flaw> {
-    match scalar(node) {
-        Some((scalar, Kind::Number)) => scalar.text.parse().ok(),
+pub(super) fn read_number(node: &YamlNode) -> Result<f64, YamlFlaw> {
+    match as_scalar(node) {
+        Some((scalar, ScalarKind::Number)) => scalar.text.parse().ok(),
         _ => None,
     }
     .filter(|number: &f64| number.is_finite())
-    .ok_or_else(|| mismatch(node, "a finite number"))
+    .ok_or_else(|| type_mismatch(node, "a finite number"))
 }
 
-pub(super) fn list(node: &Node) -> Result<&[Node], Flaw> {
+pub(super) fn read_list(node: &YamlNode) -> Result<&[YamlNode], YamlFlaw> {
     match &node.value {
-        Value::List(items) => Ok(items),
-        Value::Scalar(_) | Value::Mapping(_) => Err(mismatch(node, "a list")
-            .hint("write `[]` for an empty list, or start each item with `- `")),
+        YamlValue::List(items) => Ok(items),
+        YamlValue::Scalar(_) | YamlValue::Mapping(_) => Err(type_mismatch(node, "a list")
+            .with_hint("write `[]` for an empty list, or start each item with `- `")),
     }
 }
 
 /// A text in the syntax of `T`.
-pub(super) fn parsed<T: FromStr<Err: Display>>(node: &Node) -> Result<T, Flaw> {
-    text(node)?
+pub(super) fn read_parsed<T: FromStr<Err: Display>>(node: &YamlNode) -> Result<T, YamlFlaw> {
+    read_text(node)?
         .parse()
-        .map_err(|error: T::Err| Flaw::new(node.at, error.to_string()))
+        .map_err(|error: T::Err| YamlFlaw::new(node.at, error.to_string()))
 }
 
 /// Any single value, as it is written.
-pub(super) fn written(node: &Node) -> Result<String, Flaw> {
-    match scalar(node) {
-        Some((scalar, Kind::Text | Kind::Boolean | Kind::Number)) => Ok(scalar.text.clone()),
-        Some((_, Kind::Null | Kind::Nothing)) | None => Err(mismatch(node, "a single value")),
+pub(super) fn read_raw(node: &YamlNode) -> Result<String, YamlFlaw> {
+    match as_scalar(node) {
+        Some((scalar, ScalarKind::Text | ScalarKind::Boolean | ScalarKind::Number)) => {
+            Ok(scalar.text.clone())
+        }
+        Some((_, ScalarKind::Null | ScalarKind::Nothing)) | None => {
+            Err(type_mismatch(node, "a single value"))
+        }
     }
 }
 
-pub(super) fn is_nothing(node: &Node) -> bool {
-    matches!(scalar(node), Some((_, Kind::Null | Kind::Nothing)))
-}
-
-pub(super) fn mismatch(node: &Node, expected: &str) -> Flaw {
-    Flaw::new(
-        node.at,
-        format!("expected {expected}, found {}", found(node)),
+pub(super) fn is_empty_node(node: &YamlNode) -> bool {
+    matches!(
+        as_scalar(node),
+        Some((_, ScalarKind::Null | ScalarKind::Nothing))
     )
 }
 
-fn found(node: &Node) -> String {
+pub(super) fn type_mismatch(node: &YamlNode, expected: &str) -> YamlFlaw {
+    YamlFlaw::new(
+        node.at,
+        format!("expected {expected}, found {}", describe_node(node)),
+    )
+}
+
+fn describe_node(node: &YamlNode) -> String {
     let (scalar, kind) = match &node.value {
-        Value::List(_) => return "a list".to_owned(),
-        Value::Mapping(_) => return "a mapping".to_owned(),
-        Value::Scalar(scalar) => (scalar, kind_of(scalar)),
+        YamlValue::List(_) => return "a list".to_owned(),
+        YamlValue::Mapping(_) => return "a mapping".to_owned(),
+        YamlValue::Scalar(scalar) => (scalar, scalar_kind(scalar)),
     };
-    let text = shown(&scalar.text, 60);
+    let text = truncate_escaped(&scalar.text, 60);
     match kind {
-        Kind::Nothing => "nothing".to_owned(),
-        Kind::Null => format!("`{text}`"),
-        Kind::Boolean => format!("the boolean `{text}`"),
-        Kind::Number => format!("the number `{text}`"),
-        Kind::Text => format!("the text `{text}`"),
+        ScalarKind::Nothing => "nothing".to_owned(),
+        ScalarKind::Null => format!("`{text}`"),
+        ScalarKind::Boolean => format!("the boolean `{text}`"),
+        ScalarKind::Number => format!("the number `{text}`"),
+        ScalarKind::Text => format!("the text `{text}`"),
     }
 }
 
 /// What YAML 1.2 takes a scalar for (its core schema).
-enum Kind {
+enum ScalarKind {
     Nothing,
     Null,
     Boolean,
@@ -110,23 +123,23 @@ enum Kind {
     Text,
 }
 
-fn scalar(node: &Node) -> Option<(&Scalar, Kind)> {
+fn as_scalar(node: &YamlNode) -> Option<(&YamlScalar, ScalarKind)> {
     match &node.value {
-        Value::Scalar(scalar) => Some((scalar, kind_of(scalar))),
-        Value::List(_) | Value::Mapping(_) => None,
+        YamlValue::Scalar(scalar) => Some((scalar, scalar_kind(scalar))),
+        YamlValue::List(_) | YamlValue::Mapping(_) => None,
     }
 }
 
-fn kind_of(scalar: &Scalar) -> Kind {
+fn scalar_kind(scalar: &YamlScalar) -> ScalarKind {
     if !scalar.plain {
-        return Kind::Text;
+        return ScalarKind::Text;
     }
     match scalar.text.as_str() {
-        "" | "~" => Kind::Nothing,
-        "null" | "Null" | "NULL" => Kind::Null,
-        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Kind::Boolean,
-        text if is_number(text) => Kind::Number,
-        _ => Kind::Text,
+        "" | "~" => ScalarKind::Nothing,
+        "null" | "Null" | "NULL" => ScalarKind::Null,
+        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => ScalarKind::Boolean,
+        text if is_number(text) => ScalarKind::Number,
+        _ => ScalarKind::Text,
     }
 }
 

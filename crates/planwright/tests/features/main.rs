@@ -12,8 +12,8 @@
     reason = "steps get what stands in the feature as values"
 )]
 
-mod moves;
-mod place;
+mod scenario_commands;
+mod scenario_store;
 mod steps;
 mod world;
 
@@ -25,7 +25,7 @@ use cucumber::writer::Stats;
 
 use crate::world::World;
 
-const FEATURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../features");
+const FEATURES_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../features");
 
 fn main() -> ExitCode {
     // What starts with a dash is for the test harness that this is not.
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             // Scenarios measure races; they must not be the race.
             .max_concurrent_scenarios(1)
             .fail_on_skipped()
-            .filter_run(FEATURES, move |feature, _, scenario| {
+            .filter_run(FEATURES_DIR, move |feature, _, scenario| {
                 choose.is_empty() || choose.iter().any(|word| is_named(feature, scenario, word))
             }),
     );

@@ -1,12 +1,12 @@
 //! Words on the command line that are wrong. Nothing is stored, and what to do is said.
 
-use crate::shell::Shell;
+use crate::shell::TranscriptShell;
 
 #[test]
 fn arguments_of_an_action() {
-    let shell = Shell::with_action();
+    let shell = TranscriptShell::with_action();
     let usage = |arguments: &[&str]| {
-        shell.bad(2, &[&["use", "tidy"], arguments].concat());
+        shell.run_bad(2, &[&["use", "tidy"], arguments].concat());
     };
     usage(&[]);
     usage(&["--arg", "area"]);
@@ -25,63 +25,63 @@ fn arguments_of_an_action() {
 
 #[test]
 fn actions_that_cannot_be_used() {
-    let shell = Shell::with_action();
-    shell.bad(3, &["use", "absent"]);
-    shell.bad(2, &["use", "Tidy"]);
-    shell.bad(2, &["use", "tidy up"]);
-    shell.bad(2, &["use", "a/b/c"]);
-    shell.bad(2, &["use", ""]);
-    shell.bad(2, &["use", &"x".repeat(300)]);
-    shell.bad(2, &["use", "tidy", "my-project"]);
-    shell.bad(
+    let shell = TranscriptShell::with_action();
+    shell.run_bad(3, &["use", "absent"]);
+    shell.run_bad(2, &["use", "Tidy"]);
+    shell.run_bad(2, &["use", "tidy up"]);
+    shell.run_bad(2, &["use", "a/b/c"]);
+    shell.run_bad(2, &["use", ""]);
+    shell.run_bad(2, &["use", &"x".repeat(300)]);
+    shell.run_bad(2, &["use", "tidy", "my-project"]);
+    shell.run_bad(
         2,
         &["use", "tidy", "--arg", "area=src", "--profile", "yolo"],
     );
-    shell.bad(2, &["use", "tidy", "--arg", "area=src", "--goal", ""]);
-    shell.bad(3, &["action", "show", "absent"]);
-    shell.bad(3, &["action", "archive", "absent"]);
-    shell.bad(2, &["action", "show", "no/such/name"]);
-    shell.bad(4, &["action", "create", "--config", "tidy.yaml"]);
-    shell.quietly(&["action", "archive", "tidy"]);
-    shell.bad(4, &["use", "tidy", "--arg", "area=src"]);
-    shell.write(
+    shell.run_bad(2, &["use", "tidy", "--arg", "area=src", "--goal", ""]);
+    shell.run_bad(3, &["action", "show", "absent"]);
+    shell.run_bad(3, &["action", "archive", "absent"]);
+    shell.run_bad(2, &["action", "show", "no/such/name"]);
+    shell.run_bad(4, &["action", "create", "--config", "tidy.yaml"]);
+    shell.run_quietly(&["action", "archive", "tidy"]);
+    shell.run_bad(4, &["use", "tidy", "--arg", "area=src"]);
+    shell.write_file(
         "once.yaml",
         "name: once\ndescription: x\nactor: bot\nreusable: false\n",
     );
-    shell.quietly(&["action", "create", "--config", "once.yaml"]);
-    shell.quietly(&["use", "once"]);
-    shell.bad(4, &["use", "once"]);
-    shell.write("nobody.yaml", "name: nobody\ndescription: x\n");
-    shell.quietly(&["action", "create", "--config", "nobody.yaml"]);
-    shell.bad(2, &["use", "nobody"]);
+    shell.run_quietly(&["action", "create", "--config", "once.yaml"]);
+    shell.run_quietly(&["use", "once"]);
+    shell.run_bad(4, &["use", "once"]);
+    shell.write_file("nobody.yaml", "name: nobody\ndescription: x\n");
+    shell.run_quietly(&["action", "create", "--config", "nobody.yaml"]);
+    shell.run_bad(2, &["use", "nobody"]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn ids_that_name_no_plan() {
-    let (shell, _) = Shell::with_plan();
-    shell.quietly(&["use", "tidy", "--arg", "area=docs"]);
+    let (shell, _) = TranscriptShell::with_plan();
+    shell.run_quietly(&["use", "tidy", "--arg", "area=docs"]);
     // No id holds these letters.
-    shell.bad(2, &["status", "hello"]);
-    shell.bad(2, &["status", "not-an-id"]);
-    shell.bad(2, &["status", ""]);
-    shell.bad(2, &["status", &"0".repeat(27)]);
-    shell.bad(2, &["status", "../../etc/passwd"]);
+    shell.run_bad(2, &["status", "hello"]);
+    shell.run_bad(2, &["status", "not-an-id"]);
+    shell.run_bad(2, &["status", ""]);
+    shell.run_bad(2, &["status", &"0".repeat(27)]);
+    shell.run_bad(2, &["status", "../../etc/passwd"]);
     // All ids of this century begin alike.
-    shell.bad(2, &["status", "01"]);
-    shell.bad(3, &["status", "00000000000000000000000000"]);
-    shell.bad(3, &["cancel", "zzzz"]);
-    shell.bad(2, &["list", "--after", "zzzz"]);
-    let nowhere = Shell::new();
-    nowhere.bad(3, &["status", "@"]);
-    nowhere.bad(3, &["plumbing", "execute-plan", "@"]);
-    assert!(!nowhere.store().exists());
+    shell.run_bad(2, &["status", "01"]);
+    shell.run_bad(3, &["status", "00000000000000000000000000"]);
+    shell.run_bad(3, &["cancel", "zzzz"]);
+    shell.run_bad(2, &["list", "--after", "zzzz"]);
+    let nowhere = TranscriptShell::new();
+    nowhere.run_bad(3, &["status", "@"]);
+    nowhere.run_bad(3, &["plumbing", "execute-plan", "@"]);
+    assert!(!nowhere.store_path().exists());
     insta::assert_snapshot!(format!("{}{}", shell.transcript(), nowhere.transcript()));
 }
 
 #[test]
 fn every_unambiguous_piece_of_an_id_names_the_plan() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     for handle in [
         plan.as_str(),
         &plan.to_lowercase(),
@@ -90,16 +90,19 @@ fn every_unambiguous_piece_of_an_id_names_the_plan() {
         &plan[22..].to_lowercase(),
         "@",
     ] {
-        assert_eq!(shell.quietly(&["status", handle])["plan_id"], plan.as_str());
+        assert_eq!(
+            shell.run_quietly(&["status", handle])["plan_id"],
+            plan.as_str()
+        );
     }
 }
 
 #[test]
 fn rules_that_are_none() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let add = ["invariant", "add"];
     let usage = |words: &[&str]| {
-        shell.bad(2, &[&add[..], words].concat());
+        shell.run_bad(2, &[&add[..], words].concat());
     };
     usage(&["calm"]);
     usage(&["Calm", "--expr", "true"]);
@@ -126,7 +129,7 @@ fn rules_that_are_none() {
     usage(&["calm", "--command", " "]);
     usage(&["calm", "--ask", ""]);
     usage(&["calm", "--expr", "true", "--timeout", "3s"]);
-    shell.bad(
+    shell.run_bad(
         3,
         &[
             "invariant",
@@ -139,7 +142,7 @@ fn rules_that_are_none() {
         ],
     );
     usage(&["calm", "--expr", "true", "--global", "--plan", &plan]);
-    shell.bad(
+    shell.run_bad(
         3,
         &[
             "invariant",
@@ -151,7 +154,7 @@ fn rules_that_are_none() {
             "absent",
         ],
     );
-    shell.bad(
+    shell.run_bad(
         3,
         &[
             "invariant",
@@ -163,9 +166,9 @@ fn rules_that_are_none() {
             "zzzz",
         ],
     );
-    shell.bad(3, &["invariant", "remove", "absent"]);
-    shell.bad(3, &["waive", &plan, "absent", "--reason", "x"]);
-    shell.quietly(&[
+    shell.run_bad(3, &["invariant", "remove", "absent"]);
+    shell.run_bad(3, &["waive", &plan, "absent", "--reason", "x"]);
+    shell.run_quietly(&[
         "invariant",
         "add",
         "calm",
@@ -173,8 +176,8 @@ fn rules_that_are_none() {
         "true",
         "--non-overridable",
     ]);
-    shell.bad(4, &["invariant", "add", "calm", "--expr", "false"]);
-    shell.bad(
+    shell.run_bad(4, &["invariant", "add", "calm", "--expr", "false"]);
+    shell.run_bad(
         5,
         &[
             "invariant",
@@ -186,20 +189,20 @@ fn rules_that_are_none() {
             &plan,
         ],
     );
-    shell.bad(5, &["waive", &plan, "calm", "--reason", "x"]);
-    shell.bad(2, &["waive", &plan, "calm", "--reason", ""]);
+    shell.run_bad(5, &["waive", &plan, "calm", "--reason", "x"]);
+    shell.run_bad(2, &["waive", &plan, "calm", "--reason", ""]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn settings_that_do_not_fit() {
-    let shell = Shell::new();
-    shell.bad(2, &["config", "set", "profile", "yolo"]);
-    shell.bad(2, &["config", "set", "actor", "My Bot"]);
-    shell.bad(2, &["config", "set", "store", "mysql://here"]);
-    shell.bad(2, &["config", "set", "colour", "blue"]);
-    shell.bad(2, &["config", "get", "colour"]);
-    shell.bad(2, &["profile", "show", "yolo"]);
+    let shell = TranscriptShell::new();
+    shell.run_bad(2, &["config", "set", "profile", "yolo"]);
+    shell.run_bad(2, &["config", "set", "actor", "My Bot"]);
+    shell.run_bad(2, &["config", "set", "store", "mysql://here"]);
+    shell.run_bad(2, &["config", "set", "colour", "blue"]);
+    shell.run_bad(2, &["config", "get", "colour"]);
+    shell.run_bad(2, &["profile", "show", "yolo"]);
     for (name, value) in [
         ("PLANWRIGHT_PROFILE", "yolo"),
         ("PLANWRIGHT_ACTOR", "My Bot"),
@@ -207,33 +210,33 @@ fn settings_that_do_not_fit() {
         ("PLANWRIGHT_FAULT", "never:ever"),
     ] {
         let shown = format!("({name}={value})");
-        let run = shell.run(&["list"]).set(name, value);
-        shell.bad_run(2, &["list", &shown], &run);
+        let run = shell.run(&["list"]).with_variable(name, value);
+        shell.finish_bad_run(2, &["list", &shown], &run);
     }
-    assert!(!shell.home().join("config.yaml").exists());
-    assert!(!shell.store().exists());
+    assert!(!shell.home_path().join("config.yaml").exists());
+    assert!(!shell.store_path().exists());
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn commands_that_do_not_parse() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let p = plan.as_str();
-    shell.bad(2, &["lsit"]);
-    shell.bad(2, &["list", "--formt", "json"]);
-    shell.bad(2, &["list", "--format", "xml"]);
-    shell.bad(2, &["list", "--limit", "0"]);
-    shell.bad(2, &["list", "--limit", "501"]);
-    shell.bad(2, &["list", "--phase", "landing"]);
-    shell.bad(2, &["list", "--state", "done"]);
-    shell.bad(2, &["log", p, "--events", "--decisions"]);
-    shell.bad(2, &["answer", p]);
-    shell.bad(2, &["retry", p, "--attempts", "0"]);
-    shell.bad(2, &["completions", "tcsh"]);
-    shell.bad(2, &["help", "nothing"]);
-    shell.bad(2, &["plumbing", "start-execute", p]);
-    shell.bad(2, &["plumbing", "start-execute", p, "--owner", ""]);
-    shell.bad(
+    shell.run_bad(2, &["lsit"]);
+    shell.run_bad(2, &["list", "--formt", "json"]);
+    shell.run_bad(2, &["list", "--format", "xml"]);
+    shell.run_bad(2, &["list", "--limit", "0"]);
+    shell.run_bad(2, &["list", "--limit", "501"]);
+    shell.run_bad(2, &["list", "--phase", "landing"]);
+    shell.run_bad(2, &["list", "--state", "done"]);
+    shell.run_bad(2, &["log", p, "--events", "--decisions"]);
+    shell.run_bad(2, &["answer", p]);
+    shell.run_bad(2, &["retry", p, "--attempts", "0"]);
+    shell.run_bad(2, &["completions", "tcsh"]);
+    shell.run_bad(2, &["help", "nothing"]);
+    shell.run_bad(2, &["plumbing", "start-execute", p]);
+    shell.run_bad(2, &["plumbing", "start-execute", p, "--owner", ""]);
+    shell.run_bad(
         2,
         &[
             "plumbing",
@@ -245,7 +248,7 @@ fn commands_that_do_not_parse() {
             "0",
         ],
     );
-    shell.bad(
+    shell.run_bad(
         2,
         &[
             "plumbing",
@@ -257,9 +260,9 @@ fn commands_that_do_not_parse() {
             "99999",
         ],
     );
-    shell.bad(2, &["plumbing", "complete-execute", p]);
-    shell.bad(2, &["plumbing", "complete-execute", p, "--epoch", "-1"]);
-    shell.bad(
+    shell.run_bad(2, &["plumbing", "complete-execute", p]);
+    shell.run_bad(2, &["plumbing", "complete-execute", p, "--epoch", "-1"]);
+    shell.run_bad(
         2,
         &[
             "plumbing",
@@ -273,10 +276,10 @@ fn commands_that_do_not_parse() {
             "x",
         ],
     );
-    shell.bad(2, &["plumbing", "events", "--after", "yesterday"]);
+    shell.run_bad(2, &["plumbing", "events", "--after", "yesterday"]);
     let record = ["plumbing", "record-change", p, "--epoch", "1"];
     let usage = |words: &[&str]| {
-        shell.bad(2, &[&record[..], words].concat());
+        shell.run_bad(2, &[&record[..], words].concat());
     };
     usage(&["--path", "a", "--operation", "touch"]);
     usage(&["--path", "/etc/passwd", "--operation", "modify"]);
@@ -295,9 +298,9 @@ fn commands_that_do_not_parse() {
 /// What an actor hands in is checked before anything is stored.
 #[test]
 fn reports_that_do_not_fit() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let p = plan.as_str();
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
     let complete = [
         "plumbing",
         "complete-strategize",
@@ -307,7 +310,7 @@ fn reports_that_do_not_fit() {
         "--decisions",
     ];
     let usage = |decisions: &str| {
-        shell.bad(2, &[&complete[..], &[decisions]].concat());
+        shell.run_bad(2, &[&complete[..], &[decisions]].concat());
     };
     usage("not json");
     usage("{}");
@@ -320,9 +323,9 @@ fn reports_that_do_not_fit() {
     usage(r#"[{"kind":"strategy_choice","question":"q","choice":"c","mood":"good"}]"#);
     let long = "x".repeat(2_000_000);
     let words = ["plumbing", "ask", p, "--epoch", "1", "--question", ""];
-    shell.bad(2, &words);
+    shell.run_bad(2, &words);
     let words = [&complete[..], &["-"]].concat();
-    let run = shell.run(&words).reading(long);
-    shell.bad_run(2, &words, &run);
+    let run = shell.run(&words).with_input(long);
+    shell.finish_bad_run(2, &words, &run);
     insta::assert_snapshot!(shell.transcript());
 }

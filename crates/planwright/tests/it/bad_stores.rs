@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rusqlite::Connection;
-use testkit::Run;
+use testkit::TestRun;
 
-use crate::shell::Shell;
+use crate::shell::TranscriptShell;
 
 /// Commands that read, and commands that write.
-const LOOKS: [&[&str]; 3] = [&["list"], &["status", "@"], &["store", "verify"]];
-const WRITES: [&[&str]; 3] = [
+const READING_COMMANDS: [&[&str]; 3] = [&["list"], &["status", "@"], &["store", "verify"]];
+const WRITING_COMMANDS: [&[&str]; 3] = [
     &["init"],
     &["use", "tidy", "--arg", "area=src"],
     &["invariant", "add", "calm", "--expr", "true"],
@@ -19,76 +19,76 @@ const WRITES: [&[&str]; 3] = [
 
 /// Reading and writing end with exit code 1 and leave the file as it is, byte by byte.
 #[track_caller]
-fn refused_by_all(shell: &Shell, path: &Path) {
+fn assert_refused_by_all(shell: &TranscriptShell, path: &Path) {
     let before = fs::read(path).ok();
     let store = format!("sqlite:{}", path.display());
-    for words in LOOKS.iter().chain(&WRITES) {
+    for words in READING_COMMANDS.iter().chain(&WRITING_COMMANDS) {
         let words = [&["--store", &store], *words].concat();
-        shell.bad(1, &words);
+        shell.run_bad(1, &words);
         assert_eq!(fs::read(path).ok(), before, "{words:?} changed it");
     }
 }
 
 #[test]
 fn what_is_no_database() {
-    let shell = Shell::new();
-    let directory = shell.home().join("directory");
+    let shell = TranscriptShell::new();
+    let directory = shell.home_path().join("directory");
     fs::create_dir(&directory).unwrap();
-    refused_by_all(&shell, &directory);
-    let text = shell.write(
+    assert_refused_by_all(&shell, &directory);
+    let text = shell.write_file(
         "text.db",
         "This is a text, and rather a long one at that.\n".repeat(9),
     );
-    refused_by_all(&shell, &text);
+    assert_refused_by_all(&shell, &text);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn a_path_nobody_can_use() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     // For root too.
-    shell.bad(1, &["--store", "sqlite:/proc/planwright.db", "init"]);
-    shell.bad(1, &["--store", "sqlite:/dev/null", "list"]);
-    shell.bad(1, &["--store", "sqlite:/dev/null", "init"]);
-    shell.write("file", "");
-    shell.bad(1, &["--store", "sqlite:file/planwright.db", "init"]);
-    shell.bad(1, &["--store", "sqlite:file/planwright.db", "list"]);
-    std::os::unix::fs::symlink("nowhere", shell.home().join("link.db")).unwrap();
-    shell.bad(1, &["--store", "sqlite:link.db", "init"]);
+    shell.run_bad(1, &["--store", "sqlite:/proc/planwright.db", "init"]);
+    shell.run_bad(1, &["--store", "sqlite:/dev/null", "list"]);
+    shell.run_bad(1, &["--store", "sqlite:/dev/null", "init"]);
+    shell.write_file("file", "");
+    shell.run_bad(1, &["--store", "sqlite:file/planwright.db", "init"]);
+    shell.run_bad(1, &["--store", "sqlite:file/planwright.db", "list"]);
+    std::os::unix::fs::symlink("nowhere", shell.home_path().join("link.db")).unwrap();
+    shell.run_bad(1, &["--store", "sqlite:link.db", "init"]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 /// Root may read anything, so that this shows something only when somebody else runs it.
 #[test]
 fn a_file_without_permission() {
-    let (shell, _) = Shell::with_plan();
-    fs::set_permissions(shell.store(), fs::Permissions::from_mode(0o000)).unwrap();
+    let (shell, _) = TranscriptShell::with_plan();
+    fs::set_permissions(shell.store_path(), fs::Permissions::from_mode(0o000)).unwrap();
     let said = shell.run(&["list"]).finish();
-    if fs::read(shell.store()).is_ok() {
-        assert_eq!(said.code(), Some(0), "{said:?}");
+    if fs::read(shell.store_path()).is_ok() {
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
     } else {
-        assert_eq!(said.code(), Some(1), "{said:?}");
+        assert_eq!(said.exit_code(), Some(1), "{said:?}");
         assert!(said.stderr.contains("permission"), "{said:?}");
     }
 }
 
 #[test]
 fn a_database_of_another_application() {
-    let shell = Shell::new();
-    let path = shell.home().join("theirs.db");
+    let shell = TranscriptShell::new();
+    let path = shell.home_path().join("theirs.db");
     let theirs = Connection::open(&path).unwrap();
     theirs
         .execute_batch("CREATE TABLE songs (title TEXT); INSERT INTO songs VALUES ('Blue')")
         .unwrap();
     drop(theirs);
-    refused_by_all(&shell, &path);
+    assert_refused_by_all(&shell, &path);
     insta::assert_snapshot!(shell.transcript());
 }
 
 /// The default store, written by a program that knows another schema.
-fn with_schema(version: u32) -> Shell {
-    let (shell, _) = Shell::with_plan();
-    let ours = Connection::open(shell.store()).unwrap();
+fn with_schema(version: u32) -> TranscriptShell {
+    let (shell, _) = TranscriptShell::with_plan();
+    let ours = Connection::open(shell.store_path()).unwrap();
     ours.pragma_update(None, "user_version", version).unwrap();
     ours.pragma_update(None, "wal_checkpoint", "TRUNCATE")
         .unwrap();
@@ -99,19 +99,19 @@ fn with_schema(version: u32) -> Shell {
 #[test]
 fn a_store_of_a_newer_program() {
     let shell = with_schema(99);
-    refused_by_all(&shell, &shell.store());
-    shell.bad(1, &["store", "migrate"]);
+    assert_refused_by_all(&shell, &shell.store_path());
+    shell.run_bad(1, &["store", "migrate"]);
     let said = shell.run(&["doctor"]).finish();
-    shell.keep(&["doctor"], &said);
-    assert_eq!(said.code(), Some(1), "{said:?}");
+    shell.keep_run(&["doctor"], &said);
+    assert_eq!(said.exit_code(), Some(1), "{said:?}");
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn a_store_of_an_older_program_is_not_read() {
     let shell = with_schema(1);
-    for words in LOOKS {
-        let said = shell.bad(1, words);
+    for words in READING_COMMANDS {
+        let said = shell.run_bad(1, words);
         assert!(said.stderr.contains("store migrate"), "{said:?}");
     }
     insta::assert_snapshot!(shell.transcript());
@@ -119,7 +119,7 @@ fn a_store_of_an_older_program_is_not_read() {
 
 #[test]
 fn addresses_that_are_none() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     for store in [
         "memory",
         "memory:",
@@ -133,63 +133,63 @@ fn addresses_that_are_none() {
         "postgres://ada:secret@[here/db",
         "postgres://ada:secret@here/db?unheard=of",
     ] {
-        let said = shell.bad_store(store);
+        let said = shell.run_bad_store(store);
         let told = format!("{}{}", said.stdout, said.stderr);
         assert!(!told.contains("secret"), "{told}");
     }
-    assert!(!shell.store().exists());
+    assert!(!shell.store_path().exists());
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn a_server_that_does_not_answer() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     // Nobody listens on port 1.
     let store = "postgres://ada:secret@127.0.0.1:1/plans";
-    for words in LOOKS.iter().chain(&WRITES) {
-        let said = shell.bad(1, &[&["--store", store], *words].concat());
+    for words in READING_COMMANDS.iter().chain(&WRITING_COMMANDS) {
+        let said = shell.run_bad(1, &[&["--store", store], *words].concat());
         assert!(!said.stderr.contains("secret"), "{said:?}");
     }
     let said = shell.run(&["--store", store, "doctor"]).finish();
-    shell.keep(&["--store", store, "doctor"], &said);
-    assert_eq!(said.code(), Some(1), "{said:?}");
-    let shown = shell.quietly(&["--store", store, "config", "get", "store"]);
+    shell.keep_run(&["--store", store, "doctor"], &said);
+    assert_eq!(said.exit_code(), Some(1), "{said:?}");
+    let shown = shell.run_quietly(&["--store", store, "config", "get", "store"]);
     assert!(!shown.to_string().contains("secret"), "{shown}");
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn a_backup_overwrites_nothing() {
-    let (shell, _) = Shell::with_plan();
-    shell.write("precious", "the only copy");
-    shell.bad(1, &["store", "backup", "precious"]);
+    let (shell, _) = TranscriptShell::with_plan();
+    shell.write_file("precious", "the only copy");
+    shell.run_bad(1, &["store", "backup", "precious"]);
     assert_eq!(
-        fs::read(shell.home().join("precious")).unwrap(),
+        fs::read(shell.home_path().join("precious")).unwrap(),
         b"the only copy"
     );
-    shell.bad(1, &["store", "backup", "no/such/directory/copy.db"]);
-    shell.bad(1, &["store", "backup", "."]);
-    let nowhere = Shell::new();
-    nowhere.bad(1, &["store", "backup", "copy.db"]);
-    assert!(!nowhere.home().join("copy.db").exists());
+    shell.run_bad(1, &["store", "backup", "no/such/directory/copy.db"]);
+    shell.run_bad(1, &["store", "backup", "."]);
+    let nowhere = TranscriptShell::new();
+    nowhere.run_bad(1, &["store", "backup", "copy.db"]);
+    assert!(!nowhere.home_path().join("copy.db").exists());
     insta::assert_snapshot!(format!("{}{}", shell.transcript(), nowhere.transcript()));
 }
 
 #[test]
 fn a_backup_is_a_store() {
-    let (shell, plan) = Shell::with_plan();
-    shell.quietly(&["store", "backup", "copy.db"]);
-    let shown = shell.quietly(&["--store", "sqlite:copy.db", "status", &plan]);
+    let (shell, plan) = TranscriptShell::with_plan();
+    shell.run_quietly(&["store", "backup", "copy.db"]);
+    let shown = shell.run_quietly(&["--store", "sqlite:copy.db", "status", &plan]);
     assert_eq!(shown["plan_id"], plan.as_str());
-    shell.quietly(&["--store", "sqlite:copy.db", "cancel", &plan]);
-    assert_eq!(shell.quietly(&["status", &plan])["state"], "queued");
+    shell.run_quietly(&["--store", "sqlite:copy.db", "cancel", &plan]);
+    assert_eq!(shell.run_quietly(&["status", &plan])["state"], "queued");
 }
 
 /// Reading never writes: neither a store nor a home appears.
 #[test]
 fn looking_at_an_absent_store_creates_nothing() {
-    let shell = Shell::new();
-    let home = shell.home().join("not/there/yet");
+    let shell = TranscriptShell::new();
+    let home = shell.home_path().join("not/there/yet");
     let looks: [&[&str]; 14] = [
         &[],
         &["list"],
@@ -207,20 +207,23 @@ fn looking_at_an_absent_store_creates_nothing() {
         &["plumbing", "reclaim"],
     ];
     for words in looks {
-        let said = shell.run(words).set("PLANWRIGHT_HOME", &home).finish();
+        let said = shell
+            .run(words)
+            .with_variable("PLANWRIGHT_HOME", &home)
+            .finish();
         assert!(
-            [Some(0), Some(3)].contains(&said.code()),
+            [Some(0), Some(3)].contains(&said.exit_code()),
             "{words:?}: {said:?}"
         );
-        assert!(!shell.home().join("not").exists(), "{words:?} wrote");
+        assert!(!shell.home_path().join("not").exists(), "{words:?} wrote");
     }
 }
 
 /// What a refused command was about to make is not made either.
 #[test]
 fn a_refused_command_makes_no_store() {
-    let shell = Shell::new();
-    let home = shell.home().join("not/there/yet");
+    let shell = TranscriptShell::new();
+    let home = shell.home_path().join("not/there/yet");
     let refused: [(&[&str], i32); 5] = [
         (&["use", "absent"], 3),
         (&["action", "archive", "absent"], 3),
@@ -229,19 +232,22 @@ fn a_refused_command_makes_no_store() {
         (&["invariant", "remove", "absent"], 3),
     ];
     for (words, code) in refused {
-        let run: Run = shell.run(words).set("PLANWRIGHT_HOME", &home);
+        let run: TestRun = shell.run(words).with_variable("PLANWRIGHT_HOME", &home);
         let said = run.finish();
-        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
     }
-    let listed = shell.run(&["list"]).set("PLANWRIGHT_HOME", &home).finish();
+    let listed = shell
+        .run(&["list"])
+        .with_variable("PLANWRIGHT_HOME", &home)
+        .finish();
     assert_eq!(listed.stdout, "No plans.\n");
 }
 
 /// A store that was damaged is found out, and nothing is said to be well.
 #[test]
 fn a_store_that_was_tampered_with_does_not_verify() {
-    let (shell, plan) = Shell::with_plan();
-    let tables = Connection::open(shell.store()).unwrap();
+    let (shell, plan) = TranscriptShell::with_plan();
+    let tables = Connection::open(shell.store_path()).unwrap();
     let changed = tables
         .execute(
             "UPDATE events SET body = replace(body, 'review', 'auto')",
@@ -251,7 +257,7 @@ fn a_store_that_was_tampered_with_does_not_verify() {
     assert_eq!(changed, 1);
     drop(tables);
     let said = shell.run(&["store", "verify"]).finish();
-    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert_eq!(said.exit_code(), Some(1), "{said:?}");
     assert!(said.stdout.contains(&plan), "{said:?}");
     let envelope = shell.run(&["--format", "json", "store", "verify"]).finish();
     assert_eq!(envelope.envelope()["status"], "error");

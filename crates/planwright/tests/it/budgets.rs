@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{PostgresDatabase, Program, Running};
+use testkit::{PostgresDatabase, TestProcess, TestProgram};
 
-use crate::yard::Yard;
+use crate::shop_repository::ShopRepository;
 
 /// An agent: writes a line per call and says what all of them cost so far. As many calls as `calls` says,
 /// a dollar each.
-const AGENT: &str = r#"#!/bin/sh
+const PAID_AGENT: &str = r#"#!/bin/sh
 calls=$(cat "$TOOLS/calls")
 echo '{"type":"system","subtype":"init","session_id":"s1"}'
 i=0
@@ -26,82 +26,89 @@ echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
 "#;
 
 /// How long is waited for something that has to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-struct Tools(tempfile::TempDir);
+struct PaidAgentTools(tempfile::TempDir);
 
-impl Tools {
-    fn new(yard: &Yard, calls: u32) -> Self {
+impl PaidAgentTools {
+    fn new(repo: &ShopRepository, calls: u32) -> Self {
         let tools = Self(tempfile::TempDir::with_prefix("planwright-tools-").unwrap());
-        testkit::write_program(&tools.file("agent"), AGENT);
+        testkit::write_program(&tools.tool_path("agent"), PAID_AGENT);
         tools.set_calls(calls);
         let directory = tools.0.path().display();
         let text = format!(
             "name: agent\nkind: command\ncommand: [{directory}/agent]\noutput: claude-json\n\
              set_env: {{TOOLS: {directory}}}\nwritable: [{directory}]\n"
         );
-        std::fs::write(tools.file("agent.yaml"), text).unwrap();
-        yard.ok(&["actor", "add", tools.file("agent.yaml").to_str().unwrap()]);
+        std::fs::write(tools.tool_path("agent.yaml"), text).unwrap();
+        repo.run_ok(&[
+            "actor",
+            "add",
+            tools.tool_path("agent.yaml").to_str().unwrap(),
+        ]);
         tools
     }
 
     fn set_calls(&self, calls: u32) {
-        std::fs::write(self.file("calls"), calls.to_string()).unwrap();
+        std::fs::write(self.tool_path("calls"), calls.to_string()).unwrap();
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    fn tool_path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn paid(&self) -> usize {
-        let text = std::fs::read_to_string(self.file("paid")).unwrap_or_default();
+    fn paid_calls(&self) -> usize {
+        let text = std::fs::read_to_string(self.tool_path("paid")).unwrap_or_default();
         text.lines().count()
     }
 }
 
-fn run(yard: &Yard, words: &[&str]) -> testkit::Said {
+fn run_program(repo: &ShopRepository, words: &[&str]) -> testkit::TestRunOutput {
     let words = [&["--format", "json", "run", "--actor", "agent"], words].concat();
-    yard.program.run(words).within(yard.shop()).finish()
+    repo.program
+        .run(words)
+        .with_directory(repo.shop_path())
+        .finish()
 }
 
-fn detached(yard: &Yard, words: &[&str]) -> String {
-    let said = run(
-        yard,
+fn start_detached(repo: &ShopRepository, words: &[&str]) -> String {
+    let said = run_program(
+        repo,
         &[&["--detach", "--no-project", "--profile", "auto"], words].concat(),
     );
     said.data()["plan_id"].as_str().unwrap().to_owned()
 }
 
 /// What the agent wrote in the sandbox of a plan.
-fn notes_of(yard: &Yard, plan: &str) -> String {
-    let path = yard.program.run(["path", plan]).finish().stdout;
+fn read_notes(repo: &ShopRepository, plan: &str) -> String {
+    let path = repo.program.run(["path", plan]).finish().stdout;
     std::fs::read_to_string(format!("{}/notes.txt", path.trim())).unwrap()
 }
 
-fn wait_until_paid(tools: &Tools) {
+fn wait_until_paid(tools: &PaidAgentTools) {
     let began = Instant::now();
-    while tools.paid() == 0 {
-        assert!(began.elapsed() < PATIENCE, "it does not begin");
+    while tools.paid_calls() == 0 {
+        assert!(began.elapsed() < WAIT_TIMEOUT, "it does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-fn dollars(view: &Value) -> u64 {
+fn cost_in_dollars(view: &Value) -> u64 {
     view["used"]["cost_micros"].as_u64().unwrap() / 1_000_000
 }
 
 #[test]
 fn a_plan_is_halted_at_its_limit_and_goes_on_with_more() {
-    let yard = Yard::new();
-    let tools = Tools::new(&yard, 50);
-    let said = run(&yard, &["--max-cost", "5", "Write notes"]);
-    assert_eq!(said.code(), Some(7), "{said:?}");
+    let repo = ShopRepository::new();
+    let tools = PaidAgentTools::new(&repo, 50);
+    let said = run_program(&repo, &["--max-cost", "5", "Write notes"]);
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
     let view = said.data();
     let plan = view["plan_id"].as_str().unwrap().to_owned();
     assert_eq!(view["state"], "errored", "{view}");
     assert_eq!(view["error"]["category"], "budget", "{view}");
     assert_eq!(view["limits"]["cost_micros"], 5_000_000, "{view}");
-    let spent = dollars(&view);
+    let spent = cost_in_dollars(&view);
     assert!((5..=6).contains(&spent), "{view}");
     assert!(
         said.stdout.contains("nearing a limit: $4.00 of $5.00"),
@@ -111,17 +118,17 @@ fn a_plan_is_halted_at_its_limit_and_goes_on_with_more() {
     assert!(said.messages().contains(&hint), "{}", said.messages());
 
     // What it made is there, and what was paid for is charged.
-    let notes = notes_of(&yard, &plan);
+    let notes = read_notes(&repo, &plan);
     assert_eq!(notes.lines().count() as u64, spent, "{notes}");
-    assert_eq!(tools.paid() as u64, spent);
+    assert_eq!(tools.paid_calls() as u64, spent);
 
-    let status = yard.program.run(["status", &plan]).finish().stdout;
+    let status = repo.program.run(["status", &plan]).finish().stdout;
     assert!(
         status.contains(&format!("${spent}.00 of $5.00")),
         "{status}"
     );
     assert!(status.contains("tokens"), "{status}");
-    let listed = yard
+    let listed = repo
         .program
         .run(["list", "--all", "--cost"])
         .finish()
@@ -131,26 +138,26 @@ fn a_plan_is_halted_at_its_limit_and_goes_on_with_more() {
         "{listed}"
     );
 
-    yard.bad(4, &["retry", &plan, "--detach"], "leaves nothing");
-    yard.bad(
+    repo.run_bad(4, &["retry", &plan, "--detach"], "leaves nothing");
+    repo.run_bad(
         4,
         &["retry", &plan, "--detach", "--max-cost", "2"],
         "$2.00 leaves nothing",
     );
     tools.set_calls(2);
-    yard.ok(&["retry", &plan, "--detach", "--max-cost", "20"]);
-    yard.ok(&["work", "--drain"]);
-    assert_eq!(yard.state_of(&plan), "execute/complete");
-    let view = yard.ok(&["status", &plan]);
-    assert_eq!(dollars(&view), spent + 2, "{view}");
-    let notes = notes_of(&yard, &plan);
+    repo.run_ok(&["retry", &plan, "--detach", "--max-cost", "20"]);
+    repo.run_ok(&["work", "--drain"]);
+    assert_eq!(repo.plan_state(&plan), "execute/complete");
+    let view = repo.run_ok(&["status", &plan]);
+    assert_eq!(cost_in_dollars(&view), spent + 2, "{view}");
+    let notes = read_notes(&repo, &plan);
     assert_eq!(notes.lines().count() as u64, spent + 2, "{notes}");
 }
 
 #[test]
 fn tokens_and_time_are_limited_too() {
-    let yard = Yard::new();
-    let _tools = Tools::new(&yard, 50);
+    let repo = ShopRepository::new();
+    let _tools = PaidAgentTools::new(&repo, 50);
     for (flag, value, says) in [
         (
             "--max-tokens",
@@ -159,8 +166,8 @@ fn tokens_and_time_are_limited_too() {
         ),
         ("--max-time", "1s", "of 1s for this plan are used up"),
     ] {
-        let said = run(&yard, &["--no-project", flag, value, "Write notes"]);
-        assert_eq!(said.code(), Some(7), "{said:?}");
+        let said = run_program(&repo, &["--no-project", flag, value, "Write notes"]);
+        assert_eq!(said.exit_code(), Some(7), "{said:?}");
         let error = &said.data()["error"];
         assert_eq!(error["category"], "budget", "{error}");
         assert!(error["message"].as_str().unwrap().contains(says), "{error}");
@@ -170,26 +177,26 @@ fn tokens_and_time_are_limited_too() {
 
 #[test]
 fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
-    let yard = Yard::new();
-    let _tools = Tools::new(&yard, 1);
-    yard.ok(&["config", "set", "limits.cost", "9"]);
-    yard.ok(&["config", "set", "limits.tokens", "9000"]);
-    yard.bad(
+    let repo = ShopRepository::new();
+    let _tools = PaidAgentTools::new(&repo, 1);
+    repo.run_ok(&["config", "set", "limits.cost", "9"]);
+    repo.run_ok(&["config", "set", "limits.tokens", "9000"]);
+    repo.run_bad(
         2,
         &["config", "set", "limits.cost", "lots"],
         "no amount of money",
     );
-    yard.write("planwright.yaml", "limits:\n  cost: 3.50\n  time: 2h\n");
-    let said = run(&yard, &["--detach", "--max-time", "1h", "Write notes"]);
+    repo.write_file("planwright.yaml", "limits:\n  cost: 3.50\n  time: 2h\n");
+    let said = run_program(&repo, &["--detach", "--max-time", "1h", "Write notes"]);
     let limits = &said.data()["limits"];
     assert_eq!(limits["cost_micros"], 3_500_000, "{limits}");
     assert_eq!(limits["tokens"], 9000, "{limits}");
     assert_eq!(limits["time_seconds"], 3600, "{limits}");
     assert_eq!(limits["attempts"], 3, "{limits}");
-    let first = yard
+    let first = repo
         .program
         .run(["run", "--actor", "agent", "--detach", "Write notes"])
-        .within(yard.shop())
+        .with_directory(repo.shop_path())
         .finish();
     let says = "3 attempts, 1h each, $3.50 in all, 9000 tokens in all, 2h in all";
     assert!(first.stderr.contains(says), "{first:?}");
@@ -197,16 +204,16 @@ fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
 
 #[test]
 fn one_budget_is_shared_by_plans_and_raised_for_them() {
-    let yard = Yard::new();
-    let tools = Tools::new(&yard, 3);
-    yard.ok(&["config", "set", "budget.cost", "4"]);
+    let repo = ShopRepository::new();
+    let tools = PaidAgentTools::new(&repo, 3);
+    repo.run_ok(&["config", "set", "budget.cost", "4"]);
     let plans = [
-        detached(&yard, &["Plan one"]),
-        detached(&yard, &["Plan two"]),
-        detached(&yard, &["Plan three"]),
+        start_detached(&repo, &["Plan one"]),
+        start_detached(&repo, &["Plan two"]),
+        start_detached(&repo, &["Plan three"]),
     ];
-    yard.ok(&["work", "--drain", "--concurrency", "3"]);
-    let states = plans.each_ref().map(|plan| yard.state_of(plan));
+    repo.run_ok(&["work", "--drain", "--concurrency", "3"]);
+    let states = plans.each_ref().map(|plan| repo.plan_state(plan));
     assert_eq!(
         states
             .iter()
@@ -217,55 +224,59 @@ fn one_budget_is_shared_by_plans_and_raised_for_them() {
     );
     let halted: Vec<&String> = plans
         .iter()
-        .filter(|plan| yard.state_of(plan) == "execute/errored")
+        .filter(|plan| repo.plan_state(plan) == "execute/errored")
         .collect();
     assert_eq!(halted.len(), 2, "{states:?}");
     // Three for the first, one of the second's until it was halted, perhaps one more on its way out.
-    assert!((4..=5).contains(&tools.paid()), "{}", tools.paid());
-    let status = yard.program.run(["status", halted[0]]).finish();
+    assert!(
+        (4..=5).contains(&tools.paid_calls()),
+        "{}",
+        tools.paid_calls()
+    );
+    let status = repo.program.run(["status", halted[0]]).finish();
     assert!(status.stdout.contains("all plans"), "{status:?}");
     assert!(
         status.stderr.contains("planwright config set budget.cost"),
         "{status:?}"
     );
 
-    yard.ok(&["config", "set", "budget.cost", "50"]);
+    repo.run_ok(&["config", "set", "budget.cost", "50"]);
     for plan in halted {
-        yard.ok(&["retry", plan, "--detach"]);
+        repo.run_ok(&["retry", plan, "--detach"]);
     }
-    yard.ok(&["work", "--drain", "--concurrency", "3"]);
+    repo.run_ok(&["work", "--drain", "--concurrency", "3"]);
     for plan in &plans {
-        assert_eq!(yard.state_of(plan), "apply/applied");
+        assert_eq!(repo.plan_state(plan), "apply/applied");
     }
 }
 
 #[test]
 fn two_processes_spend_one_budget_and_no_more() {
     let database = PostgresDatabase::new();
-    let mut program = Program::new(env!("CARGO_BIN_EXE_planwright"));
-    program.set("PLANWRIGHT_STORE", database.url());
-    program.set("PLANWRIGHT_BUDGET_COST", "6");
-    let yard = Yard::with(program);
-    let tools = Tools::new(&yard, 1);
+    let mut program = TestProgram::new(env!("CARGO_BIN_EXE_planwright"));
+    program.set_variable("PLANWRIGHT_STORE", database.url());
+    program.set_variable("PLANWRIGHT_BUDGET_COST", "6");
+    let repo = ShopRepository::with_program(program);
+    let tools = PaidAgentTools::new(&repo, 1);
     let plans: Vec<String> = (0..16)
-        .map(|number| detached(&yard, &["--max-cost", "1.50", &format!("Plan {number}")]))
+        .map(|number| start_detached(&repo, &["--max-cost", "1.50", &format!("Plan {number}")]))
         .collect();
-    let workers: Vec<Running> = (0..2)
+    let workers: Vec<TestProcess> = (0..2)
         .map(|_| {
             let words = ["--format", "json", "work", "--drain", "--concurrency", "4"];
-            yard.program.run(words).start()
+            repo.program.run(words).start()
         })
         .collect();
     for worker in workers {
         let said = worker.finish();
-        assert_eq!(said.code(), Some(0), "{said:?}");
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
         assert_eq!(said.data()["troubles"], 0, "{said:?}");
     }
-    let view = |plan: &String| yard.ok(&["status", plan]);
-    let spent: u64 = plans.iter().map(|plan| dollars(&view(plan))).sum();
+    let view = |plan: &String| repo.run_ok(&["status", plan]);
+    let spent: u64 = plans.iter().map(|plan| cost_in_dollars(&view(plan))).sum();
     assert_eq!(
         spent,
-        tools.paid() as u64,
+        tools.paid_calls() as u64,
         "charged once what was paid once"
     );
     // A dollar a call; none was begun with nothing left.
@@ -285,47 +296,47 @@ fn two_processes_spend_one_budget_and_no_more() {
 
 #[test]
 fn what_a_killed_worker_had_is_charged_in_full_and_said() {
-    let yard = Yard::new();
-    let tools = Tools::new(&yard, 1000);
-    let plan = detached(&yard, &["--max-cost", "2000", "Take long"]);
-    let worker = yard.program.run(["work"]).start();
+    let repo = ShopRepository::new();
+    let tools = PaidAgentTools::new(&repo, 1000);
+    let plan = start_detached(&repo, &["--max-cost", "2000", "Take long"]);
+    let worker = repo.program.run(["work"]).start();
     wait_until_paid(&tools);
     worker.kill();
-    yard.ok(&["work", "--drain"]);
-    let view = yard.ok(&["status", &plan]);
+    repo.run_ok(&["work", "--drain"]);
+    let view = repo.run_ok(&["status", &plan]);
     assert_eq!(view["error"]["category"], "budget", "{view}");
-    assert_eq!(dollars(&view), 2000, "{view}");
+    assert_eq!(cost_in_dollars(&view), 2000, "{view}");
     assert_eq!(
         view["used"]["forfeited_cost_micros"], 2_000_000_000_u64,
         "{view}"
     );
-    let status = yard.program.run(["status", &plan]).finish().stdout;
+    let status = repo.program.run(["status", &plan]).finish().stdout;
     assert!(status.contains("charged in full"), "{status}");
 }
 
 #[test]
 fn why_says_that_the_budget_is_waited_for() {
-    let yard = Yard::new();
-    let tools = Tools::new(&yard, 1000);
-    yard.ok(&["config", "set", "budget.cost", "4000"]);
-    detached(&yard, &["Take it all"]);
-    let worker = yard.program.run(["work", "--concurrency", "2"]).start();
+    let repo = ShopRepository::new();
+    let tools = PaidAgentTools::new(&repo, 1000);
+    repo.run_ok(&["config", "set", "budget.cost", "4000"]);
+    start_detached(&repo, &["Take it all"]);
+    let worker = repo.program.run(["work", "--concurrency", "2"]).start();
     wait_until_paid(&tools);
-    let waiting = detached(&yard, &["Wait for some"]);
-    let why = || yard.program.run(["why", &waiting]).finish().stdout;
+    let waiting = start_detached(&repo, &["Wait for some"]);
+    let why = || repo.program.run(["why", &waiting]).finish().stdout;
     let says = "waits for the budget: $0.00 of $4000.00 for all plans";
     let began = Instant::now();
     // Its strategy is its goal, and takes nothing.
     while !why().contains(says) {
-        assert!(began.elapsed() < PATIENCE, "{}", why());
+        assert!(began.elapsed() < WAIT_TIMEOUT, "{}", why());
     }
-    assert_eq!(yard.state_of(&waiting), "execute/queued");
+    assert_eq!(repo.plan_state(&waiting), "execute/queued");
     worker.kill();
 }
 
 /// An agent that counts by conversation, as Codex does: each run tells what all runs of its thread used. Every run uses
 /// 100 tokens when it begins, and is told to hang by the file `hang`.
-const COUNTS_BY_THREAD: &str = r#"#!/bin/sh
+const TOKEN_COUNTING_AGENT: &str = r#"#!/bin/sh
 echo '{"type":"thread.started","thread_id":"t1"}'
 echo run >> "$TOOLS/thread"
 echo "$PLANWRIGHT_PLAN" >> "$TOOLS/paid"
@@ -339,40 +350,44 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$total,\"output_t
 /// run of the same thread tells.
 #[test]
 fn a_killed_run_of_a_thread_is_charged_once() {
-    let yard = Yard::new();
-    let tools = Tools::new(&yard, 0);
-    testkit::write_program(&tools.file("codex"), COUNTS_BY_THREAD);
+    let repo = ShopRepository::new();
+    let tools = PaidAgentTools::new(&repo, 0);
+    testkit::write_program(&tools.tool_path("codex"), TOKEN_COUNTING_AGENT);
     let directory = tools.0.path().display();
     let text = format!(
         "name: agent\nkind: command\ncommand: [{directory}/codex]\noutput: codex-json\n\
          resume: {{command: [{directory}/codex, resume, '{{session}}']}}\n\
          set_env: {{TOOLS: {directory}}}\nwritable: [{directory}]\n"
     );
-    std::fs::write(tools.file("agent.yaml"), text).unwrap();
-    yard.ok(&["actor", "add", tools.file("agent.yaml").to_str().unwrap()]);
-    let said = run(&yard, &["--max-tokens", "1000", "Write notes"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
+    std::fs::write(tools.tool_path("agent.yaml"), text).unwrap();
+    repo.run_ok(&[
+        "actor",
+        "add",
+        tools.tool_path("agent.yaml").to_str().unwrap(),
+    ]);
+    let said = run_program(&repo, &["--max-tokens", "1000", "Write notes"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
     let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
     let used = |view: &Value| view["used"]["tokens"].as_u64();
     assert_eq!(used(&said.data()), Some(100), "{said:?}");
 
-    std::fs::write(tools.file("hang"), "").unwrap();
-    yard.ok(&["revise", &plan, "Write more", "--detach"]);
-    let worker = yard.program.run(["work"]).start();
+    std::fs::write(tools.tool_path("hang"), "").unwrap();
+    repo.run_ok(&["revise", &plan, "Write more", "--detach"]);
+    let worker = repo.program.run(["work"]).start();
     let began = Instant::now();
-    while tools.paid() < 2 {
-        assert!(began.elapsed() < PATIENCE, "it does not begin");
+    while tools.paid_calls() < 2 {
+        assert!(began.elapsed() < WAIT_TIMEOUT, "it does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
     worker.kill();
-    std::fs::remove_file(tools.file("hang")).unwrap();
-    yard.ok(&["work", "--drain"]);
-    let view = yard.ok(&["status", &plan]);
+    std::fs::remove_file(tools.tool_path("hang")).unwrap();
+    repo.run_ok(&["work", "--drain"]);
+    let view = repo.run_ok(&["status", &plan]);
     assert_eq!(used(&view), Some(1000), "charged in full: {view}");
 
-    yard.ok(&["retry", &plan, "--detach", "--max-tokens", "3000"]);
-    yard.ok(&["work", "--drain"]);
-    let view = yard.ok(&["status", &plan]);
+    repo.run_ok(&["retry", &plan, "--detach", "--max-tokens", "3000"]);
+    repo.run_ok(&["work", "--drain"]);
+    let view = repo.run_ok(&["status", &plan]);
     assert_eq!(view["state"], "complete", "{view}");
     assert_eq!(used(&view), Some(300), "three runs of 100: {view}");
 }

@@ -6,28 +6,28 @@ use clap::CommandFactory;
 use planwright::cli::Cli;
 use serde_json::Value;
 
-use crate::shell::{ACTION, Shell};
-use crate::yard::Yard;
+use crate::shell::{TIDY_ACTION, TranscriptShell};
+use crate::shop_repository::ShopRepository;
 
 /// A rule, an action and a plan on the way to its landing, as a person sees it.
 #[test]
 fn the_life_of_a_plan_for_people() {
-    let shell = Shell::new();
-    shell.good(&[]);
-    shell.good(&["init"]);
-    shell.good(&["init"]);
-    shell.write("tidy.yaml", ACTION);
-    shell.good(&["action", "create", "--config", "tidy.yaml"]);
-    shell.good(&["action", "list"]);
-    shell.good(&["action", "show", "tidy"]);
-    shell.good(&["use", "tidy", "--arg", "area=src"]);
-    shell.good(&["list"]);
-    shell.good(&["status", "@"]);
-    shell.good(&["why", "@"]);
-    shell.good(&["plumbing", "start-strategize", "@", "--owner", "bot-1"]);
-    shell.good(&["why", "@"]);
+    let shell = TranscriptShell::new();
+    shell.run_good(&[]);
+    shell.run_good(&["init"]);
+    shell.run_good(&["init"]);
+    shell.write_file("tidy.yaml", TIDY_ACTION);
+    shell.run_good(&["action", "create", "--config", "tidy.yaml"]);
+    shell.run_good(&["action", "list"]);
+    shell.run_good(&["action", "show", "tidy"]);
+    shell.run_good(&["use", "tidy", "--arg", "area=src"]);
+    shell.run_good(&["list"]);
+    shell.run_good(&["status", "@"]);
+    shell.run_good(&["why", "@"]);
+    shell.run_good(&["plumbing", "start-strategize", "@", "--owner", "bot-1"]);
+    shell.run_good(&["why", "@"]);
     let decisions = r#"[{"kind":"strategy_choice","question":"Where?","choice":"Tests first"}]"#;
-    shell.good(&[
+    shell.run_good(&[
         "plumbing",
         "complete-strategize",
         "@",
@@ -36,19 +36,19 @@ fn the_life_of_a_plan_for_people() {
         "--decisions",
         decisions,
     ]);
-    shell.good(&["invariant", "add", "small", "--expr", "arguments.depth < 2"]);
-    shell.good(&["invariant", "list"]);
-    shell.bad_but_stored(5, &["plumbing", "execute-plan", "@"]);
-    shell.good(&["list"]);
-    shell.good(&["why", "@"]);
-    shell.good(&["waive", "@", "small", "--reason", "two levels are fine"]);
-    shell.good(&["plumbing", "execute-plan", "@"]);
-    shell.good(&["plumbing", "start-execute", "@", "--owner", "bot-1"]);
-    shell.good(&["plumbing", "open-changeset", "@", "--epoch", "2"]);
+    shell.run_good(&["invariant", "add", "small", "--expr", "arguments.depth < 2"]);
+    shell.run_good(&["invariant", "list"]);
+    shell.run_bad_but_stored(5, &["plumbing", "execute-plan", "@"]);
+    shell.run_good(&["list"]);
+    shell.run_good(&["why", "@"]);
+    shell.run_good(&["waive", "@", "small", "--reason", "two levels are fine"]);
+    shell.run_good(&["plumbing", "execute-plan", "@"]);
+    shell.run_good(&["plumbing", "start-execute", "@", "--owner", "bot-1"]);
+    shell.run_good(&["plumbing", "open-changeset", "@", "--epoch", "2"]);
     let record = ["plumbing", "record-change", "@", "--epoch", "2"];
-    shell.good(&[&record[..], &["--path", "a.rs", "--operation", "modify"]].concat());
+    shell.run_good(&[&record[..], &["--path", "a.rs", "--operation", "modify"]].concat());
     let report = "Tidied a.rs";
-    shell.good(&[
+    shell.run_good(&[
         "plumbing",
         "complete-execute",
         "@",
@@ -57,42 +57,42 @@ fn the_life_of_a_plan_for_people() {
         "--report",
         report,
     ]);
-    shell.good(&[]);
-    shell.good(&["status", "@"]);
-    shell.good(&["plumbing", "apply-plan", "@"]);
-    shell.good(&["plumbing", "start-apply", "@", "--owner", "bot-1"]);
-    shell.good(&["plumbing", "complete-apply", "@", "--epoch", "3"]);
-    shell.good(&["status", "@"]);
-    shell.good(&["why", "@"]);
-    shell.good(&["log", "@"]);
-    shell.good(&["log", "@", "--decisions"]);
-    shell.good(&["store", "verify"]);
+    shell.run_good(&[]);
+    shell.run_good(&["status", "@"]);
+    shell.run_good(&["plumbing", "apply-plan", "@"]);
+    shell.run_good(&["plumbing", "start-apply", "@", "--owner", "bot-1"]);
+    shell.run_good(&["plumbing", "complete-apply", "@", "--epoch", "3"]);
+    shell.run_good(&["status", "@"]);
+    shell.run_good(&["why", "@"]);
+    shell.run_good(&["log", "@"]);
+    shell.run_good(&["log", "@", "--decisions"]);
+    shell.run_good(&["store", "verify"]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 /// What a person does to plans that stop.
 #[test]
 fn plans_that_stop_for_people() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let p = plan.as_str();
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "ask", p, "--epoch", "1", "--question", "Which?"]);
-    shell.good(&["status", p]);
-    shell.good(&["answer", p, "The left one"]);
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "ask", p, "--epoch", "1", "--question", "Which?"]);
+    shell.run_good(&["status", p]);
+    shell.run_good(&["answer", p, "The left one"]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
     let failure = ["--category", "actor", "--message", "it crashed"];
-    shell.quietly(&[&["plumbing", "fail", p, "--epoch", "2"], &failure[..]].concat());
-    shell.good(&["status", p]);
-    shell.good(&["why", p]);
-    shell.good(&["retry", p, "--attempts", "5"]);
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", p, "--epoch", "3"]);
-    shell.good(&["revise", p, "Think again"]);
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", p, "--epoch", "5"]);
-    shell.quietly(&["plumbing", "execute-plan", p]);
-    shell.quietly(&["plumbing", "start-execute", p, "--owner", "bot"]);
-    shell.quietly(&[
+    shell.run_quietly(&[&["plumbing", "fail", p, "--epoch", "2"], &failure[..]].concat());
+    shell.run_good(&["status", p]);
+    shell.run_good(&["why", p]);
+    shell.run_good(&["retry", p, "--attempts", "5"]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", p, "--epoch", "3"]);
+    shell.run_good(&["revise", p, "Think again"]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", p, "--epoch", "5"]);
+    shell.run_quietly(&["plumbing", "execute-plan", p]);
+    shell.run_quietly(&["plumbing", "start-execute", p, "--owner", "bot"]);
+    shell.run_quietly(&[
         "plumbing",
         "complete-execute",
         p,
@@ -101,26 +101,26 @@ fn plans_that_stop_for_people() {
         "--report",
         "Done",
     ]);
-    shell.good(&["approve", p]);
-    shell.good(&["revert", p, "--reason", "Wrong area"]);
-    shell.good(&["cancel", p, "--reason", "Not needed"]);
-    shell.good(&["list"]);
-    shell.good(&["list", "--needs-me"]);
-    shell.good(&["log", p]);
+    shell.run_good(&["approve", p]);
+    shell.run_good(&["revert", p, "--reason", "Wrong area"]);
+    shell.run_good(&["cancel", p, "--reason", "Not needed"]);
+    shell.run_good(&["list"]);
+    shell.run_good(&["list", "--needs-me"]);
+    shell.run_good(&["log", p]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn settings_rules_and_upkeep_for_people() {
-    let (shell, plan) = Shell::with_plan();
-    shell.good(&["config", "list"]);
-    shell.good(&["config", "set", "profile", "supervised"]);
-    shell.good(&["config", "set", "actor", "claude"]);
-    shell.good(&["config", "get", "profile"]);
-    shell.good(&["config", "list", "--show-origin"]);
-    shell.good(&["profile", "list"]);
-    shell.good(&["profile", "show", "auto"]);
-    shell.good(&[
+    let (shell, plan) = TranscriptShell::with_plan();
+    shell.run_good(&["config", "list"]);
+    shell.run_good(&["config", "set", "profile", "supervised"]);
+    shell.run_good(&["config", "set", "actor", "claude"]);
+    shell.run_good(&["config", "get", "profile"]);
+    shell.run_good(&["config", "list", "--show-origin"]);
+    shell.run_good(&["profile", "list"]);
+    shell.run_good(&["profile", "show", "auto"]);
+    shell.run_good(&[
         "invariant",
         "add",
         "calm",
@@ -129,7 +129,7 @@ fn settings_rules_and_upkeep_for_people() {
         "--non-overridable",
     ]);
     let narrow = ["--plan", &plan, "--at", "execute", "--advisory"];
-    shell.good(
+    shell.run_good(
         &[
             &[
                 "invariant",
@@ -142,46 +142,46 @@ fn settings_rules_and_upkeep_for_people() {
         ]
         .concat(),
     );
-    shell.good(&["invariant", "list"]);
-    shell.good(&["invariant", "list", "--effective", &plan]);
-    shell.good(&["invariant", "remove", "calm"]);
-    shell.good(&["action", "archive", "tidy"]);
-    shell.good(&["action", "list"]);
-    shell.good(&["store", "migrate"]);
-    shell.good(&["store", "backup", "copy.db"]);
-    shell.good(&["store", "verify"]);
-    shell.good(&["doctor"]);
-    shell.good(&["doctor", "--fix"]);
+    shell.run_good(&["invariant", "list"]);
+    shell.run_good(&["invariant", "list", "--effective", &plan]);
+    shell.run_good(&["invariant", "remove", "calm"]);
+    shell.run_good(&["action", "archive", "tidy"]);
+    shell.run_good(&["action", "list"]);
+    shell.run_good(&["store", "migrate"]);
+    shell.run_good(&["store", "backup", "copy.db"]);
+    shell.run_good(&["store", "verify"]);
+    shell.run_good(&["doctor"]);
+    shell.run_good(&["doctor", "--fix"]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn pages_of_a_list() {
-    let shell = Shell::with_action();
+    let shell = TranscriptShell::with_action();
     for area in ["a", "b", "c"] {
         let goal = format!("Tidy {area}\nand a second line");
         let area = format!("area={area}");
-        shell.quietly(&["use", "tidy", "--arg", &area, "--goal", &goal]);
+        shell.run_quietly(&["use", "tidy", "--arg", &area, "--goal", &goal]);
     }
-    let first = shell.json(&["list", "--limit", "2"]);
+    let first = shell.run_json(&["list", "--limit", "2"]);
     let next = first["data"]["next"].as_str().unwrap().to_owned();
-    let second = shell.json(&["list", "--limit", "2", "--after", &next]);
+    let second = shell.run_json(&["list", "--limit", "2", "--after", &next]);
     assert_eq!(second["data"]["plans"].as_array().unwrap().len(), 1);
     assert_eq!(second["data"]["next"], Value::Null);
-    shell.good(&["list", "--limit", "2"]);
-    shell.good(&["list", "--phase", "execute"]);
-    shell.good(&["list", "--state", "queued", "--action", "tidy", "--all"]);
+    shell.run_good(&["list", "--limit", "2"]);
+    shell.run_good(&["list", "--phase", "execute"]);
+    shell.run_good(&["list", "--state", "queued", "--action", "tidy", "--all"]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 /// Every command there is answers programs in one envelope, and is shown what it holds.
 #[test]
 fn every_command_for_programs() {
-    let shell = Shell::new();
-    shell.write("tidy.yaml", ACTION);
+    let shell = TranscriptShell::new();
+    shell.write_file("tidy.yaml", TIDY_ACTION);
     let mut ran: BTreeSet<String> = BTreeSet::new();
     let mut run = |words: &[&str]| -> Value {
-        let envelope = shell.json(words);
+        let envelope = shell.run_json(words);
         assert_eq!(envelope["exit_code"], 0, "{words:?}");
         ran.insert(envelope["command"].as_str().unwrap().to_owned());
         envelope
@@ -292,43 +292,43 @@ fn every_command_for_programs() {
     run(&["plan", "log", o]);
     run(&["plan", "history", o]);
     run(&["plan", "tree", o]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "ask", o, "--epoch", "1", "--question", "Which?"]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "ask", o, "--epoch", "1", "--question", "Which?"]);
     run(&["plan", "answer", o, "This"]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
     let failure = ["--category", "actor", "--message", "crashed"];
     run(&[&["plumbing", "fail", o, "--epoch", "2"], &failure[..]].concat());
     run(&["plan", "retry", o]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", o, "--epoch", "3"]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", o, "--epoch", "3"]);
     run(&["plan", "revise", o, "Again"]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", o, "--epoch", "5"]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", o, "--epoch", "5"]);
     run(&["revise", o, "Once more"]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", o, "--epoch", "7"]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", o, "--epoch", "7"]);
     run(&["plumbing", "revise", o, "And again"]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "ask", o, "--epoch", "9", "--question", "Sure?"]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "ask", o, "--epoch", "9", "--question", "Sure?"]);
     run(&["plumbing", "answer", o, "Yes"]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&[&["plumbing", "fail", o, "--epoch", "10"], &failure[..]].concat());
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&[&["plumbing", "fail", o, "--epoch", "10"], &failure[..]].concat());
     run(&["plumbing", "retry", o]);
-    shell.quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", o, "--epoch", "11"]);
-    shell.quietly(&["plumbing", "execute-plan", o]);
+    shell.run_quietly(&["plumbing", "start-strategize", o, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", o, "--epoch", "11"]);
+    shell.run_quietly(&["plumbing", "execute-plan", o]);
     run(&["revert", o, "--reason", "no"]);
     finish_execute(&shell, o, 13);
     run(&["plan", "approve", o]);
     run(&["plumbing", "approve", o]);
-    shell.quietly(&["invariant", "add", "odd", "--expr", "true"]);
+    shell.run_quietly(&["invariant", "add", "odd", "--expr", "true"]);
     run(&["plan", "waive", o, "odd", "--reason", "why not"]);
     run(&["plan", "revert", o, "--reason", "no"]);
     finish_execute(&shell, o, 16);
     run(&["plumbing", "revert", o, "--reason", "no"]);
     run(&["cancel", o]);
     for words in [["plan", "cancel"], ["plumbing", "cancel"]] {
-        let made = shell.quietly(&["use", "tidy", "--arg", "area=x"]);
+        let made = shell.run_quietly(&["use", "tidy", "--arg", "area=x"]);
         run(&[words[0], words[1], made["plan_id"].as_str().unwrap()]);
     }
     run(&["action", "archive", "tidy"]);
@@ -343,47 +343,47 @@ fn every_command_for_programs() {
     let events = shell.run(&["plumbing", "events", "--limit", "2"]).finish();
     assert_eq!(events.envelope()["data"]["events"], 2);
     ran.insert("plumbing events".to_owned());
-    let script = shell.quietly(&["completions", "bash"]);
+    let script = shell.run_quietly(&["completions", "bash"]);
     assert!(script["script"].as_str().unwrap().contains("planwright"));
     ran.insert("completions".to_owned());
-    ran.extend(on_a_repository());
+    ran.extend(commands_on_repository());
     ran.remove("overview");
     let mut all = BTreeSet::new();
-    leaves(&Cli::command(), "", &mut all);
+    collect_leaf_commands(&Cli::command(), "", &mut all);
     assert_eq!(ran, all, "every command is run here");
 }
 
 /// Takes a plan from strategize/queued to execute/complete; its next claim has this epoch.
-fn finish_execute(shell: &Shell, plan: &str, epoch: u32) {
+fn finish_execute(shell: &TranscriptShell, plan: &str, epoch: u32) {
     let (first, second) = (epoch.to_string(), (epoch + 1).to_string());
-    shell.quietly(&["plumbing", "start-strategize", plan, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", plan, "--epoch", &first]);
-    shell.quietly(&["plumbing", "execute-plan", plan]);
-    shell.quietly(&["plumbing", "start-execute", plan, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-execute", plan, "--epoch", &second]);
+    shell.run_quietly(&["plumbing", "start-strategize", plan, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", plan, "--epoch", &first]);
+    shell.run_quietly(&["plumbing", "execute-plan", plan]);
+    shell.run_quietly(&["plumbing", "start-execute", plan, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-execute", plan, "--epoch", &second]);
 }
 
-fn leaves(command: &clap::Command, path: &str, all: &mut BTreeSet<String>) {
+fn collect_leaf_commands(command: &clap::Command, path: &str, all: &mut BTreeSet<String>) {
     let mut inner = command.get_subcommands().peekable();
     if inner.peek().is_none() {
         all.insert(path.trim_start().to_owned());
         return;
     }
     for one in inner {
-        leaves(one, &format!("{path} {}", one.get_name()), all);
+        collect_leaf_commands(one, &format!("{path} {}", one.get_name()), all);
     }
 }
 
 /// Runs what needs a repository; hashes of commits differ each time, so what was answered is looked
 /// at instead of kept.
-fn on_a_repository() -> BTreeSet<String> {
-    let yard = Yard::new();
+fn commands_on_repository() -> BTreeSet<String> {
+    let repo = ShopRepository::new();
     let mut ran = BTreeSet::new();
-    let shop = yard.shop().to_str().unwrap().to_owned();
-    let other = yard.other_repository("docs");
+    let shop = repo.shop_path().to_str().unwrap().to_owned();
+    let other = repo.clone_repository("docs");
     let mut run = |words: &[&str]| {
-        let said = yard.run(words);
-        assert_eq!(said.code(), Some(0), "{words:?}: {said:?}");
+        let said = repo.run(words);
+        assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
         let envelope = said.envelope();
         ran.insert(envelope["command"].as_str().unwrap().to_owned());
         envelope["data"].clone()
@@ -406,7 +406,7 @@ fn on_a_repository() -> BTreeSet<String> {
         ("", "diff", "apply", "undo"),
         ("plan", "diff", "apply", "undo"),
     ] {
-        let plan = yard.usual();
+        let plan = repo.submit_usual_change();
         let words = |verb: &'static str| -> Vec<&str> {
             [word, verb]
                 .into_iter()
@@ -420,7 +420,7 @@ fn on_a_repository() -> BTreeSet<String> {
         assert_eq!(landed["standing"], "landed");
         run(&[&words(undo)[..], &[&plan, "--yes"]].concat());
     }
-    let scribe = yard.write_beside(
+    let scribe = repo.write_file_beside(
         "scribe.yaml",
         "name: scribe\nkind: command\ncommand: [sh, -c, echo >> written.txt]\n",
     );
@@ -437,9 +437,9 @@ fn on_a_repository() -> BTreeSet<String> {
     assert_eq!(run(&["work", "--drain"])["taken"], 1);
     run(&["cancel", detached["plan_id"].as_str().unwrap()]);
     run(&["actor", "remove", "scribe"]);
-    let plan = yard.usual();
+    let plan = repo.submit_usual_change();
     run(&["sandbox", "list"]);
-    yard.ok(&["cancel", &plan]);
+    repo.run_ok(&["cancel", &plan]);
     run(&["sandbox", "clean"]);
     run(&["sandbox", "restore", &plan]);
     run(&["project", "delete", "shop"]);

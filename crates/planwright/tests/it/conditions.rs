@@ -1,27 +1,27 @@
 //! Epochs, versions and keys: when a write is done, and how it is repeated.
 
-use crate::shell::Shell;
+use crate::shell::TranscriptShell;
 
 /// A plan that is being executed under epoch 2; its version is 7.
-fn executing() -> (Shell, String) {
-    let (shell, plan) = Shell::with_plan();
+fn plan_in_execute() -> (TranscriptShell, String) {
+    let (shell, plan) = TranscriptShell::with_plan();
     let p = plan.as_str();
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
-    shell.quietly(&["plumbing", "complete-strategize", p, "--epoch", "1"]);
-    shell.quietly(&["plumbing", "execute-plan", p]);
-    let claimed = shell.quietly(&["plumbing", "start-execute", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", p, "--epoch", "1"]);
+    shell.run_quietly(&["plumbing", "execute-plan", p]);
+    let claimed = shell.run_quietly(&["plumbing", "start-execute", p, "--owner", "bot"]);
     assert_eq!(claimed["lease"]["epoch"], 2);
     (shell, plan)
 }
 
 #[test]
 fn a_wrong_epoch_is_a_conflict() {
-    let (shell, plan) = executing();
+    let (shell, plan) = plan_in_execute();
     let p = plan.as_str();
     for epoch in ["1", "3", "18446744073709551615"] {
         let run = |verb: &str, more: &[&str]| {
             let words = [&["plumbing", verb, p, "--epoch", epoch], more].concat();
-            shell.bad(4, &words);
+            shell.run_bad(4, &words);
         };
         run("complete-execute", &[]);
         run("renew", &[]);
@@ -36,11 +36,11 @@ fn a_wrong_epoch_is_a_conflict() {
 
 #[test]
 fn a_wrong_version_is_a_conflict_and_the_right_one_is_none() {
-    let (shell, plan) = executing();
+    let (shell, plan) = plan_in_execute();
     let p = plan.as_str();
-    let version = shell.quietly(&["status", p])["version"].to_string();
-    shell.bad(4, &["cancel", p, "--if-version", "1"]);
-    shell.bad(
+    let version = shell.run_quietly(&["status", p])["version"].to_string();
+    shell.run_bad(4, &["cancel", p, "--if-version", "1"]);
+    shell.run_bad(
         4,
         &[
             "plumbing",
@@ -52,14 +52,14 @@ fn a_wrong_version_is_a_conflict_and_the_right_one_is_none() {
             "99",
         ],
     );
-    shell.bad(2, &["cancel", p, "--if-version", "latest"]);
-    shell.quietly(&["cancel", p, "--if-version", &version]);
+    shell.run_bad(2, &["cancel", p, "--if-version", "latest"]);
+    shell.run_quietly(&["cancel", p, "--if-version", &version]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn a_key_makes_repeating_safe() {
-    let (shell, plan) = executing();
+    let (shell, plan) = plan_in_execute();
     let p = plan.as_str();
     let use_it = [
         "use",
@@ -69,15 +69,18 @@ fn a_key_makes_repeating_safe() {
         "--idempotency-key",
         "k",
     ];
-    let first = shell.quietly(&use_it);
-    let again = shell.quietly(&use_it);
+    let first = shell.run_quietly(&use_it);
+    let again = shell.run_quietly(&use_it);
     assert_eq!(first["plan_id"], again["plan_id"]);
     assert_eq!(
-        shell.quietly(&["list"])["plans"].as_array().unwrap().len(),
+        shell.run_quietly(&["list"])["plans"]
+            .as_array()
+            .unwrap()
+            .len(),
         2
     );
     // With other arguments it is something else.
-    shell.bad(
+    shell.run_bad(
         4,
         &["use", "tidy", "--arg", "area=src", "--idempotency-key", "k"],
     );
@@ -89,14 +92,14 @@ fn a_key_makes_repeating_safe() {
         ]
         .concat()
     };
-    shell.quietly(&fail("broke"));
-    let repeated = shell.quietly(&fail("broke"));
+    shell.run_quietly(&fail("broke"));
+    let repeated = shell.run_quietly(&fail("broke"));
     assert_eq!(repeated["receipt"]["repeated"], true);
-    shell.bad(4, &fail("broke differently"));
+    shell.run_bad(4, &fail("broke differently"));
     // A refusal is not remembered: what was impossible may become possible.
     let answer = ["answer", p, "yes", "--idempotency-key", "a"];
-    shell.bad(4, &answer);
-    shell.bad(
+    shell.run_bad(4, &answer);
+    shell.run_bad(
         2,
         &["use", "tidy", "--arg", "area=docs", "--idempotency-key", ""],
     );
@@ -105,32 +108,32 @@ fn a_key_makes_repeating_safe() {
 
 #[test]
 fn what_a_plan_cannot_do_as_it_stands() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let p = plan.as_str();
-    shell.bad(4, &["answer", p, "yes"]);
-    shell.bad(4, &["retry", p]);
-    shell.bad(4, &["revise", p, "better"]);
-    shell.bad(4, &["revert", p, "--reason", "no"]);
-    shell.bad(4, &["approve", p]);
-    shell.bad(4, &["plumbing", "execute-plan", p]);
-    shell.bad(4, &["plumbing", "apply-plan", p]);
-    shell.bad(4, &["plumbing", "start-execute", p, "--owner", "bot"]);
-    shell.bad(4, &["plumbing", "start-apply", p, "--owner", "bot"]);
-    shell.bad(4, &["plumbing", "reclaim", p]);
-    shell.quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
-    shell.bad(4, &["plumbing", "start-strategize", p, "--owner", "cat"]);
-    shell.bad(4, &["plumbing", "reclaim", p]);
-    shell.bad(4, &["plumbing", "open-changeset", p, "--epoch", "1"]);
-    shell.quietly(&["cancel", p, "--reason", "enough"]);
-    shell.bad(4, &["plumbing", "start-strategize", p, "--owner", "cat"]);
-    shell.bad(4, &["retry", p]);
-    shell.bad(4, &["waive", p, "calm", "--reason", "x"]);
+    shell.run_bad(4, &["answer", p, "yes"]);
+    shell.run_bad(4, &["retry", p]);
+    shell.run_bad(4, &["revise", p, "better"]);
+    shell.run_bad(4, &["revert", p, "--reason", "no"]);
+    shell.run_bad(4, &["approve", p]);
+    shell.run_bad(4, &["plumbing", "execute-plan", p]);
+    shell.run_bad(4, &["plumbing", "apply-plan", p]);
+    shell.run_bad(4, &["plumbing", "start-execute", p, "--owner", "bot"]);
+    shell.run_bad(4, &["plumbing", "start-apply", p, "--owner", "bot"]);
+    shell.run_bad(4, &["plumbing", "reclaim", p]);
+    shell.run_quietly(&["plumbing", "start-strategize", p, "--owner", "bot"]);
+    shell.run_bad(4, &["plumbing", "start-strategize", p, "--owner", "cat"]);
+    shell.run_bad(4, &["plumbing", "reclaim", p]);
+    shell.run_bad(4, &["plumbing", "open-changeset", p, "--epoch", "1"]);
+    shell.run_quietly(&["cancel", p, "--reason", "enough"]);
+    shell.run_bad(4, &["plumbing", "start-strategize", p, "--owner", "cat"]);
+    shell.run_bad(4, &["retry", p]);
+    shell.run_bad(4, &["waive", p, "calm", "--reason", "x"]);
     insta::assert_snapshot!(shell.transcript());
 }
 
 #[test]
 fn changesets_that_cannot_be_recorded_into() {
-    let (shell, plan) = executing();
+    let (shell, plan) = plan_in_execute();
     let p = plan.as_str();
     let record = |more: &[&str]| {
         let words = [
@@ -143,12 +146,12 @@ fn changesets_that_cannot_be_recorded_into() {
             "a",
         ];
         let words = [&words[..], &["--operation", "create"], more].concat();
-        shell.bad(if more.contains(&"--changeset") { 3 } else { 4 }, &words);
+        shell.run_bad(if more.contains(&"--changeset") { 3 } else { 4 }, &words);
     };
     record(&[]);
     record(&["--node", "left"]);
     record(&["--changeset", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]);
-    shell.quietly(&[
+    shell.run_quietly(&[
         "plumbing",
         "open-changeset",
         p,
@@ -157,7 +160,7 @@ fn changesets_that_cannot_be_recorded_into() {
         "--node",
         "left",
     ]);
-    shell.bad(
+    shell.run_bad(
         4,
         &[
             "plumbing",
@@ -169,7 +172,7 @@ fn changesets_that_cannot_be_recorded_into() {
             "left",
         ],
     );
-    shell.quietly(&[
+    shell.run_quietly(&[
         "plumbing",
         "open-changeset",
         p,
@@ -185,15 +188,15 @@ fn changesets_that_cannot_be_recorded_into() {
 /// Profiles stop workers, not the person at the command line.
 #[test]
 fn a_person_may_what_the_profile_asks_a_person_for() {
-    let shell = Shell::with_action();
-    let made = shell.quietly(&["use", "tidy", "--arg", "area=src", "--profile", "manual"]);
+    let shell = TranscriptShell::with_action();
+    let made = shell.run_quietly(&["use", "tidy", "--arg", "area=src", "--profile", "manual"]);
     let plan = made["plan_id"].as_str().unwrap();
     assert_eq!(made["needs_person"], true);
-    shell.good(&[]);
-    shell.quietly(&["plumbing", "start-strategize", plan, "--owner", "me"]);
-    shell.quietly(&["plumbing", "complete-strategize", plan, "--epoch", "1"]);
-    shell.good(&[]);
-    shell.good(&["list", "--needs-me"]);
-    shell.quietly(&["plumbing", "execute-plan", plan]);
+    shell.run_good(&[]);
+    shell.run_quietly(&["plumbing", "start-strategize", plan, "--owner", "me"]);
+    shell.run_quietly(&["plumbing", "complete-strategize", plan, "--epoch", "1"]);
+    shell.run_good(&[]);
+    shell.run_good(&["list", "--needs-me"]);
+    shell.run_quietly(&["plumbing", "execute-plan", plan]);
     insta::assert_snapshot!(shell.transcript());
 }

@@ -1,14 +1,14 @@
 //! Commands that a repository defines run confined: whatever lands there may have been written by an agent.
 
-use crate::daily::Loop;
+use crate::daily::ScriptedAgentEnv;
 
 /// Can anything be confined here?
-fn is_confined() -> bool {
-    sandbox::offered().confines_files()
+fn can_confine() -> bool {
+    sandbox::detect_isolation().confines_files()
 }
 
 /// An agent that writes what its goal says into a file, once.
-const AGENT: &str = "#!/bin/sh
+const WRITING_AGENT: &str = "#!/bin/sh
 case \"$PLANWRIGHT_GOAL\" in
   \"arm it\") echo \"$ARMED\" | tr '|' '\\n' > \"$ARMED_FILE\" ;;
   *) echo \"$PLANWRIGHT_GOAL\" >> src/a.txt ;;
@@ -16,57 +16,57 @@ esac
 ";
 
 /// A loop whose agent can write this into that file of the repository.
-fn armed_with(file: &str, text: &str) -> Loop {
-    let day = Loop::with("#!/bin/sh\n");
-    day.write_tool("agent", AGENT);
-    let text = text.replace("$MARK", day.file("mark").to_str().unwrap());
+fn env_writing_file(file: &str, text: &str) -> ScriptedAgentEnv {
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\n");
+    env.write_tool("agent", WRITING_AGENT);
+    let text = text.replace("$MARK", env.tool_path("mark").to_str().unwrap());
     let extra = format!("set_env:\n  ARMED_FILE: {file}\n  ARMED: {text:?}\n");
-    day.define("agent", &extra);
-    day
+    env.define_actor("agent", &extra);
+    env
 }
 
-fn goes(day: &Loop, goal: &str) -> testkit::Said {
-    day.here(&["run", "--actor", "agent", "--profile", "auto", goal])
+fn run_auto(env: &ScriptedAgentEnv, goal: &str) -> testkit::TestRunOutput {
+    env.run_here(&["run", "--actor", "agent", "--profile", "auto", goal])
 }
 
 /// Guards against an agent that decides what later plans may do: no profile lands what a repository says about plans.
 #[test]
 fn no_profile_lands_changed_settings_of_a_repository() {
     for file in ["planwright.yaml", ".worktreeinclude"] {
-        let day = armed_with(file, "profile: auto");
-        let said = goes(&day, "arm it");
-        assert_eq!(said.code(), Some(6), "{file}: {said:?}");
-        assert!(!day.yard.shop().join(file).exists());
+        let env = env_writing_file(file, "profile: auto");
+        let said = run_auto(&env, "arm it");
+        assert_eq!(said.exit_code(), Some(6), "{file}: {said:?}");
+        assert!(!env.repo.shop_path().join(file).exists());
         let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
-        let why = day.ends(0, &["why", &plan]).to_string();
+        let why = env.run_expecting(0, &["why", &plan]).to_string();
         assert!(
             why.contains("does not land changes to planwright.yaml"),
             "{why}"
         );
-        day.ends(0, &["apply", &plan, "--yes"]);
-        assert!(day.yard.shop().join(file).exists());
+        env.run_expecting(0, &["apply", &plan, "--yes"]);
+        assert!(env.repo.shop_path().join(file).exists());
     }
 }
 
 /// Plan 1 writes a set-up and a person lands it without looking; plan 2 runs it.
 #[test]
 fn a_set_up_that_an_agent_landed_reaches_nothing_of_the_persons() {
-    if !is_confined() {
+    if !can_confine() {
         return;
     }
-    let day = armed_with(
+    let env = env_writing_file(
         "planwright.yaml",
         "sandbox:|  setup: cat ~/secret > taken; touch $MARK; true",
     );
-    std::fs::write(day.yard.program.home().join("secret"), "secret\n").unwrap();
-    let said = goes(&day, "arm it");
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    day.ends(0, &["apply", "@", "--yes"]);
-    assert!(day.yard.read("planwright.yaml").contains("setup"));
-    let said = goes(&day, "a line");
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    std::fs::write(env.repo.program.home().join("secret"), "secret\n").unwrap();
+    let said = run_auto(&env, "arm it");
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    env.run_expecting(0, &["apply", "@", "--yes"]);
+    assert!(env.repo.read_file("planwright.yaml").contains("setup"));
+    let said = run_auto(&env, "a line");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert!(
-        !day.file("mark").exists(),
+        !env.tool_path("mark").exists(),
         "what an agent landed ran with the person's rights"
     );
 }
@@ -74,31 +74,34 @@ fn a_set_up_that_an_agent_landed_reaches_nothing_of_the_persons() {
 /// The text of the set-up stays what it was; what it runs does not.
 #[test]
 fn neither_does_a_script_that_the_set_up_runs() {
-    if !is_confined() {
+    if !can_confine() {
         return;
     }
-    let day = armed_with("setup.sh", "touch $MARK; true");
-    day.yard.write("setup.sh", "true\n");
-    day.yard
-        .write("planwright.yaml", "sandbox:\n  setup: sh setup.sh\n");
-    day.yard.commit("with a set-up");
-    assert_eq!(goes(&day, "arm it").code(), Some(0));
-    assert!(day.yard.read("setup.sh").contains("touch"));
-    let said = goes(&day, "a line");
-    assert_eq!(said.code(), Some(0), "{said:?}");
-    assert!(!day.file("mark").exists());
+    let env = env_writing_file("setup.sh", "touch $MARK; true");
+    env.repo.write_file("setup.sh", "true\n");
+    env.repo
+        .write_file("planwright.yaml", "sandbox:\n  setup: sh setup.sh\n");
+    env.repo.commit_all("with a set-up");
+    assert_eq!(run_auto(&env, "arm it").exit_code(), Some(0));
+    assert!(env.repo.read_file("setup.sh").contains("touch"));
+    let said = run_auto(&env, "a line");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    assert!(!env.tool_path("mark").exists());
     // A person can let the set-up of this repository do what they can.
-    let shop = day.yard.shop();
+    let shop = env.repo.shop_path();
     let shop = shop.to_str().unwrap();
-    day.ends(0, &["config", "set", "sandbox.unconfined", "/elsewhere"]);
-    assert_eq!(goes(&day, "another line").code(), Some(0));
-    assert!(!day.file("mark").exists(), "it is about another repository");
+    env.run_expecting(0, &["config", "set", "sandbox.unconfined", "/elsewhere"]);
+    assert_eq!(run_auto(&env, "another line").exit_code(), Some(0));
+    assert!(
+        !env.tool_path("mark").exists(),
+        "it is about another repository"
+    );
     let both = format!("/elsewhere, {shop}");
-    day.ends(0, &["config", "set", "sandbox.unconfined", &both]);
+    env.run_expecting(0, &["config", "set", "sandbox.unconfined", &both]);
     let line = ["run", "--actor", "agent", "--goal", "a third line"];
-    let said = day.seen(&line);
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert!(day.file("mark").exists());
+    let said = env.run_as_person(&line);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert!(env.tool_path("mark").exists());
     assert!(
         said.stderr.contains("runs unconfined, with your rights"),
         "{said:?}"
@@ -108,21 +111,21 @@ fn neither_does_a_script_that_the_set_up_runs() {
 /// Rules by command, and the set-up of their checkouts, have what their settings give them, and no more.
 #[test]
 fn what_the_person_opens_is_open_to_set_ups_and_rules() {
-    if !is_confined() {
+    if !can_confine() {
         return;
     }
-    let day = armed_with("unused", "");
-    let cache = day.file("cache");
+    let env = env_writing_file("unused", "");
+    let cache = env.tool_path("cache");
     let file = format!(
         "sandbox:\n  setup: echo set-up >> {0}/log\ninvariants:\n  - name: tests\n    \
          command: echo rule >> {0}/log\n",
         cache.display()
     );
-    day.yard.write("planwright.yaml", &file);
-    day.yard.commit("rules");
+    env.repo.write_file("planwright.yaml", &file);
+    env.repo.commit_all("rules");
     std::fs::create_dir(&cache).unwrap();
-    let said = goes(&day, "a line");
-    assert_eq!(said.code(), Some(7), "{said:?}");
+    let said = run_auto(&env, "a line");
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
     let told = said.stdout.clone();
     for hint in [
         "runs confined",
@@ -137,49 +140,49 @@ fn what_the_person_opens_is_open_to_set_ups_and_rules() {
     std::fs::remove_dir(&cache).unwrap();
     // What ends in a slash is made where it is missing.
     let opened = format!("{}/", cache.display());
-    day.ends(0, &["config", "set", "sandbox.writable", &opened]);
-    let said = day.seen(&["retry", "@"]);
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    env.run_expecting(0, &["config", "set", "sandbox.writable", &opened]);
+    let said = env.run_as_person(&["retry", "@"]);
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     // What is only read is not written.
-    day.ends(0, &["config", "unset", "sandbox.writable"]);
+    env.run_expecting(0, &["config", "unset", "sandbox.writable"]);
     let read_only = cache.to_str().unwrap();
-    day.ends(0, &["config", "set", "sandbox.readable", read_only]);
-    assert_eq!(goes(&day, "another line").code(), Some(7));
+    env.run_expecting(0, &["config", "set", "sandbox.readable", read_only]);
+    assert_eq!(run_auto(&env, "another line").exit_code(), Some(7));
     let file = format!("sandbox:\n  setup: grep set-up {}/log\n", cache.display());
-    day.yard.write("planwright.yaml", &file);
-    day.yard.commit("read it");
-    let said = goes(&day, "a third line");
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    env.repo.write_file("planwright.yaml", &file);
+    env.repo.commit_all("read it");
+    let said = run_auto(&env, "a third line");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let log = std::fs::read_to_string(cache.join("log")).unwrap();
     assert_eq!(log, "set-up\nset-up\nrule\n");
 }
 
 #[test]
 fn a_rule_that_is_kept_from_something_says_what_helps() {
-    if !is_confined() {
+    if !can_confine() {
         return;
     }
-    let day = armed_with("unused", "");
-    let command = format!("touch {}", day.file("mark").display());
+    let env = env_writing_file("unused", "");
+    let command = format!("touch {}", env.tool_path("mark").display());
     let file = format!("invariants:\n  - name: tests\n    command: {command}\n");
-    day.yard.write("planwright.yaml", &file);
-    day.yard.commit("rules");
-    let said = day.here(&["run", "--actor", "agent", "--goal", "a line"]);
-    assert_eq!(said.code(), Some(5), "{said:?}");
-    assert!(!day.file("mark").exists());
-    let why = day.here(&["why", "@"]).stdout;
+    env.repo.write_file("planwright.yaml", &file);
+    env.repo.commit_all("rules");
+    let said = env.run_here(&["run", "--actor", "agent", "--goal", "a line"]);
+    assert_eq!(said.exit_code(), Some(5), "{said:?}");
+    assert!(!env.tool_path("mark").exists());
+    let why = env.run_here(&["why", "@"]).stdout;
     assert!(why.contains("config set sandbox.writable"), "{why}");
 }
 
 /// What opens a sandbox is for the person to say, not for what lands.
 #[test]
 fn a_repository_opens_nothing_to_its_own_commands() {
-    let day = armed_with("unused", "");
+    let env = env_writing_file("unused", "");
     for line in ["writable: [/]", "unconfined: [/]", "isolation: off"] {
-        day.yard
-            .write("planwright.yaml", &format!("sandbox:\n  {line}\n"));
-        let said = goes(&day, "a line");
-        assert_eq!(said.code(), Some(1), "{said:?}");
+        env.repo
+            .write_file("planwright.yaml", &format!("sandbox:\n  {line}\n"));
+        let said = run_auto(&env, "a line");
+        assert_eq!(said.exit_code(), Some(1), "{said:?}");
         assert!(said.messages().contains("unknown key"), "{said:?}");
     }
     for (value, says) in [
@@ -188,8 +191,8 @@ fn a_repository_opens_nothing_to_its_own_commands() {
         ("~/", "everything"),
         (" , ", "no path"),
     ] {
-        let said = day.here(&["config", "set", "sandbox.writable", value]);
-        assert_eq!(said.code(), Some(2), "{value}: {said:?}");
+        let said = env.run_here(&["config", "set", "sandbox.writable", value]);
+        assert_eq!(said.exit_code(), Some(2), "{value}: {said:?}");
         assert!(said.messages().contains(says), "{value}: {said:?}");
     }
 }

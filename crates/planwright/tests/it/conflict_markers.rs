@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::daily::{Loop, state};
+use crate::daily::{ScriptedAgentEnv, describe_state};
 
 /// Changes the last line at first; sent back, it solves the conflict with the program it is given.
-fn with_conflict(text: &str, theirs: &str, solve: &str) -> (Loop, String) {
-    let day = Loop::with(&format!(
+fn with_conflict(text: &str, theirs: &str, solve: &str) -> (ScriptedAgentEnv, String) {
+    let env = ScriptedAgentEnv::with_script(&format!(
         "#!/bin/sh
 set -e
 if grep -q '\"revises\": *true' \"$PLANWRIGHT_ASSIGNMENT\"; then
@@ -16,24 +16,24 @@ else
 fi
 "
     ));
-    day.yard.write("src/a.txt", text);
-    day.yard.git(&["add", "-A"]);
-    day.yard
-        .git(&["commit", "-q", "--allow-empty", "-m", "as it was"]);
-    let (plan, _) = day.begun(6);
-    day.yard.write("src/a.txt", theirs);
-    day.yard.commit("same line");
-    day.ends(4, &["apply", &plan, "--yes"]);
-    (day, plan)
+    env.repo.write_file("src/a.txt", text);
+    env.repo.run_git(&["add", "-A"]);
+    env.repo
+        .run_git(&["commit", "-q", "--allow-empty", "-m", "as it was"]);
+    let (plan, _) = env.start_plan(6);
+    env.repo.write_file("src/a.txt", theirs);
+    env.repo.commit_all("same line");
+    env.run_expecting(4, &["apply", &plan, "--yes"]);
+    (env, plan)
 }
 
-const TEXT: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
-const THEIRS: &str = "one\ntwo\nthree\nfour\nfive\n6\n";
+const BASE_TEXT: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
+const THEIR_TEXT: &str = "one\ntwo\nthree\nfour\nfive\n6\n";
 
-fn revised(day: &Loop, plan: &str, code: i32) -> Value {
-    let said = day.seen(&["revise", plan, "solve it"]);
-    assert_eq!(said.code(), Some(code), "{said:?}");
-    day.ends(0, &["status", plan])
+fn revise_plan(env: &ScriptedAgentEnv, plan: &str, code: i32) -> Value {
+    let said = env.run_as_person(&["revise", plan, "solve it"]);
+    assert_eq!(said.exit_code(), Some(code), "{said:?}");
+    env.run_expecting(0, &["status", plan])
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn a_conflict_of_which_any_mark_is_left_is_no_result() {
         ),
         ("git mv src/a.txt src/c.txt", "src/c.txt"),
     ] {
-        let (day, plan) = with_conflict(TEXT, THEIRS, solve);
-        let data = revised(&day, &plan, 7);
-        assert_eq!(state(&data), "execute/errored", "{solve}");
+        let (env, plan) = with_conflict(BASE_TEXT, THEIR_TEXT, solve);
+        let data = revise_plan(&env, &plan, 7);
+        assert_eq!(describe_state(&data), "execute/errored", "{solve}");
         assert_eq!(data["error"]["category"], "actor", "{solve}");
         let says = data["error"]["message"].as_str().unwrap();
         let expected = format!("{named} cannot be taken into the result: conflict markers remain");
@@ -65,33 +65,38 @@ fn lines_that_look_like_marks_and_were_there_before_are_none() {
     let heading = "Shop\n=======\n";
     let solve = "sed -i '/^<<<<<<< /d; /^>>>>>>> /d; /^=======$/d' src/a.txt
   sed -i '1a =======' src/a.txt";
-    let (text, theirs) = (format!("{heading}{TEXT}"), format!("{heading}{THEIRS}"));
-    let (day, plan) = with_conflict(&text, &theirs, solve);
-    let data = revised(&day, &plan, 6);
-    assert_eq!(state(&data), "execute/complete");
-    day.ends(0, &["apply", &plan, "--yes"]);
-    assert!(day.yard.read("src/a.txt").starts_with(heading));
+    let (text, theirs) = (
+        format!("{heading}{BASE_TEXT}"),
+        format!("{heading}{THEIR_TEXT}"),
+    );
+    let (env, plan) = with_conflict(&text, &theirs, solve);
+    let data = revise_plan(&env, &plan, 6);
+    assert_eq!(describe_state(&data), "execute/complete");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert!(env.repo.read_file("src/a.txt").starts_with(heading));
 }
 
 #[test]
 fn a_person_may_allow_the_marks() {
-    let (day, plan) = with_conflict(TEXT, THEIRS, "sed -i '/^[<>]/d' src/a.txt");
-    revised(&day, &plan, 7);
+    let (env, plan) = with_conflict(BASE_TEXT, THEIR_TEXT, "sed -i '/^[<>]/d' src/a.txt");
+    revise_plan(&env, &plan, 7);
     let visit = |words: &[&str]| {
-        let run = day.yard.program.run(words.to_vec());
-        run.set("SHELL", "/bin/sh").reading("true\n").finish()
+        let run = env.repo.program.run(words.to_vec());
+        run.with_variable("SHELL", "/bin/sh")
+            .with_input("true\n")
+            .finish()
     };
     let by_hand = ["revise", &plan, "as it is", "--by-hand"];
     let said = visit(&by_hand);
-    assert_eq!(said.code(), Some(4), "{said:?}");
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("--allow-markers"), "{said:?}");
-    let shell = day.seen(&["revise", &plan, "x", "--allow-markers"]);
-    assert_eq!(shell.code(), Some(2), "only by hand: {shell:?}");
-    day.ends(0, &["plumbing", "start-execute", &plan, "--owner", "ada"]);
-    let epoch = day.ends(0, &["status", &plan])["epoch"].to_string();
+    let shell = env.run_as_person(&["revise", &plan, "x", "--allow-markers"]);
+    assert_eq!(shell.exit_code(), Some(2), "only by hand: {shell:?}");
+    env.run_expecting(0, &["plumbing", "start-execute", &plan, "--owner", "ada"]);
+    let epoch = env.run_expecting(0, &["status", &plan])["epoch"].to_string();
     let complete = ["plumbing", "complete-execute", &plan, "--epoch", &epoch];
-    day.ends(4, &complete);
-    day.ends(0, &[&complete[..], &["--allow-markers"]].concat());
-    day.ends(0, &["apply", &plan, "--yes"]);
-    assert!(day.yard.read("src/a.txt").contains("=======\n"));
+    env.run_expecting(4, &complete);
+    env.run_expecting(0, &[&complete[..], &["--allow-markers"]].concat());
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert!(env.repo.read_file("src/a.txt").contains("=======\n"));
 }

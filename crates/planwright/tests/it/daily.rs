@@ -4,27 +4,27 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::Said;
+use testkit::TestRunOutput;
 
-use crate::yard::Yard;
+use crate::shop_repository::ShopRepository;
 
 /// Writes a line into a file of the repository, and remembers every start outside of it.
-pub const SCRIBE: &str = "#!/bin/sh
+pub const SCRIBE_SCRIPT: &str = "#!/bin/sh
 echo \"$PLANWRIGHT_PHASE $PLANWRIGHT_PLAN $PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 echo \"looking around\"
 echo \"$PLANWRIGHT_GOAL\" >> src/a.txt
 ";
 
 /// A yard with an actor of its own: a script.
-pub struct Loop {
-    pub yard: Yard,
+pub struct ScriptedAgentEnv {
+    pub repo: ShopRepository,
     tools: tempfile::TempDir,
 }
 
-impl Loop {
-    pub fn with(script: &str) -> Self {
+impl ScriptedAgentEnv {
+    pub fn with_script(script: &str) -> Self {
         let made = Self {
-            yard: Yard::new(),
+            repo: ShopRepository::new(),
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
         };
         made.write_tool("scribe", script);
@@ -32,7 +32,7 @@ impl Loop {
             "set_env:\n  STARTS: {0}/starts\nwritable: [{0}]\nenv: [API_SECRET]\n",
             made.tools.path().display()
         );
-        made.define("scribe", &extra);
+        made.define_actor("scribe", &extra);
         made
     }
 
@@ -40,7 +40,7 @@ impl Loop {
         testkit::write_program(&self.tools.path().join(name), script);
     }
 
-    pub fn define(&self, name: &str, extra: &str) {
+    pub fn define_actor(&self, name: &str, extra: &str) {
         let tool = self.tools.path().join(name);
         let file = self.tools.path().join(format!("{name}.yaml"));
         let text = format!(
@@ -48,69 +48,70 @@ impl Loop {
             tool.display()
         );
         std::fs::write(&file, text).unwrap();
-        self.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+        self.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
     }
 
     /// Commits a set-up command of the repository.
-    fn set_up_with(&self, command: &str) {
+    fn commit_set_up(&self, command: &str) {
         let text = format!("sandbox:\n  setup: |-\n    {command}\n");
-        self.yard.write("planwright.yaml", &text);
-        self.yard.commit("with a set-up");
+        self.repo.write_file("planwright.yaml", &text);
+        self.repo.commit_all("with a set-up");
     }
 
     /// Runs the program in the repository.
-    pub fn here(&self, words: &[&str]) -> Said {
+    pub fn run_here(&self, words: &[&str]) -> TestRunOutput {
         let words = [&["--format", "json"], words].concat();
-        self.yard
+        self.repo
             .program
             .run(words)
-            .within(self.yard.shop())
+            .with_directory(self.repo.shop_path())
             .finish()
     }
 
     /// The same as a person sees it.
-    pub fn seen(&self, words: &[&str]) -> Said {
-        self.yard
+    pub fn run_as_person(&self, words: &[&str]) -> TestRunOutput {
+        self.repo
             .program
             .run(words.to_vec())
-            .within(self.yard.shop())
+            .with_directory(self.repo.shop_path())
             .finish()
     }
 
     /// Runs it; it must end like this.
     #[track_caller]
-    pub fn ends(&self, code: i32, words: &[&str]) -> Value {
-        let said = self.here(words);
-        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
-        last_line(&said)["data"].clone()
+    pub fn run_expecting(&self, code: i32, words: &[&str]) -> Value {
+        let said = self.run_here(words);
+        assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
+        parse_last_line(&said)["data"].clone()
     }
 
     #[track_caller]
-    pub fn begun(&self, code: i32) -> (String, Value) {
-        let data = self.ends(code, &["run", "--actor", "scribe", "Write a line"]);
+    pub fn start_plan(&self, code: i32) -> (String, Value) {
+        let data = self.run_expecting(code, &["run", "--actor", "scribe", "Write a line"]);
         (data["plan_id"].as_str().unwrap().to_owned(), data)
     }
 
-    pub fn starts(&self) -> Vec<String> {
+    pub fn read_starts(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.tools.path().join("starts")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    fn transcript(&self, plan: &str) -> String {
-        self.ends(0, &["log", plan, "--transcript"]).to_string()
+    fn read_transcript(&self, plan: &str) -> String {
+        self.run_expecting(0, &["log", plan, "--transcript"])
+            .to_string()
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub fn tool_path(&self, name: &str) -> PathBuf {
         self.tools.path().join(name)
     }
 }
 
 /// The envelope comes last, after lines about how it goes.
-fn last_line(said: &Said) -> Value {
+fn parse_last_line(said: &TestRunOutput) -> Value {
     said.envelope()
 }
 
-pub fn state(data: &Value) -> String {
+pub fn describe_state(data: &Value) -> String {
     let word = |key: &str| data[key].as_str().unwrap().to_owned();
     format!("{}/{}", word("phase"), word("state"))
 }
@@ -125,63 +126,70 @@ pub fn wait_for(what: &str, is_there: impl Fn() -> bool) {
 
 #[test]
 fn a_script_works_a_person_lands_it_and_takes_it_back() {
-    let day = Loop::with(SCRIBE);
-    let before = day.yard.read("src/a.txt");
-    let (plan, data) = day.begun(6);
-    assert_eq!(state(&data), "execute/complete");
-    assert_eq!(day.yard.read("src/a.txt"), before, "only its copy changed");
-    assert_eq!(day.starts(), [format!("execute {plan} 1")]);
-    assert!(day.transcript(&plan).contains("looking around"));
-    day.ends(0, &["apply", &plan, "--yes"]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let before = env.repo.read_file("src/a.txt");
+    let (plan, data) = env.start_plan(6);
+    assert_eq!(describe_state(&data), "execute/complete");
     assert_eq!(
-        day.yard.read("src/a.txt"),
+        env.repo.read_file("src/a.txt"),
+        before,
+        "only its copy changed"
+    );
+    assert_eq!(env.read_starts(), [format!("execute {plan} 1")]);
+    assert!(env.read_transcript(&plan).contains("looking around"));
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert_eq!(
+        env.repo.read_file("src/a.txt"),
         format!("{before}Write a line\n")
     );
-    day.ends(0, &["undo", &plan, "--yes"]);
-    assert_eq!(day.yard.read("src/a.txt"), before);
-    day.yard.assert_tidy();
+    env.run_expecting(0, &["undo", &plan, "--yes"]);
+    assert_eq!(env.repo.read_file("src/a.txt"), before);
+    env.repo.assert_tidy();
 }
 
 #[test]
 fn several_who_take_a_plan_back_at_once_make_one_plan() {
-    let day = Loop::with(SCRIBE);
-    let before = day.yard.read("src/a.txt");
-    let (plan, _) = day.begun(6);
-    day.ends(0, &["apply", &plan, "--yes"]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let before = env.repo.read_file("src/a.txt");
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
     let undos = || {
-        let listed = day.ends(0, &["list", "--all"]);
+        let listed = env.run_expecting(0, &["list", "--all"]);
         let listed = listed["plans"].as_array().unwrap().clone();
         let undoes = |one: &&Value| one["goal"] == "Undo: Write a line";
         listed.iter().filter(undoes).cloned().collect::<Vec<_>>()
     };
-    let undo = || day.yard.program.run(["undo", &plan, "--yes"]).start();
+    let undo = || env.repo.program.run(["undo", &plan, "--yes"]).start();
     let running: Vec<_> = (0..6).map(|_| undo()).collect();
-    let said: Vec<Said> = running.into_iter().map(testkit::Running::finish).collect();
+    let said: Vec<TestRunOutput> = running
+        .into_iter()
+        .map(testkit::TestProcess::finish)
+        .collect();
     for one in &said {
-        let code = one.code().unwrap();
+        let code = one.exit_code().unwrap();
         // Whoever is not first takes part, or is told who does it.
         assert!(code == 0 || code == 4, "{one:?}");
     }
-    assert!(said.iter().any(|one| one.code() == Some(0)));
+    assert!(said.iter().any(|one| one.exit_code() == Some(0)));
     assert_eq!(undos().len(), 1, "{said:?}");
-    assert_eq!(day.yard.read("src/a.txt"), before);
+    assert_eq!(env.repo.read_file("src/a.txt"), before);
     // Asked again, it is taken back already.
-    day.ends(0, &["undo", &plan, "--yes"]);
-    let version = day.ends(0, &["status", &plan])["version"].to_string();
-    day.ends(0, &["undo", &plan, "--yes", "--if-version", &version]);
-    day.ends(4, &["undo", &plan, "--yes", "--if-version", "1"]);
+    env.run_expecting(0, &["undo", &plan, "--yes"]);
+    let version = env.run_expecting(0, &["status", &plan])["version"].to_string();
+    env.run_expecting(0, &["undo", &plan, "--yes", "--if-version", &version]);
+    env.run_expecting(4, &["undo", &plan, "--yes", "--if-version", "1"]);
     let [only] = undos().try_into().unwrap();
     // What was taken back and brought in again can be taken back again.
-    day.ends(0, &["undo", only["plan_id"].as_str().unwrap(), "--yes"]);
-    assert_ne!(day.yard.read("src/a.txt"), before);
-    day.ends(0, &["undo", &plan, "--yes"]);
-    assert_eq!(day.yard.read("src/a.txt"), before);
+    env.run_expecting(0, &["undo", only["plan_id"].as_str().unwrap(), "--yes"]);
+    assert_ne!(env.repo.read_file("src/a.txt"), before);
+    env.run_expecting(0, &["undo", &plan, "--yes"]);
+    assert_eq!(env.repo.read_file("src/a.txt"), before);
     assert_eq!(undos().len(), 2);
 }
 
 #[test]
 fn what_is_sent_back_goes_on_in_the_same_sandbox_with_the_feedback() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 if grep -q 'in capitals' \"$PLANWRIGHT_ASSIGNMENT\"; then
   echo SHOUTED >> src/a.txt
@@ -190,22 +198,22 @@ else
 fi
 ",
     );
-    let (plan, _) = day.begun(6);
-    let said = day.seen(&["revise", &plan, "say it in capitals"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    day.ends(0, &["apply", &plan, "--yes"]);
-    let text = day.yard.read("src/a.txt");
+    let (plan, _) = env.start_plan(6);
+    let said = env.run_as_person(&["revise", &plan, "say it in capitals"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    let text = env.repo.read_file("src/a.txt");
     assert!(text.ends_with("spoken\nSHOUTED\n"), "{text}");
 }
 
 #[test]
 fn success_needs_evidence() {
-    let day = Loop::with("#!/bin/sh\necho all done\n");
-    let (plan, data) = day.begun(7);
-    assert_eq!(state(&data), "execute/errored");
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho all done\n");
+    let (plan, data) = env.start_plan(7);
+    assert_eq!(describe_state(&data), "execute/errored");
     let says = data["error"]["message"].as_str().unwrap();
     assert!(says.contains("changed nothing"), "{says}");
-    assert!(day.transcript(&plan).contains("all done"));
+    assert!(env.read_transcript(&plan).contains("all done"));
 }
 
 #[test]
@@ -223,9 +231,9 @@ fn failures_end_in_a_state_that_says_so() {
         ),
         ("#!/no/such/shell\n", "resource", "/no/such/shell"),
     ] {
-        let day = Loop::with(script);
-        let (_, data) = day.begun(7);
-        assert_eq!(state(&data), "execute/errored", "{script}");
+        let env = ScriptedAgentEnv::with_script(script);
+        let (_, data) = env.start_plan(7);
+        assert_eq!(describe_state(&data), "execute/errored", "{script}");
         assert_eq!(data["error"]["category"], category, "{script}: {data}");
         let message = data["error"]["message"].as_str().unwrap();
         assert!(
@@ -237,7 +245,7 @@ fn failures_end_in_a_state_that_says_so() {
 
 #[test]
 fn an_agent_that_hangs_is_ended_at_its_deadline() {
-    let day = Loop::with("#!/bin/sh\nsleep 1000\n");
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\nsleep 1000\n");
     let words = [
         "run",
         "--actor",
@@ -249,8 +257,8 @@ fn an_agent_that_hangs_is_ended_at_its_deadline() {
         "Hang around",
     ];
     let began = Instant::now();
-    let data = day.ends(7, &words);
-    assert_eq!(state(&data), "execute/errored");
+    let data = env.run_expecting(7, &words);
+    assert_eq!(describe_state(&data), "execute/errored");
     assert_eq!(data["error"]["category"], "timeout");
     assert!(began.elapsed() < Duration::from_secs(20));
 }
@@ -259,7 +267,7 @@ fn an_agent_that_hangs_is_ended_at_its_deadline() {
 /// The run notices, ends what is left, and tries again.
 #[test]
 fn a_killed_supervisor_keeps_nobody_waiting() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 if [ ! -e \"$STARTS.deep\" ]; then
@@ -272,15 +280,15 @@ echo whole >> src/a.txt
 ",
     );
     // Unconfined, so that it may kill the one that is above it.
-    let tool = day.file("scribe");
+    let tool = env.tool_path("scribe");
     let text = format!(
         "name: scribe\nkind: command\ncommand: [{}]\nisolation: off\nset_env: {{STARTS: {}}}\n",
         tool.display(),
-        day.file("starts").display()
+        env.tool_path("starts").display()
     );
-    std::fs::write(day.file("scribe.yaml"), text).unwrap();
-    let file = day.file("scribe.yaml");
-    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    std::fs::write(env.tool_path("scribe.yaml"), text).unwrap();
+    let file = env.tool_path("scribe.yaml");
+    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
     let words = [
         "run",
         "--actor",
@@ -290,17 +298,22 @@ echo whole >> src/a.txt
         "Write a line",
     ];
     let words = [&["--format", "json"], &words[..]].concat();
-    let run = day.yard.program.run(words).within(day.yard.shop()).start();
-    wait_for("the run goes on", || day.starts().len() >= 2);
+    let run = env
+        .repo
+        .program
+        .run(words)
+        .with_directory(env.repo.shop_path())
+        .start();
+    wait_for("the run goes on", || env.read_starts().len() >= 2);
     let said = run.finish();
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    let deep = std::fs::read_to_string(day.file("starts.deep")).unwrap();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    let deep = std::fs::read_to_string(env.tool_path("starts.deep")).unwrap();
     assert!(!Path::new("/proc").join(deep.trim()).exists());
 }
 
 #[test]
 fn an_agent_asks_and_goes_on_with_the_answer() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 if grep -q 'the left one' \"$PLANWRIGHT_ASSIGNMENT\"; then
   echo left >> src/a.txt
@@ -309,40 +322,43 @@ else
 fi
 ",
     );
-    let (plan, data) = day.begun(6);
-    assert_eq!(state(&data), "execute/awaiting_input");
+    let (plan, data) = env.start_plan(6);
+    assert_eq!(describe_state(&data), "execute/awaiting_input");
     assert_ne!(data["question"]["deadline"], Value::Null, "{data}");
-    let said = day.seen(&["answer", &plan, "the left one"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    let said = env.run_as_person(&["answer", &plan, "the left one"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert_eq!(env.repo.plan_state(&plan), "execute/complete");
 }
 
 #[test]
 fn secrets_that_are_passed_through_are_not_told() {
-    let mut day =
-        Loop::with("#!/bin/sh\necho \"key $API_SECRET\"\necho \"$API_SECRET\" >&2\nexit 1\n");
-    day.yard.program.set("API_SECRET", "hunter2hunter2");
-    let (plan, data) = day.begun(7);
+    let mut env = ScriptedAgentEnv::with_script(
+        "#!/bin/sh\necho \"key $API_SECRET\"\necho \"$API_SECRET\" >&2\nexit 1\n",
+    );
+    env.repo
+        .program
+        .set_variable("API_SECRET", "hunter2hunter2");
+    let (plan, data) = env.start_plan(7);
     let told = format!(
         "{data}{}{}",
-        day.transcript(&plan),
-        day.ends(0, &["log", &plan])
+        env.read_transcript(&plan),
+        env.run_expecting(0, &["log", &plan])
     );
     assert!(!told.contains("hunter2"), "{told}");
     assert!(told.contains("[API_SECRET]"), "{told}");
-    for entry in walk(day.yard.program.home()) {
+    for entry in list_files(env.repo.program.home()) {
         let text = std::fs::read(&entry).unwrap_or_default();
         let found = text.windows(7).any(|window| window == b"hunter2");
         assert!(!found, "{}", entry.display());
     }
 }
 
-fn walk(directory: &Path) -> Vec<PathBuf> {
+fn list_files(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.is_symlink() {
-            files.extend(walk(&path));
+            files.extend(list_files(&path));
         } else {
             files.push(path);
         }
@@ -352,7 +368,7 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_confined_agent_reaches_neither_store_nor_repository() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 cat \"$TOUCH_HOME/planwright.db\" > stolen 2>/dev/null && echo stolen
 echo spoilt > \"$TOUCH_SHOP/README.md\" 2>/dev/null && echo spoilt
@@ -362,65 +378,65 @@ exit 0
     );
     let extra = format!(
         "set_env:\n  TOUCH_HOME: {}\n  TOUCH_SHOP: {}\nisolation: required\n",
-        day.yard.program.home().display(),
-        day.yard.shop().display()
+        env.repo.program.home().display(),
+        env.repo.shop_path().display()
     );
-    day.define("scribe", &extra);
-    let (plan, data) = day.begun(6);
-    assert_eq!(state(&data), "execute/complete");
-    let told = day.transcript(&plan);
+    env.define_actor("scribe", &extra);
+    let (plan, data) = env.start_plan(6);
+    assert_eq!(describe_state(&data), "execute/complete");
+    let told = env.read_transcript(&plan);
     assert!(
         !told.contains("spoilt") && !told.contains("stolen\""),
         "{told}"
     );
-    assert_eq!(day.yard.read("README.md"), "# Shop\n");
+    assert_eq!(env.repo.read_file("README.md"), "# Shop\n");
     assert!(told.contains("confined (Landlock)"), "{told}");
 }
 
 #[test]
 fn cancelling_ends_a_running_agent_and_all_it_started() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 (setsid sh -c 'echo $$ > \"$STARTS.deep\"; exec sleep 1000') &
 echo $$ > \"$STARTS\"
 sleep 1000
 ",
     );
-    let run = day
-        .yard
+    let run = env
+        .repo
         .program
         .run(["run", "--actor", "scribe", "Sleep well"]);
-    let running = run.within(day.yard.shop()).start();
-    let deep = day.file("starts.deep");
+    let running = run.with_directory(env.repo.shop_path()).start();
+    let deep = env.tool_path("starts.deep");
     wait_for("the agent starts", || {
         std::fs::read_to_string(&deep).is_ok_and(|text| text.ends_with('\n'))
     });
-    let plan = day.ends(0, &["list"])["plans"][0]["plan_id"]
+    let plan = env.run_expecting(0, &["list"])["plans"][0]["plan_id"]
         .as_str()
         .unwrap()
         .to_owned();
-    day.ends(0, &["cancel", &plan]);
+    env.run_expecting(0, &["cancel", &plan]);
     let said = running.finish();
-    assert_eq!(said.code(), Some(7), "{said:?}");
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
     for file in ["starts", "starts.deep"] {
-        let number = std::fs::read_to_string(day.file(file)).unwrap();
+        let number = std::fs::read_to_string(env.tool_path(file)).unwrap();
         assert!(!Path::new("/proc").join(number.trim()).exists(), "{file}");
     }
 }
 
 #[test]
 fn workers_take_what_is_left_to_them_once_each() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let plans: Vec<String> = (0..6)
         .map(|number| {
             let goal = format!("Write line {number}");
-            let data = day.ends(0, &["run", "--actor", "scribe", "--detach", &goal]);
+            let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", &goal]);
             data["plan_id"].as_str().unwrap().to_owned()
         })
         .collect();
     let workers: Vec<_> = (0..3)
         .map(|_| {
-            day.yard
+            env.repo
                 .program
                 .run(["work", "--drain", "--concurrency", "2"])
                 .start()
@@ -428,9 +444,9 @@ fn workers_take_what_is_left_to_them_once_each() {
         .collect();
     for worker in workers {
         let said = worker.finish();
-        assert_eq!(said.code(), Some(0), "{said:?}");
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
     }
-    let mut starts = day.starts();
+    let mut starts = env.read_starts();
     starts.sort();
     let mut expected: Vec<String> = plans
         .iter()
@@ -439,31 +455,31 @@ fn workers_take_what_is_left_to_them_once_each() {
     expected.sort();
     assert_eq!(starts, expected);
     for plan in &plans {
-        assert_eq!(day.yard.state_of(plan), "execute/complete");
+        assert_eq!(env.repo.plan_state(plan), "execute/complete");
     }
 }
 
 #[test]
 fn a_killed_worker_costs_nothing() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then echo $$ > \"$STARTS.first\"; sleep 1000; fi
 echo done >> src/a.txt
 ",
     );
-    let data = day.ends(0, &["run", "--actor", "scribe", "--detach", "Survive this"]);
+    let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Survive this"]);
     let plan = data["plan_id"].as_str().unwrap();
-    let doomed = day.yard.program.run(["work"]).start();
-    let first = day.file("starts.first");
+    let doomed = env.repo.program.run(["work"]).start();
+    let first = env.tool_path("starts.first");
     wait_for("the first attempt", || {
         std::fs::read_to_string(&first).is_ok_and(|text| text.ends_with('\n'))
     });
     doomed.kill();
-    let said = day.yard.program.run(["work", "--drain"]).finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
-    assert_eq!(day.starts(), ["1", "2"]);
-    assert_eq!(day.yard.state_of(plan), "execute/complete");
+    let said = env.repo.program.run(["work", "--drain"]).finish();
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    assert_eq!(env.read_starts(), ["1", "2"]);
+    assert_eq!(env.repo.plan_state(plan), "execute/complete");
     let number = std::fs::read_to_string(first).unwrap();
     assert!(!Path::new("/proc").join(number.trim()).exists());
 }
@@ -476,7 +492,7 @@ fn profiles_stop_where_the_table_says() {
         ("review", 6, "execute/complete"),
         ("auto", 0, "apply/applied"),
     ] {
-        let day = Loop::with(SCRIBE);
+        let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
         let words = [
             "run",
             "--actor",
@@ -485,79 +501,79 @@ fn profiles_stop_where_the_table_says() {
             profile,
             "Write a line",
         ];
-        let data = day.ends(code, &words);
-        assert_eq!(state(&data), expected, "{profile}");
+        let data = env.run_expecting(code, &words);
+        assert_eq!(describe_state(&data), expected, "{profile}");
         let plan = data["plan_id"].as_str().unwrap();
         if profile == "manual" || profile == "supervised" {
-            let worked = day.yard.program.run(["work", "--drain"]).finish();
-            assert_eq!(worked.code(), Some(0));
-            assert_eq!(day.yard.state_of(plan), expected, "nothing unasked");
-            let data = day.ends(6, &["run", plan]);
-            assert_eq!(state(&data), "execute/complete");
+            let worked = env.repo.program.run(["work", "--drain"]).finish();
+            assert_eq!(worked.exit_code(), Some(0));
+            assert_eq!(env.repo.plan_state(plan), expected, "nothing unasked");
+            let data = env.run_expecting(6, &["run", plan]);
+            assert_eq!(describe_state(&data), "execute/complete");
         }
     }
 }
 
 #[test]
 fn a_person_can_be_the_actor() {
-    let day = Loop::with(SCRIBE);
-    let file = day.file("me.yaml");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let file = env.tool_path("me.yaml");
     std::fs::write(&file, "name: me\nkind: human\n").unwrap();
-    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
-    let data = day.ends(6, &["run", "--actor", "me", "Do it yourself"]);
-    assert_eq!(state(&data), "execute/awaiting_input");
+    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
+    let data = env.run_expecting(6, &["run", "--actor", "me", "Do it yourself"]);
+    assert_eq!(describe_state(&data), "execute/awaiting_input");
     let plan = data["plan_id"].as_str().unwrap();
-    let path = day.ends(0, &["path", plan])["sandboxes"][0]["path"]
+    let path = env.run_expecting(0, &["path", plan])["sandboxes"][0]["path"]
         .as_str()
         .unwrap()
         .to_owned();
     std::fs::write(Path::new(&path).join("mine.txt"), "by hand\n").unwrap();
-    let said = day.seen(&["answer", plan, "done"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert_eq!(day.yard.state_of(plan), "execute/complete");
-    day.ends(0, &["apply", plan, "--yes"]);
-    assert_eq!(day.yard.read("mine.txt"), "by hand\n");
+    let said = env.run_as_person(&["answer", plan, "done"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert_eq!(env.repo.plan_state(plan), "execute/complete");
+    env.run_expecting(0, &["apply", plan, "--yes"]);
+    assert_eq!(env.repo.read_file("mine.txt"), "by hand\n");
 }
 
 #[test]
 fn init_shows_what_it_writes_and_asks_first() {
-    let day = Loop::with(SCRIBE);
-    day.yard.write("Makefile", "test:\n\ttrue\n");
-    let data = day.ends(6, &["init"]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo.write_file("Makefile", "test:\n\ttrue\n");
+    let data = env.run_expecting(6, &["init"]);
     assert_eq!(data["detected"]["test"], "make test");
-    assert!(!day.yard.shop().join("planwright.yaml").exists());
-    let data = day.ends(0, &["init", "--yes"]);
+    assert!(!env.repo.shop_path().join("planwright.yaml").exists());
+    let data = env.run_expecting(0, &["init", "--yes"]);
     assert_eq!(data["written"], true);
-    let first = day.yard.read("planwright.yaml");
-    let data = day.ends(0, &["init", "--yes"]);
+    let first = env.repo.read_file("planwright.yaml");
+    let data = env.run_expecting(0, &["init", "--yes"]);
     assert_eq!(data["written"], false);
-    assert_eq!(day.yard.read("planwright.yaml"), first);
+    assert_eq!(env.repo.read_file("planwright.yaml"), first);
 }
 
 #[test]
 fn a_repository_says_who_works_on_it_and_how() {
-    let day = Loop::with(SCRIBE);
-    let tool = day.file("scribe");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let tool = env.tool_path("scribe");
     let text = format!(
         "actor: inhouse\nprofile: auto\nlimits:\n  attempts: 1\n  timeout: 20s\nactors:\n  \
          - name: inhouse\n    kind: command\n    command: [{}]\n    set_env:\n      STARTS: starts.txt\n",
         tool.display()
     );
-    day.yard.write("planwright.yaml", &text);
-    day.yard.commit("say how");
-    let data = day.ends(0, &["run", "Write a line"]);
-    assert_eq!(state(&data), "apply/applied");
-    assert_eq!(day.yard.read("starts.txt").lines().count(), 1);
+    env.repo.write_file("planwright.yaml", &text);
+    env.repo.commit_all("say how");
+    let data = env.run_expecting(0, &["run", "Write a line"]);
+    assert_eq!(describe_state(&data), "apply/applied");
+    assert_eq!(env.repo.read_file("starts.txt").lines().count(), 1);
 }
 
 /// Whoever clones a repository has not chosen what is in it.
 #[test]
 fn a_repository_takes_no_liberties_and_no_names() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let define = |name: &str, more: &str| {
         let text =
             format!("actors:\n  - name: {name}\n    kind: command\n    command: [sh]\n{more}");
-        day.yard.write("planwright.yaml", &text);
+        env.repo.write_file("planwright.yaml", &text);
     };
     for (name, more, says) in [
         ("theirs", "    isolation: off\n", "isolation"),
@@ -567,19 +583,19 @@ fn a_repository_takes_no_liberties_and_no_names() {
         ("claude", "", "well-known"),
     ] {
         define(name, more);
-        let said = day.here(&["run", "--actor", "theirs", "Write a line"]);
-        assert_eq!(said.code(), Some(1), "{more}: {said:?}");
+        let said = env.run_here(&["run", "--actor", "theirs", "Write a line"]);
+        assert_eq!(said.exit_code(), Some(1), "{more}: {said:?}");
         assert!(said.messages().contains(says), "{more}: {said:?}");
     }
     // A name that the person defined stays theirs.
     define("scribe", "");
-    day.begun(6);
-    assert_eq!(day.starts().len(), 1);
+    env.start_plan(6);
+    assert_eq!(env.read_starts().len(), 1);
 }
 
 #[test]
 fn what_cannot_work_is_said_before_anything_is_stored() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     for (code, words, says) in [
         (
             3,
@@ -600,70 +616,73 @@ fn what_cannot_work_is_said_before_anything_is_stored() {
         ),
         (2, &["run"], "no goal"),
     ] {
-        let said = day.here(words);
-        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        let said = env.run_here(words);
+        assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
         assert!(format!("{said:?}").contains(says), "{words:?}: {said:?}");
     }
     assert_eq!(
-        day.ends(0, &["list", "--all"])["plans"]
+        env.run_expecting(0, &["list", "--all"])["plans"]
             .as_array()
             .unwrap()
             .len(),
         0
     );
     let outside = tempfile::tempdir().unwrap();
-    let run = day
-        .yard
+    let run = env
+        .repo
         .program
         .run(["run", "--actor", "scribe", "Do it all"]);
-    let said = run.within(outside.path()).finish();
-    assert_eq!(said.code(), Some(4), "{said:?}");
+    let said = run.with_directory(outside.path()).finish();
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("--no-project"), "{said:?}");
 }
 
 #[test]
 fn a_script_in_the_home_directory_can_be_an_actor_as_it_is() {
-    let mut day = Loop::with(SCRIBE);
-    let home = day.tools.path().to_str().unwrap().to_owned();
-    day.yard.program.set("HOME", home);
-    day.write_tool("plain", "#!/bin/sh\necho plain >> src/a.txt\n");
-    day.define("plain", "isolation: required\n");
-    let data = day.ends(6, &["run", "--actor", "plain", "Write a line"]);
-    assert_eq!(state(&data), "execute/complete");
-    let file = day.file("after.yaml");
-    let script = day.file("plain");
+    let mut env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let home = env.tools.path().to_str().unwrap().to_owned();
+    env.repo.program.set_variable("HOME", home);
+    env.write_tool("plain", "#!/bin/sh\necho plain >> src/a.txt\n");
+    env.define_actor("plain", "isolation: required\n");
+    let data = env.run_expecting(6, &["run", "--actor", "plain", "Write a line"]);
+    assert_eq!(describe_state(&data), "execute/complete");
+    let file = env.tool_path("after.yaml");
+    let script = env.tool_path("plain");
     let text = format!(
         "name: after\nkind: command\ncommand: [sh, {}]\n",
         script.display()
     );
     std::fs::write(&file, text).unwrap();
-    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
-    day.ends(6, &["run", "--actor", "after", "Write a line"]);
+    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
+    env.run_expecting(6, &["run", "--actor", "after", "Write a line"]);
 }
 
 #[test]
 fn a_person_is_told_by_a_command_of_their_own() {
-    let mut day = Loop::with(SCRIBE);
-    let heard = day.file("heard");
+    let mut env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let heard = env.tool_path("heard");
     let command = format!(
         "echo \"$PLANWRIGHT_WHAT $PLANWRIGHT_GOAL\" >> {}",
         heard.display()
     );
-    day.yard.ok(&["config", "set", "notify.command", &command]);
-    day.begun(6);
+    env.repo
+        .run_ok(&["config", "set", "notify.command", &command]);
+    env.start_plan(6);
     wait_for("the command is run", || heard.exists());
     wait_for("it is done", || {
         std::fs::read_to_string(&heard).is_ok_and(|text| text == "needs-you Write a line\n")
     });
-    day.yard.program.set("PLANWRIGHT_NOTIFY_COMMAND", "exit 1");
-    day.begun(6);
+    env.repo
+        .program
+        .set_variable("PLANWRIGHT_NOTIFY_COMMAND", "exit 1");
+    env.start_plan(6);
 }
 
 /// The conversation of an agent is gone on with, by the name it gave it.
 #[test]
 fn an_agents_own_conversation_is_resumed() {
-    let day = Loop::with(SCRIBE);
-    day.write_tool(
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.write_tool(
         "claude",
         "#!/bin/sh
 echo \"$@\" >> \"$0.calls\"
@@ -675,37 +694,44 @@ echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
     );
     let path = format!(
         "{}:/usr/bin:/bin:/usr/local/bin",
-        day.tools.path().display()
+        env.tools.path().display()
     );
     let run = |words: &[&str]| {
         let words = [&["--format", "json"], words].concat();
-        let run = day.yard.program.run(words).within(day.yard.shop());
-        run.set("PATH", &path).finish()
+        let run = env
+            .repo
+            .program
+            .run(words)
+            .with_directory(env.repo.shop_path());
+        run.with_variable("PATH", &path).finish()
     };
     let shown = run(&["actor", "show", "claude"]);
-    let file = day.file("claude.yaml");
+    let file = env.tool_path("claude.yaml");
     let text = shown.data()["actor"].to_string();
     assert!(text.contains("stream-json"), "{text}");
     // As the preset, and allowed to write down how it was called.
-    let people = day.yard.program.run(["actor", "show", "claude"]).finish();
+    let people = env.repo.program.run(["actor", "show", "claude"]).finish();
     let text = people.stdout.replace(
         "writable:\n",
-        &format!("writable:\n  - {}\n", day.tools.path().display()),
+        &format!("writable:\n  - {}\n", env.tools.path().display()),
     );
     std::fs::write(&file, text).unwrap();
-    day.yard.ok(&["actor", "add", file.to_str().unwrap()]);
+    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
     let said = run(&["run", "--actor", "claude", "Write words"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
     let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
     assert!(
         said.stdout.contains("\"cost_micros\":50000"),
         "{}",
         said.stdout
     );
-    let revised = day.yard.program.run(["revise", &plan, "more words"]);
-    let said = revised.within(day.yard.shop()).set("PATH", &path).finish();
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    let calls = std::fs::read_to_string(day.file("claude.calls")).unwrap();
+    let revised = env.repo.program.run(["revise", &plan, "more words"]);
+    let said = revised
+        .with_directory(env.repo.shop_path())
+        .with_variable("PATH", &path)
+        .finish();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    let calls = std::fs::read_to_string(env.tool_path("claude.calls")).unwrap();
     let calls: Vec<&str> = calls.lines().collect();
     // A definition of one's own is taken at its word: a strategy first.
     assert_eq!(calls.len(), 3, "{calls:?}");
@@ -713,57 +739,57 @@ echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
     for call in &calls[1..] {
         assert!(call.contains("--resume talk-7"), "{calls:?}");
     }
-    let status = day.yard.program.run(["status", &plan]).finish();
+    let status = env.repo.program.run(["status", &plan]).finish();
     assert!(status.stdout.contains("$0.05"), "{}", status.stdout);
 }
 
 /// What is typed in one repository must not land in another.
 #[test]
 fn the_newest_plan_is_one_of_this_repository() {
-    let day = Loop::with(SCRIBE);
-    day.begun(6);
-    let other = PathBuf::from(day.yard.other_repository("other"));
-    let said = day
-        .yard
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.start_plan(6);
+    let other = PathBuf::from(env.repo.clone_repository("other"));
+    let said = env
+        .repo
         .program
         .run(["status", "@"])
-        .within(&other)
+        .with_directory(&other)
         .finish();
-    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert_eq!(said.exit_code(), Some(3), "{said:?}");
     // Another branch is another project, and still the same repository.
-    day.yard.git(&["switch", "-q", "-c", "feature"]);
-    let (newest, _) = day.begun(6);
-    assert_eq!(day.ends(0, &["status", "@"])["plan_id"], newest);
+    env.repo.run_git(&["switch", "-q", "-c", "feature"]);
+    let (newest, _) = env.start_plan(6);
+    assert_eq!(env.run_expecting(0, &["status", "@"])["plan_id"], newest);
 }
 
 #[test]
 fn a_landing_that_cannot_be_is_shown_with_its_reason() {
-    let day = Loop::with(SCRIBE);
-    day.yard.git(&["switch", "-q", "-c", "feature"]);
-    let (plan, _) = day.begun(6);
-    day.yard.git(&["switch", "-q", "main"]);
-    day.yard.git(&["branch", "-q", "-D", "feature"]);
-    let said = day.here(&["apply", &plan, "--yes"]);
-    assert_eq!(said.code(), Some(3), "{said:?}");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo.run_git(&["switch", "-q", "-c", "feature"]);
+    let (plan, _) = env.start_plan(6);
+    env.repo.run_git(&["switch", "-q", "main"]);
+    env.repo.run_git(&["branch", "-q", "-D", "feature"]);
+    let said = env.run_here(&["apply", &plan, "--yes"]);
+    assert_eq!(said.exit_code(), Some(3), "{said:?}");
     // Nobody can say what the rules there are, so that nothing moved.
-    assert_eq!(day.yard.state_of(&plan), "execute/complete");
-    let needs = day.ends(0, &[]);
+    assert_eq!(env.repo.plan_state(&plan), "execute/complete");
+    let needs = env.run_expecting(0, &[]);
     assert_eq!(needs["needs_me"][0]["plan_id"], plan.as_str());
-    day.yard.git(&["branch", "feature"]);
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.repo.run_git(&["branch", "feature"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// The set-up command is the user's, with the user's rights: it does not run what an agent wrote.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "somebody is in the sandbox")]
 fn set_up_runs_nothing_that_an_agent_wrote() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh\necho \"touch $STARTS.escaped\" > setup.sh\necho more >> src/a.txt\n",
     );
-    day.yard.write("setup.sh", "exit 0\n");
-    day.set_up_with("sh setup.sh");
-    let (plan, _) = day.begun(6);
-    let path = day.ends(0, &["path", &plan])["sandboxes"][0]["path"]
+    env.repo.write_file("setup.sh", "exit 0\n");
+    env.commit_set_up("sh setup.sh");
+    let (plan, _) = env.start_plan(6);
+    let path = env.run_expecting(0, &["path", &plan])["sandboxes"][0]["path"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -772,25 +798,25 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
         .current_dir(path)
         .spawn()
         .unwrap();
-    let said = day.seen(&["revise", &plan, "again"]);
+    let said = env.run_as_person(&["revise", &plan, "again"]);
     inside.kill().unwrap();
     inside.wait().unwrap();
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert!(!day.file("starts.escaped").exists());
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert!(!env.tool_path("starts.escaped").exists());
 }
 
 /// Aider ends well whatever happened, and would have something to show for it: a line in `.gitignore` for what
 /// it keeps for itself.
 #[test]
 fn what_an_agent_keeps_for_itself_is_no_result() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
         echo notes > .aider.chat.history.md
         git check-ignore -q .aider.chat.history.md || echo '.aider*' >> .gitignore
         echo 'litellm.AuthenticationError: invalid key'\n",
     );
-    let data = day.ends(7, &["run", "--actor", "scribe", "Write a line"]);
-    assert_eq!(state(&data), "execute/errored");
+    let data = env.run_expecting(7, &["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(describe_state(&data), "execute/errored");
     assert_eq!(
         data["error"]["message"],
         "the agent said it was done, and changed nothing; it said last: \
@@ -801,41 +827,41 @@ fn what_an_agent_keeps_for_itself_is_no_result() {
 /// Nothing done is not told as if something was.
 #[test]
 fn a_revision_that_changed_nothing_is_told_to_be_one() {
-    let day = Loop::with("#!/bin/sh\necho more > src/new.txt\n");
-    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho more > src/new.txt\n");
+    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
     let note = "It is what it was before it was sent back.";
     assert!(!said.stdout.contains(note), "{said:?}");
-    let said = day.seen(&["revise", "@", "Not like this"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
+    let said = env.run_as_person(&["revise", "@", "Not like this"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
     assert!(said.stdout.contains(note), "{said:?}");
-    day.ends(0, &["apply", "@", "--yes"]);
+    env.run_expecting(0, &["apply", "@", "--yes"]);
 }
 
 /// It may take minutes, and whoever waits sees what for; once.
 #[test]
 fn a_set_up_is_told_of_while_it_runs() {
-    let day = Loop::with(SCRIBE);
-    day.set_up_with("echo fetching everything");
-    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.commit_set_up("echo fetching everything");
+    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
     // With the time that has passed in between.
     let told = said.stderr.lines().any(|line| {
         line.contains("setting up · ") && line.ends_with(" · echo fetching everything")
     });
     assert!(told, "{said:?}");
-    let said = day.seen(&["revise", "@", "again"]);
+    let said = env.run_as_person(&["revise", "@", "again"]);
     assert!(!said.stderr.contains("setting up"), "{said:?}");
 
     // A worker tells it in its log, and a program is told as it is of everything else.
-    day.ends(
+    env.run_expecting(
         0,
         &["run", "--actor", "scribe", "--detach", "Write another"],
     );
-    let said = day.seen(&["work", "--drain"]);
+    let said = env.run_as_person(&["work", "--drain"]);
     let told = "  setting up · echo fetching everything  Write another\n";
     assert!(said.stderr.contains(told), "{said:?}");
-    let said = day.here(&["run", "--actor", "scribe", "Write a third"]);
+    let said = env.run_here(&["run", "--actor", "scribe", "Write a third"]);
     let told = said
         .stdout
         .lines()
@@ -846,16 +872,16 @@ fn a_set_up_is_told_of_while_it_runs() {
 
 #[test]
 fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
-    let day = Loop::with(SCRIBE);
-    let ready = day.file("ready");
-    day.set_up_with(&format!(
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let ready = env.tool_path("ready");
+    env.commit_set_up(&format!(
         "test -e {} || {{ echo no such package; exit 3; }}",
         ready.display()
     ));
-    let said = day.here(&["run", "--actor", "scribe", "Write a line"]);
-    assert_eq!(said.code(), Some(7), "{said:?}");
-    let data = last_line(&said)["data"].clone();
-    assert_eq!(state(&data), "execute/errored");
+    let said = env.run_here(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
+    let data = parse_last_line(&said)["data"].clone();
+    assert_eq!(describe_state(&data), "execute/errored");
     assert_eq!(data["error"]["category"], "resource", "{data}");
     let message = data["error"]["message"].as_str().unwrap();
     assert!(
@@ -873,110 +899,117 @@ fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
         !messages.contains("--transcript"),
         "nobody said anything: {messages}"
     );
-    assert!(day.starts().is_empty());
+    assert!(env.read_starts().is_empty());
     std::fs::write(&ready, "").unwrap();
-    let said = day.seen(&["retry", plan]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert_eq!(day.starts().len(), 1);
+    let said = env.run_as_person(&["retry", plan]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert_eq!(env.read_starts().len(), 1);
 }
 
 /// A set-up that goes on for ever, and what it started that left its group and its session.
 struct LongSetUp {
-    day: Loop,
-    running: testkit::Running,
+    env: ScriptedAgentEnv,
+    running: testkit::TestProcess,
 }
 
 impl LongSetUp {
-    fn begun() -> Self {
-        let day = Loop::with(SCRIBE);
-        let tools = day.tools.path().display().to_string();
-        day.ends(0, &["config", "set", "sandbox.writable", &tools]);
-        day.set_up_with(&format!(
+    fn start() -> Self {
+        let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+        let tools = env.tools.path().display().to_string();
+        env.run_expecting(0, &["config", "set", "sandbox.writable", &tools]);
+        env.commit_set_up(&format!(
             "setsid sh -c 'echo $$ > {tools}/escaped; exec sleep 1000' & \
              echo $$ > {tools}/setup; sleep 1000"
         ));
-        let run = day
-            .yard
+        let run = env
+            .repo
             .program
             .run(["run", "--actor", "scribe", "Write a line"]);
-        let running = run.within(day.yard.shop()).start();
-        let is_written = |name| std::fs::read(day.file(name)).is_ok_and(|text| !text.is_empty());
+        let running = run.with_directory(env.repo.shop_path()).start();
+        let is_written =
+            |name| std::fs::read(env.tool_path(name)).is_ok_and(|text| !text.is_empty());
         wait_for("it is being set up", || {
             is_written("escaped") && is_written("setup")
         });
-        Self { day, running }
+        Self { env, running }
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
-        let number = i32::try_from(self.running.number()).unwrap();
+    fn send_signal(&self, signal: rustix::process::Signal) {
+        let number = i32::try_from(self.running.process_id()).unwrap();
         let number = rustix::process::Pid::from_raw(number).unwrap();
         rustix::process::kill_process(number, signal).unwrap();
     }
 
     /// How it ended, once nothing of the set-up is left.
-    fn ended(self) -> (Loop, Said) {
+    fn finish(self) -> (ScriptedAgentEnv, TestRunOutput) {
         let began = Instant::now();
         let said = self.running.finish();
         assert!(began.elapsed() < Duration::from_secs(20), "{said:?}");
         for name in ["escaped", "setup"] {
-            let process = std::fs::read_to_string(self.day.file(name)).unwrap();
+            let process = std::fs::read_to_string(self.env.tool_path(name)).unwrap();
             let stat = format!("/proc/{}/stat", process.trim());
             wait_for(&format!("{name} ends"), || {
                 std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
             });
         }
-        (self.day, said)
+        (self.env, said)
     }
 }
 
 #[test]
 fn what_a_set_up_started_ends_with_a_run_that_is_killed() {
-    let set_up = LongSetUp::begun();
-    set_up.signal(rustix::process::Signal::KILL);
-    let (_, said) = set_up.ended();
+    let set_up = LongSetUp::start();
+    set_up.send_signal(rustix::process::Signal::KILL);
+    let (_, said) = set_up.finish();
     assert!(said.was_killed());
 }
 
 #[test]
 fn a_set_up_ends_when_its_run_is_interrupted_and_the_plan_waits() {
-    let set_up = LongSetUp::begun();
-    set_up.signal(rustix::process::Signal::INT);
-    let (day, said) = set_up.ended();
-    assert_eq!(said.code(), Some(130), "{said:?}");
-    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/queued");
+    let set_up = LongSetUp::start();
+    set_up.send_signal(rustix::process::Signal::INT);
+    let (env, said) = set_up.finish();
+    assert_eq!(said.exit_code(), Some(130), "{said:?}");
+    assert_eq!(
+        describe_state(&env.run_expecting(0, &["status", "@"])),
+        "execute/queued"
+    );
 }
 
 #[test]
 fn a_set_up_ends_when_its_plan_is_cancelled() {
-    let set_up = LongSetUp::begun();
-    set_up.day.ends(0, &["cancel", "@"]);
-    let (day, said) = set_up.ended();
-    assert_eq!(said.code(), Some(7), "{said:?}");
-    assert_eq!(state(&day.ends(0, &["status", "@"])), "execute/cancelled");
+    let set_up = LongSetUp::start();
+    set_up.env.run_expecting(0, &["cancel", "@"]);
+    let (env, said) = set_up.finish();
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
+    assert_eq!(
+        describe_state(&env.run_expecting(0, &["status", "@"])),
+        "execute/cancelled"
+    );
 }
 
 #[test]
 fn a_result_is_not_sent_back_to_a_repository_that_is_gone() {
-    let day = Loop::with(SCRIBE);
-    let (plan, _) = day.begun(6);
-    let elsewhere = day.file("elsewhere");
-    std::fs::rename(day.yard.shop(), &elsewhere).unwrap();
-    let said = day.yard.bad(4, &["revise", &plan, "again"], "is gone");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let elsewhere = env.tool_path("elsewhere");
+    std::fs::rename(env.repo.shop_path(), &elsewhere).unwrap();
+    let said = env.repo.run_bad(4, &["revise", &plan, "again"], "is gone");
     let messages = said.messages();
     let relink = "planwright project relink shop shop --git PATH";
     assert!(messages.contains(relink), "{messages}");
-    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    assert_eq!(env.repo.plan_state(&plan), "execute/complete");
     let relink = relink.replace("PATH", elsewhere.to_str().unwrap());
     let words: Vec<&str> = relink.split(' ').skip(1).collect();
-    day.yard.ok(&words);
-    day.yard.ok(&["revise", &plan, "--detach", "again"]);
+    env.repo.run_ok(&words);
+    env.repo.run_ok(&["revise", &plan, "--detach", "again"]);
 }
 
 /// Whatever an agent says when the objects it borrows are gone: it is not to blame.
 #[test]
 fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
     for ending in ["exit 1", "echo more >> src/a.txt"] {
-        let day = Loop::with(&format!(
+        let env = ScriptedAgentEnv::with_script(&format!(
             "#!/bin/sh\necho begun > \"$STARTS\"\nwhile ! [ -e \"$STARTS.go\" ]; do sleep 0.05; done\n{ending}\n"
         ));
         let run = [
@@ -987,16 +1020,21 @@ fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
             "scribe",
             "Write a line",
         ];
-        let running = day.yard.program.run(run).within(day.yard.shop()).start();
-        wait_for("the agent starts", || !day.starts().is_empty());
-        std::fs::rename(day.yard.shop(), day.file("elsewhere")).unwrap();
-        std::fs::write(day.file("starts.go"), "").unwrap();
+        let running = env
+            .repo
+            .program
+            .run(run)
+            .with_directory(env.repo.shop_path())
+            .start();
+        wait_for("the agent starts", || !env.read_starts().is_empty());
+        std::fs::rename(env.repo.shop_path(), env.tool_path("elsewhere")).unwrap();
+        std::fs::write(env.tool_path("starts.go"), "").unwrap();
         let said = running.finish();
-        assert_eq!(said.code(), Some(7), "{said:?}");
-        let error = last_line(&said)["data"]["error"].clone();
+        assert_eq!(said.exit_code(), Some(7), "{said:?}");
+        let error = parse_last_line(&said)["data"]["error"].clone();
         assert_eq!(error["category"], "resource", "{error}");
         let message = error["message"].as_str().unwrap();
-        let place = day.yard.shop();
+        let place = env.repo.shop_path();
         assert!(message.starts_with(place.to_str().unwrap()), "{message}");
         assert!(
             said.messages()
@@ -1008,54 +1046,54 @@ fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
 /// What a person changes while an agent works would be handed in as the agent's.
 #[test]
 fn nobody_enters_a_sandbox_that_somebody_works_in() {
-    let day = Loop::with("#!/bin/sh\necho $$ > \"$STARTS\"\nsleep 1000\n");
-    let run = day
-        .yard
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho $$ > \"$STARTS\"\nsleep 1000\n");
+    let run = env
+        .repo
         .program
         .run(["run", "--actor", "scribe", "Take your time"]);
-    let running = run.within(day.yard.shop()).start();
-    wait_for("the agent starts", || !day.starts().is_empty());
-    let said = day.seen(&["shell", "@"]);
-    assert_eq!(said.code(), Some(4), "{said:?}");
+    let running = run.with_directory(env.repo.shop_path()).start();
+    wait_for("the agent starts", || !env.read_starts().is_empty());
+    let said = env.run_as_person(&["shell", "@"]);
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(
         said.stderr.contains("is working in the sandbox"),
         "{said:?}"
     );
-    day.ends(0, &["cancel", "@"]);
+    env.run_expecting(0, &["cancel", "@"]);
     running.finish();
 }
 
 /// The repository's own action, as it stands now, on the repository one is in.
 #[test]
 fn a_repository_defines_actions_that_plans_freeze() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let define = |line: &str| {
         let text = format!(
             "actions:\n  - name: greet\n    description: {line}\n    actor: scribe\n    \
              arguments:\n      - name: whom\n        type: string\n        required: true\n    \
              invariants:\n      - name: calm\n        expr: plan.attempt <= 3\n"
         );
-        day.yard.write("planwright.yaml", &text);
+        env.repo.write_file("planwright.yaml", &text);
     };
     define("Greet somebody");
-    let listed = day.ends(0, &["action", "list"]);
+    let listed = env.run_expecting(0, &["action", "list"]);
     assert_eq!(listed["actions"][0]["name"], "greet");
     let file = listed["actions"][0]["file"].as_str().unwrap().to_owned();
     assert!(file.ends_with("shop/planwright.yaml"), "{file}");
     assert_eq!(listed["actions"][1]["file"], Value::Null);
-    let shown = day.seen(&["action", "show", "greet"]);
+    let shown = env.run_as_person(&["action", "show", "greet"]);
     assert!(shown.stdout.contains("defined in"), "{shown:?}");
 
-    let first = day.ends(0, &["use", "greet", "--arg", "whom=Ada"]);
+    let first = env.run_expecting(0, &["use", "greet", "--arg", "whom=Ada"]);
     assert_eq!(first["goal"], "Greet somebody");
     assert_eq!(first["resources"][0]["project"], "shop", "{first}");
-    let again = day.ends(0, &["use", "greet", "shop", "--arg", "whom=Bob"]);
+    let again = env.run_expecting(0, &["use", "greet", "shop", "--arg", "whom=Bob"]);
     assert_eq!(again["action"], first["action"]);
     define("Greet everybody");
-    let second = day.ends(0, &["use", "greet", "--arg", "whom=Bob"]);
+    let second = env.run_expecting(0, &["use", "greet", "--arg", "whom=Bob"]);
     assert_ne!(second["action"], first["action"]);
     // The first plan still has what it was made of.
-    let kept = day.ends(0, &["action", "show", first["action"].as_str().unwrap()]);
+    let kept = env.run_expecting(0, &["action", "show", first["action"].as_str().unwrap()]);
     assert_eq!(kept["description"], "Greet somebody");
     let rules = [
         "invariant",
@@ -1063,38 +1101,38 @@ fn a_repository_defines_actions_that_plans_freeze() {
         "--effective",
         first["plan_id"].as_str().unwrap(),
     ];
-    assert_eq!(day.ends(0, &rules)["rules"][0]["name"], "calm");
-    let listed = day.ends(0, &["action", "list"]);
+    assert_eq!(env.run_expecting(0, &rules)["rules"][0]["name"], "calm");
+    let listed = env.run_expecting(0, &["action", "list"]);
     assert_eq!(listed["actions"].as_array().unwrap().len(), 2, "{listed}");
-    let said = day.here(&["use", "geret", "--arg", "whom=Bob"]);
-    assert_eq!(said.code(), Some(3), "{said:?}");
+    let said = env.run_here(&["use", "geret", "--arg", "whom=Bob"]);
+    assert_eq!(said.exit_code(), Some(3), "{said:?}");
     assert!(said.messages().contains("did you mean `greet`"), "{said:?}");
 }
 
 /// What a person calls by a name stays theirs, until they give it up.
 #[test]
 fn a_kept_action_goes_before_a_repositorys() {
-    let day = Loop::with(SCRIBE);
-    day.yard.write(
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo.write_file(
         "planwright.yaml",
         "actions:\n  - name: tidy\n    description: Tidy it my way\n    actor: scribe\n",
     );
-    let listed = day.ends(0, &["action", "list"]);
+    let listed = env.run_expecting(0, &["action", "list"]);
     assert_eq!(listed["actions"][0]["state"], "shadowed");
-    let said = day.here(&["use", "tidy", "shop"]);
+    let said = env.run_here(&["use", "tidy", "shop"]);
     assert_eq!(said.data()["goal"], "Tidy the shop", "{said:?}");
     assert!(
         said.messages().contains("planwright action archive tidy"),
         "{said:?}"
     );
-    day.ends(0, &["action", "archive", "tidy"]);
-    let made = day.ends(0, &["use", "tidy", "shop"]);
+    env.run_expecting(0, &["action", "archive", "tidy"]);
+    let made = env.run_expecting(0, &["use", "tidy", "shop"]);
     assert_eq!(made["goal"], "Tidy it my way");
 }
 
 #[test]
 fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     for (text, says) in [
         ("  - name: one\n", "needs the key `description`"),
         (
@@ -1106,10 +1144,10 @@ fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
             "planwright.yaml: ",
         ),
     ] {
-        day.yard
-            .write("planwright.yaml", &format!("actions:\n{text}"));
-        let said = day.here(&["use", "one", "shop"]);
-        assert_eq!(said.code(), Some(1), "{text}: {said:?}");
+        env.repo
+            .write_file("planwright.yaml", &format!("actions:\n{text}"));
+        let said = env.run_here(&["use", "one", "shop"]);
+        assert_eq!(said.exit_code(), Some(1), "{text}: {said:?}");
         assert!(said.messages().contains(says), "{text}: {said:?}");
     }
 }
@@ -1117,11 +1155,11 @@ fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
 /// People are pointed to what they type every day, scripts to plumbing.
 #[test]
 fn who_asks_decides_what_can_be_done_instead() {
-    let day = Loop::with(SCRIBE);
-    let waiting = day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let waiting = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
     let plan = waiting["plan_id"].as_str().unwrap();
-    let said = day.seen(&["apply", plan]);
-    assert_eq!(said.code(), Some(4), "{said:?}");
+    let said = env.run_as_person(&["apply", plan]);
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
     let told = &said.stderr;
     assert!(told.contains("Apply is not possible"), "{told}");
     assert!(told.contains("try: planwright run "), "{told}");
@@ -1130,7 +1168,7 @@ fn who_asks_decides_what_can_be_done_instead() {
         !told.contains("plumbing") && !told.contains("pprove"),
         "{told}"
     );
-    let said = day.seen(&["plumbing", "apply-plan", plan]);
+    let said = env.run_as_person(&["plumbing", "apply-plan", plan]);
     assert!(
         said.stdout.contains("apply-plan is not possible"),
         "{said:?}"
@@ -1140,17 +1178,17 @@ fn who_asks_decides_what_can_be_done_instead() {
         "{said:?}"
     );
     // `why` speaks to people, too.
-    let said = day.seen(&["why", plan]);
+    let said = env.run_as_person(&["why", plan]);
     assert!(said.stderr.contains("planwright run "), "{said:?}");
     assert!(!said.stderr.contains("plumbing"), "{said:?}");
 }
 
 #[test]
 fn a_detached_head_is_told_what_helps() {
-    let day = Loop::with(SCRIBE);
-    day.yard.git(&["switch", "-q", "--detach"]);
-    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
-    assert_eq!(said.code(), Some(4), "{said:?}");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo.run_git(&["switch", "-q", "--detach"]);
+    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("switch BRANCH"), "{said:?}");
     assert!(
         said.stderr.contains("project create NAME --git"),
@@ -1161,16 +1199,21 @@ fn a_detached_head_is_told_what_helps() {
 /// The very first command in a repository already works as the repository wants it.
 #[test]
 fn a_repositorys_action_is_used_from_a_home_that_knows_nothing() {
-    let day = Loop::with(SCRIBE);
-    day.yard.write(
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo.write_file(
         "planwright.yaml",
         "actor: inhouse\nlimits: {attempts: 7}\nactors:\n  - name: inhouse\n    kind: command\n    \
          command: [sh, ./tool]\nactions:\n  - name: greet\n    description: Greet them\n",
     );
-    let fresh = testkit::Program::new(env!("CARGO_BIN_EXE_planwright"));
-    let here = |words: &[&str]| fresh.run(words.to_vec()).within(day.yard.shop()).finish();
+    let fresh = testkit::TestProgram::new(env!("CARGO_BIN_EXE_planwright"));
+    let here = |words: &[&str]| {
+        fresh
+            .run(words.to_vec())
+            .with_directory(env.repo.shop_path())
+            .finish()
+    };
     let used = here(&["use", "greet"]);
-    assert_eq!(used.code(), Some(0), "{used:?}");
+    assert_eq!(used.exit_code(), Some(0), "{used:?}");
     assert!(used.stderr.contains("planwright run "), "{used:?}");
     let shown = here(&["status", "@"]).stdout;
     assert!(

@@ -1,31 +1,35 @@
 //! The demo: works twice in a row, and what it ends with works as typed.
 
-use crate::shell::Shell;
+use crate::shell::TranscriptShell;
 
 #[test]
 fn the_demo_works_again_and_again_and_so_do_its_commands() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     for round in 1..=2 {
         let said = shell.run(&["demo"]).finish();
-        assert_eq!(said.code(), Some(0), "{said:?}");
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
         assert_eq!(said.stderr, "");
         let (_, closing) = said.stdout.split_once("Look around\n").unwrap();
         let commands: Vec<&str> = closing.lines().map(str::trim).collect();
         assert!(commands.len() >= 4, "{closing}");
         for command in commands {
-            let words = as_a_shell_reads(command);
+            let words = split_shell_words(command);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             assert_eq!(words[0], "planwright");
             let said = shell.run(&words[1..]).finish();
-            assert_eq!(said.code(), Some(0), "round {round}: {command}: {said:?}");
+            assert_eq!(
+                said.exit_code(),
+                Some(0),
+                "round {round}: {command}: {said:?}"
+            );
             assert!(!said.stdout.is_empty());
         }
     }
-    assert!(!shell.store().exists(), "it has a store of its own");
+    assert!(!shell.store_path().exists(), "it has a store of its own");
 }
 
 /// The words of a command; what stands in single quotes is one.
-fn as_a_shell_reads(command: &str) -> Vec<String> {
+fn split_shell_words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (index, piece) in command.split('\'').enumerate() {
         let quoted = index % 2 == 1;
@@ -45,28 +49,31 @@ fn as_a_shell_reads(command: &str) -> Vec<String> {
 
 #[test]
 fn the_story_of_the_demo() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     let said = shell.run(&["demo"]).finish();
     // Who wins the race is nobody's to say.
     let winner = regex::Regex::new(r"racer-\d").unwrap();
-    let told = testkit::Said {
+    let told = testkit::TestRunOutput {
         stdout: winner.replace_all(&said.stdout, "racer-1").into_owned(),
         ..said
     };
-    shell.keep(&["demo"], &told);
+    shell.keep_run(&["demo"], &told);
     insta::assert_snapshot!(shell.transcript());
 }
 
 /// Also where the path of the home needs quotes.
 #[test]
 fn the_demo_works_in_a_home_with_spaces() {
-    let shell = Shell::new();
-    let home = shell.home().join("my home");
-    let said = shell.run(&["demo"]).set("PLANWRIGHT_HOME", &home).finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    let shell = TranscriptShell::new();
+    let home = shell.home_path().join("my home");
+    let said = shell
+        .run(&["demo"])
+        .with_variable("PLANWRIGHT_HOME", &home)
+        .finish();
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let (_, closing) = said.stdout.split_once("Look around\n").unwrap();
-    let words = as_a_shell_reads(closing.lines().next().unwrap().trim());
+    let words = split_shell_words(closing.lines().next().unwrap().trim());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = shell.run(&words[1..]).finish();
-    assert_eq!(said.code(), Some(0), "{words:?}: {said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
 }

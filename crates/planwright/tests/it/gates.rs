@@ -4,13 +4,13 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::daily::{Loop, state, wait_for};
-use crate::fleet::signal;
+use crate::daily::{ScriptedAgentEnv, describe_state, wait_for};
+use crate::many_workers::send_signal;
 
 /// Counts its starts and writes where it may and where it may not; told that rules are not met, it does
 /// what the second script says.
-fn agent(first: &str, told: &str) -> Loop {
-    Loop::with(&format!(
+fn obedient_agent(first: &str, told: &str) -> ScriptedAgentEnv {
+    ScriptedAgentEnv::with_script(&format!(
         "#!/bin/sh
 echo start >> \"$STARTS\"
 if grep -q 'rules are not met' \"$PLANWRIGHT_ASSIGNMENT\"; then
@@ -23,19 +23,19 @@ fi
 }
 
 /// An agent that ignores what it is told.
-fn stubborn(script: &str) -> Loop {
-    agent(script, script)
+fn stubborn_agent(script: &str) -> ScriptedAgentEnv {
+    obedient_agent(script, script)
 }
 
-fn names(data: &Value) -> Vec<&str> {
+fn rule_names(data: &Value) -> Vec<&str> {
     let failed = data["failed"].as_array().unwrap().iter();
     failed
         .filter_map(|rule| rule["rule"]["name"].as_str())
         .collect()
 }
 
-fn branch(day: &Loop) -> String {
-    day.yard.git(&["rev-parse", "main"])
+fn branch_tip(env: &ScriptedAgentEnv) -> String {
+    env.repo.run_git(&["rev-parse", "main"])
 }
 
 /// A rule holds at each of the four gates, whoever comes: a person, a worker, a program. Once it is gone, so is
@@ -49,43 +49,43 @@ fn every_gate_holds_whoever_comes() {
         ("result", "execute/complete", 4, "apply-plan"),
         ("apply", "execute/complete", 1, "apply-plan"),
     ] {
-        let day = stubborn("echo x >> src/a.txt");
+        let env = stubborn_agent("echo x >> src/a.txt");
         let never = ["--expr", "plan.goal == ''", "--at", gate];
-        day.yard
-            .ok(&[&["invariant", "add", "never"], &never[..]].concat());
-        let before = branch(&day);
+        env.repo
+            .run_ok(&[&["invariant", "add", "never"], &never[..]].concat());
+        let before = branch_tip(&env);
         let goal = ["run", "--profile", "auto", "--actor", "scribe", "Write it"];
         let goal = match gate {
             // Begun anew over and over, it would take its time.
             "result" => [&["run", "--actor", "scribe"], &goal[5..]].concat(),
             _ => goal.to_vec(),
         };
-        let data = day.ends(5, &goal);
+        let data = env.run_expecting(5, &goal);
         let plan = data["plan_id"].as_str().unwrap();
-        assert_eq!(day.yard.state_of(plan), stops_at, "{gate}");
-        day.ends(5, &["run", plan]);
-        day.ends(0, &["work", "--drain"]);
+        assert_eq!(env.repo.plan_state(plan), stops_at, "{gate}");
+        env.run_expecting(5, &["run", plan]);
+        env.run_expecting(0, &["work", "--drain"]);
         if gate == "result" {
             // Signed, what is in the way is the rule alone.
-            day.ends(0, &["approve", plan]);
+            env.run_expecting(0, &["approve", plan]);
         }
         let owner: &[&str] = match next {
             "start-strategize" => &["--owner", "somebody"],
             _ => &[],
         };
-        let data = day.ends(5, &[&["plumbing", next, plan], owner].concat());
-        assert_eq!(names(&data), ["never"], "{gate}");
+        let data = env.run_expecting(5, &[&["plumbing", next, plan], owner].concat());
+        assert_eq!(rule_names(&data), ["never"], "{gate}");
         if stops_at == "execute/complete" {
-            day.ends(5, &["apply", plan, "--yes"]);
+            env.run_expecting(5, &["apply", plan, "--yes"]);
         }
-        assert_eq!(day.starts().len(), starts, "{gate}");
-        assert_eq!(branch(&day), before, "{gate}");
-        assert_eq!(day.yard.state_of(plan), stops_at, "{gate}");
-        day.yard.ok(&["invariant", "remove", "never"]);
-        day.here(&["run", plan]);
-        day.here(&["apply", plan, "--yes"]);
-        assert_eq!(day.yard.state_of(plan), "apply/applied", "{gate}");
-        assert_ne!(branch(&day), before, "{gate}");
+        assert_eq!(env.read_starts().len(), starts, "{gate}");
+        assert_eq!(branch_tip(&env), before, "{gate}");
+        assert_eq!(env.repo.plan_state(plan), stops_at, "{gate}");
+        env.repo.run_ok(&["invariant", "remove", "never"]);
+        env.run_here(&["run", plan]);
+        env.run_here(&["apply", plan, "--yes"]);
+        assert_eq!(env.repo.plan_state(plan), "apply/applied", "{gate}");
+        assert_ne!(branch_tip(&env), before, "{gate}");
     }
 }
 
@@ -93,56 +93,56 @@ fn every_gate_holds_whoever_comes() {
 /// back three times, not more.
 #[test]
 fn what_is_forbidden_does_not_land_and_is_sent_back_three_times() {
-    let day = stubborn("echo x >> src/a.txt; mkdir -p db; echo drop > db/1.sql");
-    day.yard
-        .ok(&["invariant", "add", "no-migrations", "--forbid", "db/**"]);
-    let before = branch(&day);
-    let (plan, data) = day.begun(5);
-    assert_eq!(state(&data), "execute/complete");
-    assert_eq!(day.starts().len(), 4, "once, and three times more");
-    let data = day.ends(5, &["apply", &plan, "--yes"]);
-    assert_eq!(names(&data), ["no-migrations"]);
-    assert_eq!(branch(&day), before);
+    let env = stubborn_agent("echo x >> src/a.txt; mkdir -p db; echo drop > db/1.sql");
+    env.repo
+        .run_ok(&["invariant", "add", "no-migrations", "--forbid", "db/**"]);
+    let before = branch_tip(&env);
+    let (plan, data) = env.start_plan(5);
+    assert_eq!(describe_state(&data), "execute/complete");
+    assert_eq!(env.read_starts().len(), 4, "once, and three times more");
+    let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
+    assert_eq!(rule_names(&data), ["no-migrations"]);
+    assert_eq!(branch_tip(&env), before);
     // A worker that comes by judges nothing again, and starts nobody.
-    day.ends(0, &["work", "--drain"]);
-    assert_eq!(day.starts().len(), 4);
-    let why = day.ends(0, &["why", &plan]).to_string();
+    env.run_expecting(0, &["work", "--drain"]);
+    assert_eq!(env.read_starts().len(), 4);
+    let why = env.run_expecting(0, &["why", &plan]).to_string();
     assert!(why.contains("forbidden: db/1.sql"), "{why}");
     // A person sends it back with a word of their own: it is mended anew.
-    day.ends(
+    env.run_expecting(
         0,
         &["revise", &plan, "--detach", "Leave the database alone"],
     );
-    day.ends(5, &["run", &plan]);
-    assert_eq!(day.starts().len(), 8);
-    day.ends(
+    env.run_expecting(5, &["run", &plan]);
+    assert_eq!(env.read_starts().len(), 8);
+    env.run_expecting(
         0,
         &["waive", &plan, "no-migrations", "--reason", "this once"],
     );
-    day.ends(0, &["apply", &plan, "--yes"]);
-    assert_ne!(branch(&day), before);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert_ne!(branch_tip(&env), before);
 }
 
 #[test]
 fn an_agent_that_heeds_the_rules_gets_by() {
-    let day = agent(
+    let env = obedient_agent(
         "echo x >> src/a.txt; echo y > stray.txt",
         "rm stray.txt; grep -q 'only-src: not allowed: stray.txt' \"$PLANWRIGHT_ASSIGNMENT\"",
     );
-    day.yard
-        .ok(&["invariant", "add", "only-src", "--allow", "src/**"]);
-    let (plan, _) = day.begun(6);
-    assert_eq!(day.starts().len(), 2);
-    day.ends(0, &["apply", &plan, "--yes"]);
-    assert!(!day.yard.shop().join("stray.txt").exists());
+    env.repo
+        .run_ok(&["invariant", "add", "only-src", "--allow", "src/**"]);
+    let (plan, _) = env.start_plan(6);
+    assert_eq!(env.read_starts().len(), 2);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert!(!env.repo.shop_path().join("stray.txt").exists());
 }
 
 /// Under `auto` it begins anew with another strategy once fixing did not help, three times; then it waits.
 #[test]
 fn under_auto_it_begins_anew_and_then_waits() {
-    let day = stubborn("echo x >> src/a.txt");
-    day.yard
-        .ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
+    let env = stubborn_agent("echo x >> src/a.txt");
+    env.repo
+        .run_ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
     let run = [
         "run",
         "--actor",
@@ -151,9 +151,9 @@ fn under_auto_it_begins_anew_and_then_waits() {
         "auto",
         "Insist on it",
     ];
-    let data = day.ends(5, &run);
-    assert_eq!(state(&data), "execute/complete");
-    assert_eq!(day.starts().len(), 16, "four times four");
+    let data = env.run_expecting(5, &run);
+    assert_eq!(describe_state(&data), "execute/complete");
+    assert_eq!(env.read_starts().len(), 16, "four times four");
     assert_eq!(data["reversion_count"], 3);
 }
 
@@ -161,52 +161,52 @@ fn under_auto_it_begins_anew_and_then_waits() {
 /// other.
 #[test]
 fn an_agent_cannot_edit_its_own_gates() {
-    let day = stubborn(
+    let env = stubborn_agent(
         "echo x >> src/a.txt; printf 'invariants: []\\n' > planwright.yaml; git commit -qam mine",
     );
     let file = "invariants:\n  - name: docs-only\n    allow: docs/**\n";
-    day.yard.write("planwright.yaml", file);
-    day.yard.commit("rules");
-    let (plan, _) = day.begun(5);
-    let before = branch(&day);
-    let data = day.ends(5, &["apply", &plan, "--yes"]);
-    assert_eq!(names(&data), ["docs-only"]);
-    assert_eq!(branch(&day), before);
+    env.repo.write_file("planwright.yaml", file);
+    env.repo.commit_all("rules");
+    let (plan, _) = env.start_plan(5);
+    let before = branch_tip(&env);
+    let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
+    assert_eq!(rule_names(&data), ["docs-only"]);
+    assert_eq!(branch_tip(&env), before);
     // A person's edit that is not committed changes nothing, either; committed, it does.
-    day.yard.write("planwright.yaml", "invariants: []\n");
-    day.ends(5, &["apply", &plan, "--yes"]);
-    day.yard.commit("no rules");
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.repo.write_file("planwright.yaml", "invariants: []\n");
+    env.run_expecting(5, &["apply", &plan, "--yes"]);
+    env.repo.commit_all("no rules");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// A command judges a clean checkout of what would land: what only lies around in the sandbox does not
 /// help, and neither does what the agent says of itself.
 #[test]
 fn a_command_judges_what_would_land_and_nothing_else() {
-    let day = stubborn(
+    let env = stubborn_agent(
         "echo x >> src/a.txt; touch kept.o
 echo '{\"outcome\": \"done\", \"summary\": \"all tests pass\"}' > \"$PLANWRIGHT_REPORT\"",
     );
-    day.yard.write(".gitignore", "*.o\n");
-    day.yard.commit("objects are ignored");
-    day.yard
-        .ok(&["invariant", "add", "built", "--command", "test -f kept.o"]);
-    let (plan, _) = day.begun(5);
-    let data = day.ends(5, &["apply", &plan, "--yes"]);
-    assert_eq!(names(&data), ["built"]);
+    env.repo.write_file(".gitignore", "*.o\n");
+    env.repo.commit_all("objects are ignored");
+    env.repo
+        .run_ok(&["invariant", "add", "built", "--command", "test -f kept.o"]);
+    let (plan, _) = env.start_plan(5);
+    let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
+    assert_eq!(rule_names(&data), ["built"]);
     let sees = "grep -q x src/a.txt && git diff --quiet HEAD -- planwright.yaml";
-    day.yard.ok(&["invariant", "remove", "built"]);
-    day.yard
-        .ok(&["invariant", "add", "built", "--command", sees]);
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.repo.run_ok(&["invariant", "remove", "built"]);
+    env.repo
+        .run_ok(&["invariant", "add", "built", "--command", sees]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 #[test]
 fn commands_that_hang_flood_or_vanish_fail_their_rule() {
-    let day = stubborn("echo x >> src/a.txt");
-    let plan = day
-        .yard
-        .handed_in(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
+    let env = stubborn_agent("echo x >> src/a.txt");
+    let plan = env
+        .repo
+        .submit_plan(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
     for (command, says) in [
         ("sleep 100", "took longer than 1 s"),
         ("head -c 3000000 /dev/zero | tr '\\0' x; exit 3", "exit"),
@@ -214,29 +214,29 @@ fn commands_that_hang_flood_or_vanish_fail_their_rule() {
         ("kill -9 $$", "signal"),
     ] {
         let add = ["invariant", "add", "odd", "--command", command];
-        day.yard.ok(&[&add[..], &["--timeout", "1s"]].concat());
-        let data = day.ends(5, &["apply", &plan, "--yes"]);
+        env.repo.run_ok(&[&add[..], &["--timeout", "1s"]].concat());
+        let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
         let evidence = data["failed"][0]["evidence"].as_str().unwrap();
         assert!(evidence.contains(says), "{command}: {evidence}");
         assert!(evidence.len() < 20_000, "{}", evidence.len());
-        day.yard.ok(&["invariant", "remove", "odd"]);
+        env.repo.run_ok(&["invariant", "remove", "odd"]);
     }
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// Many who meet the same slow rule run it once: what it printed is the same for all of them.
 #[test]
 fn many_pay_for_a_slow_rule_once() {
-    let day = stubborn("true");
-    let plan = day
-        .yard
-        .handed_in(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
+    let env = stubborn_agent("true");
+    let plan = env
+        .repo
+        .submit_plan(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
     let command = "sleep 1; echo \"at $(date +%s%N)\" >&2; exit 1";
-    day.yard
-        .ok(&["invariant", "add", "slow", "--command", command]);
+    env.repo
+        .run_ok(&["invariant", "add", "slow", "--command", command]);
     let said: Vec<String> = std::thread::scope(|scope| {
         let ask = || {
-            let data = day.ends(5, &["apply", &plan, "--yes"]);
+            let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
             data["failed"][0]["evidence"].as_str().unwrap().to_owned()
         };
         let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
@@ -249,40 +249,46 @@ fn many_pay_for_a_slow_rule_once() {
 /// A rule that asks is answered by a person and by nobody else, about this very result.
 #[test]
 fn a_rule_that_asks_waits_for_a_person() {
-    let day = stubborn("echo x >> src/a.txt");
+    let env = stubborn_agent("echo x >> src/a.txt");
     let ask = ["invariant", "add", "looked-at", "--ask", "Is it kind?"];
-    day.yard.ok(&ask);
-    let (plan, _) = day.begun(6);
-    assert_eq!(day.starts().len(), 1, "nothing that an agent could mend");
-    let data = day.ends(6, &["apply", &plan, "--yes"]);
-    assert_eq!(names(&data), ["looked-at"]);
+    env.repo.run_ok(&ask);
+    let (plan, _) = env.start_plan(6);
+    assert_eq!(
+        env.read_starts().len(),
+        1,
+        "nothing that an agent could mend"
+    );
+    let data = env.run_expecting(6, &["apply", &plan, "--yes"]);
+    assert_eq!(rule_names(&data), ["looked-at"]);
     let rule = ["approve", &plan, "--rule", "looked-at"];
-    day.ends(0, &[&rule[..], &["--reject", "It is not."]].concat());
-    let data = day.ends(5, &["apply", &plan, "--yes"]);
+    env.run_expecting(0, &[&rule[..], &["--reject", "It is not."]].concat());
+    let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
     assert_eq!(data["failed"][0]["evidence"], "It is not.");
-    day.ends(0, &["revise", &plan, "--detach", "Be kind"]);
-    day.ends(6, &["run", &plan]);
-    day.ends(6, &["apply", &plan, "--yes"]);
-    day.ends(0, &rule);
-    day.ends(3, &["approve", &plan, "--rule", "unknown"]);
-    day.ends(0, &["apply", &plan, "--yes"]);
-    let log = day.ends(0, &["log", &plan, "--events"]).to_string();
+    env.run_expecting(0, &["revise", &plan, "--detach", "Be kind"]);
+    env.run_expecting(6, &["run", &plan]);
+    env.run_expecting(6, &["apply", &plan, "--yes"]);
+    env.run_expecting(0, &rule);
+    env.run_expecting(3, &["approve", &plan, "--rule", "unknown"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    let log = env
+        .run_expecting(0, &["log", &plan, "--events"])
+        .to_string();
     assert!(log.contains("ruled_on"), "{log}");
 }
 
 /// A project, and an action `kind` whose definition of done is put to this actor.
-fn judged_by(day: &Loop, judge: &str, extra: &str) {
-    let action = day.file("kind.yaml");
+fn define_judged_action(env: &ScriptedAgentEnv, judge: &str, extra: &str) {
+    let action = env.tool_path("kind.yaml");
     let text = format!(
         "name: kind\ndescription: Write a line\nactor: scribe\ninvariant_actor: {judge}\n\
          definition_of_done: Is it kind?\n{extra}"
     );
     std::fs::write(&action, text).unwrap();
-    day.ends(
+    env.run_expecting(
         0,
         &["action", "create", "--config", action.to_str().unwrap()],
     );
-    day.ends(0, &["project", "create", "shop", "--git", "."]);
+    env.run_expecting(0, &["project", "create", "shop", "--git", "."]);
 }
 
 /// A definition of done that is a text, put to the action's invariant actor: its verdict counts, it is asked
@@ -295,42 +301,42 @@ fn an_invariant_actor_answers_for_people_or_they_are_asked() {
         ("It seems fine to me.", 6, Some("")),
         ("", 6, Some("")),
     ] {
-        let day = stubborn("echo x >> src/a.txt");
-        day.write_tool(
+        let env = stubborn_agent("echo x >> src/a.txt");
+        env.write_tool(
             "judge",
             &format!(
                 "#!/bin/sh\necho asked >> {}\nls >> {0}\necho defaced > src/a.txt\necho '{}' | tr ^ '\\n'\n",
-                day.file("asked").display(),
+                env.tool_path("asked").display(),
                 answer
             ),
         );
-        let tools = day.file("asked");
+        let tools = env.tool_path("asked");
         let tools = tools.parent().unwrap().display();
-        day.define("judge", &format!("stdin: prompt\nwritable: [{tools}]\n"));
-        judged_by(&day, "judge", "automation_profile: supervised\n");
-        let plan = day.ends(0, &["use", "kind", "shop"]);
+        env.define_actor("judge", &format!("stdin: prompt\nwritable: [{tools}]\n"));
+        define_judged_action(&env, "judge", "automation_profile: supervised\n");
+        let plan = env.run_expecting(0, &["use", "kind", "shop"]);
         let plan = plan["plan_id"].as_str().unwrap();
         // Supervised, the plan asks before it goes on; that is not what this is about.
-        day.here(&["run", plan]);
-        day.here(&["approve", plan]);
-        day.ends(code, &["run", plan]);
-        let asked = || std::fs::read_to_string(day.file("asked")).unwrap_or_default();
+        env.run_here(&["run", plan]);
+        env.run_here(&["approve", plan]);
+        env.run_expecting(code, &["run", plan]);
+        let asked = || std::fs::read_to_string(env.tool_path("asked")).unwrap_or_default();
         assert!(asked().starts_with("asked\n"), "{answer}: {}", asked());
         assert!(asked().contains("src\n"), "{}", asked());
         match failed {
             None => {
-                day.ends(0, &["apply", plan, "--yes"]);
-                assert!(day.yard.read("src/a.txt").ends_with("x\n"));
+                env.run_expecting(0, &["apply", plan, "--yes"]);
+                assert!(env.repo.read_file("src/a.txt").ends_with("x\n"));
             }
             Some(why) => {
-                let data = day.ends(code, &["apply", plan, "--yes"]);
-                assert_eq!(names(&data), ["definition-of-done"]);
+                let data = env.run_expecting(code, &["apply", plan, "--yes"]);
+                assert_eq!(rule_names(&data), ["definition-of-done"]);
                 if !why.is_empty() {
                     assert_eq!(data["failed"][0]["evidence"], why);
                 }
                 // A person's word counts, whatever the actor said.
-                day.ends(0, &["approve", plan, "--rule", "definition-of-done"]);
-                day.ends(0, &["apply", plan, "--yes"]);
+                env.run_expecting(0, &["approve", plan, "--rule", "definition-of-done"]);
+                env.run_expecting(0, &["apply", plan, "--yes"]);
             }
         }
         assert_eq!(asked().matches("asked").count(), 1, "{answer}: {}", asked());
@@ -338,28 +344,28 @@ fn an_invariant_actor_answers_for_people_or_they_are_asked() {
 }
 
 /// An actor that is asked and tells what that cost, in a script that does it.
-fn paid_judge(script: &str) -> (Loop, String) {
-    let day = stubborn("echo x > src/x.txt");
-    let tools = day.file("");
+fn paid_judge_plan(script: &str) -> (ScriptedAgentEnv, String) {
+    let env = stubborn_agent("echo x > src/x.txt");
+    let tools = env.tool_path("");
     let tools = tools.display();
-    day.write_tool("judge", &format!("#!/bin/sh\ncd {tools}\n{script}"));
+    env.write_tool("judge", &format!("#!/bin/sh\ncd {tools}\n{script}"));
     let definition = format!("stdin: prompt\noutput: claude-json\nwritable: [{tools}]\n");
-    day.define("judge", &definition);
-    judged_by(&day, "judge", "");
-    let plan = day.ends(0, &["use", "kind", "shop"]);
+    env.define_actor("judge", &definition);
+    define_judged_action(&env, "judge", "");
+    let plan = env.run_expecting(0, &["use", "kind", "shop"]);
     let plan = plan["plan_id"].as_str().unwrap().to_owned();
-    (day, plan)
+    (env, plan)
 }
 
-fn dollars(day: &Loop, plan: &str) -> f64 {
-    day.ends(0, &["status", plan])["used"]["cost_micros"]
+fn cost_in_dollars(env: &ScriptedAgentEnv, plan: &str) -> f64 {
+    env.run_expecting(0, &["status", plan])["used"]["cost_micros"]
         .as_f64()
         .unwrap()
         / 1e6
 }
 
 /// Spends a dollar every tenth of a second.
-const SPENDER: &str = r#"i=0
+const SPENDING_SCRIPT: &str = r#"i=0
 while [ $i -lt 200 ]; do
   i=$((i + 1))
   echo "{\"type\":\"assistant\",\"total_cost_usd\":$i,\"message\":{\"id\":\"m$i\",\"content\":[]}}"
@@ -371,145 +377,150 @@ done
 /// What an invariant actor uses is charged to the plan; where nothing is left to ask it with, a person is asked.
 #[test]
 fn an_invariant_actor_is_paid_for_or_not_asked() {
-    let (day, plan) = paid_judge(
+    let (env, plan) = paid_judge_plan(
         "echo asked >> asked\necho '{\"type\":\"result\",\"subtype\":\"success\",\
          \"is_error\":false,\"result\":\"HOLDS\",\"total_cost_usd\":2}'\n",
     );
     let times = || {
-        let text = std::fs::read_to_string(day.file("asked")).unwrap_or_default();
+        let text = std::fs::read_to_string(env.tool_path("asked")).unwrap_or_default();
         text.lines().count()
     };
-    day.ends(6, &["run", &plan]);
-    assert_eq!((dollars(&day, &plan), times()), (2.0, 1));
+    env.run_expecting(6, &["run", &plan]);
+    assert_eq!((cost_in_dollars(&env, &plan), times()), (2.0, 1));
     // What would land is another thing now, and asked about anew.
-    day.yard.write("src/two.txt", "two\n");
-    day.yard.commit("two");
-    day.ends(0, &["config", "set", "budget.cost", "2"]);
-    let data = day.ends(4, &["apply", &plan, "--yes"]);
+    env.repo.write_file("src/two.txt", "two\n");
+    env.repo.commit_all("two");
+    env.run_expecting(0, &["config", "set", "budget.cost", "2"]);
+    let data = env.run_expecting(4, &["apply", &plan, "--yes"]);
     let said = data["error"]["message"].to_string();
     assert!(
         said.contains("definition-of-done: nobody has judged it yet"),
         "{said}"
     );
-    assert_eq!((dollars(&day, &plan), times()), (2.0, 1));
-    day.ends(0, &["config", "set", "budget.cost", "20"]);
-    day.ends(0, &["retry", &plan, "--detach"]);
-    day.ends(0, &["apply", &plan, "--yes"]);
-    assert_eq!((dollars(&day, &plan), times()), (4.0, 2));
+    assert_eq!((cost_in_dollars(&env, &plan), times()), (2.0, 1));
+    env.run_expecting(0, &["config", "set", "budget.cost", "20"]);
+    env.run_expecting(0, &["retry", &plan, "--detach"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert_eq!((cost_in_dollars(&env, &plan), times()), (4.0, 2));
 }
 
 /// What others have set aside may come back; nobody but them has to be waited for.
 #[test]
 fn an_invariant_actor_waits_for_means_that_others_have() {
-    let (day, plan) = paid_judge(
+    let (env, plan) = paid_judge_plan(
         "echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\
          \"result\":\"HOLDS\",\"total_cost_usd\":2}'\n",
     );
-    day.ends(0, &["config", "set", "budget.cost", "20"]);
+    env.run_expecting(0, &["config", "set", "budget.cost", "20"]);
     // Has all of it, until it is told to end.
-    let (busy, enough) = (day.file("busy"), day.file("enough"));
+    let (busy, enough) = (env.tool_path("busy"), env.tool_path("enough"));
     let script = format!(
         "#!/bin/sh\ntouch {}\nwhile [ ! -e {} ]; do sleep 0.1; done\necho y > src/y.txt\n",
         busy.display(),
         enough.display()
     );
-    day.write_tool("miser", &script);
-    let tools = day.file("");
+    env.write_tool("miser", &script);
+    let tools = env.tool_path("");
     let definition = format!("output: claude-json\nwritable: [{}]\n", tools.display());
-    day.define("miser", &definition);
+    env.define_actor("miser", &definition);
     let program = |words: &[&str]| {
-        let run = day.yard.program.run(words.to_vec());
-        run.within(day.yard.shop()).start()
+        let run = env.repo.program.run(words.to_vec());
+        run.with_directory(env.repo.shop_path()).start()
     };
     let miser = program(&["run", "--actor", "miser", "Keep everything"]);
     wait_for("everything is set aside", || busy.exists());
     let judged = program(&["run", &plan]);
-    let home = day.yard.program.home();
+    let home = env.repo.program.home();
     let trials = home.join("sandboxes").join(&plan).join("trials");
     wait_for("the result is laid out for its judge", || {
         let laid_out = std::fs::read_dir(&trials).into_iter().flatten().flatten();
         laid_out.into_iter().any(|one| one.path().is_dir())
     });
     std::fs::write(&enough, "").unwrap();
-    assert_eq!(miser.finish().code(), Some(6));
+    assert_eq!(miser.finish().exit_code(), Some(6));
     let said = judged.finish();
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert!((dollars(&day, &plan) - 2.0).abs() < 0.01);
-    day.ends(0, &["apply", &plan, "--yes"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert!((cost_in_dollars(&env, &plan) - 2.0).abs() < 0.01);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 #[test]
 fn an_invariant_actor_is_stopped_at_the_limit() {
-    let (day, plan) = paid_judge(SPENDER);
-    day.ends(0, &["config", "set", "budget.cost", "3"]);
-    day.ends(6, &["run", &plan]);
-    let paid = dollars(&day, &plan);
+    let (env, plan) = paid_judge_plan(SPENDING_SCRIPT);
+    env.run_expecting(0, &["config", "set", "budget.cost", "3"]);
+    env.run_expecting(6, &["run", &plan]);
+    let paid = cost_in_dollars(&env, &plan);
     assert!((3.0..30.0).contains(&paid), "{paid}");
     // It had no time to say anything.
-    let data = day.ends(6, &["apply", &plan, "--yes"]);
-    assert_eq!(names(&data), ["definition-of-done"]);
+    let data = env.run_expecting(6, &["apply", &plan, "--yes"]);
+    assert_eq!(rule_names(&data), ["definition-of-done"]);
 }
 
 /// Cut short, it has said nothing, and is charged all the same.
 #[test]
 fn an_invariant_actor_that_is_interrupted_is_charged() {
-    let (day, plan) = paid_judge(SPENDER);
+    let (env, plan) = paid_judge_plan(SPENDING_SCRIPT);
     let words = ["run", &plan].map(str::to_owned);
-    let running = day.yard.program.run(words).within(day.yard.shop()).start();
-    wait_for("it is not asked", || day.file("paid").exists());
-    signal(&running, Signal::INT);
+    let running = env
+        .repo
+        .program
+        .run(words)
+        .with_directory(env.repo.shop_path())
+        .start();
+    wait_for("it is not asked", || env.tool_path("paid").exists());
+    send_signal(&running, Signal::INT);
     let said = running.finish();
-    assert_eq!(said.code(), Some(130), "{said:?}");
-    let paid = dollars(&day, &plan);
+    assert_eq!(said.exit_code(), Some(130), "{said:?}");
+    let paid = cost_in_dollars(&env, &plan);
     assert!((1.0..100.0).contains(&paid), "{paid}");
 }
 
 /// What was fine by itself is judged again together with what the branch has become.
 #[test]
 fn what_would_land_is_judged_and_not_only_what_was_made() {
-    let day = stubborn("echo one > src/one.txt");
+    let env = stubborn_agent("echo one > src/one.txt");
     let command = "! { test -e src/one.txt && test -e src/two.txt; }";
-    day.yard
-        .ok(&["invariant", "add", "not-both", "--command", command]);
-    let (plan, _) = day.begun(6);
-    day.yard.write("src/two.txt", "two\n");
-    day.yard.commit("two");
-    let before = branch(&day);
-    let told = day.here(&["apply", &plan, "--yes"]);
-    assert_eq!(told.code(), Some(4), "{told:?}");
-    assert_eq!(day.yard.state_of(&plan), "apply/constrained");
-    assert_eq!(branch(&day), before);
-    let status = day.ends(0, &["status", &plan]).to_string();
+    env.repo
+        .run_ok(&["invariant", "add", "not-both", "--command", command]);
+    let (plan, _) = env.start_plan(6);
+    env.repo.write_file("src/two.txt", "two\n");
+    env.repo.commit_all("two");
+    let before = branch_tip(&env);
+    let told = env.run_here(&["apply", &plan, "--yes"]);
+    assert_eq!(told.exit_code(), Some(4), "{told:?}");
+    assert_eq!(env.repo.plan_state(&plan), "apply/constrained");
+    assert_eq!(branch_tip(&env), before);
+    let status = env.run_expecting(0, &["status", &plan]).to_string();
     assert!(status.contains("not-both"), "{status}");
-    let why = day.seen(&["why", &plan]).stdout;
+    let why = env.run_as_person(&["why", &plan]).stdout;
     assert!(why.contains("on the merged tree"), "{why}");
     assert!(!why.contains("gate is open"), "{why}");
-    day.yard.git(&["rm", "-q", "src/two.txt"]);
-    day.yard.commit("not two");
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.repo.run_git(&["rm", "-q", "src/two.txt"]);
+    env.repo.commit_all("not two");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// A rule that came after the signature makes it void, and says so.
 #[test]
 fn a_signature_does_not_outlive_a_change_of_the_rules() {
-    let day = stubborn("echo x >> src/a.txt");
-    let (plan, _) = day.begun(6);
-    day.ends(0, &["approve", &plan]);
-    day.yard
-        .ok(&["invariant", "add", "small", "--expr", "totals.lines < 10"]);
-    let said = day.here(&["plumbing", "apply-plan", &plan]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
+    let env = stubborn_agent("echo x >> src/a.txt");
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(0, &["approve", &plan]);
+    env.repo
+        .run_ok(&["invariant", "add", "small", "--expr", "totals.lines < 10"]);
+    let said = env.run_here(&["plumbing", "apply-plan", &plan]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
     assert!(
         said.stdout.contains("rule small (global) was added"),
         "{said:?}"
     );
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// Under `manual` a target that moved wants another look, and the second signature is on what it is now.
 #[test]
 fn under_manual_a_signature_does_not_outlive_a_merge() {
-    let day = stubborn("echo x >> src/a.txt");
+    let env = stubborn_agent("echo x >> src/a.txt");
     let manual = [
         "run",
         "--actor",
@@ -518,18 +529,18 @@ fn under_manual_a_signature_does_not_outlive_a_merge() {
         "manual",
         "Write a line",
     ];
-    let data = day.ends(6, &manual);
+    let data = env.run_expecting(6, &manual);
     let plan = data["plan_id"].as_str().unwrap().to_owned();
-    day.ends(6, &["run", &plan]);
-    day.ends(6, &["run", &plan]);
-    assert_eq!(day.yard.state_of(&plan), "execute/complete");
-    day.ends(0, &["approve", &plan]);
-    day.yard.write("src/other.txt", "other\n");
-    day.yard.commit("meanwhile");
-    day.ends(0, &["plumbing", "apply-plan", &plan]);
-    day.ends(4, &["run", &plan]);
-    assert_eq!(day.yard.state_of(&plan), "apply/constrained");
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.run_expecting(6, &["run", &plan]);
+    env.run_expecting(6, &["run", &plan]);
+    assert_eq!(env.repo.plan_state(&plan), "execute/complete");
+    env.run_expecting(0, &["approve", &plan]);
+    env.repo.write_file("src/other.txt", "other\n");
+    env.repo.commit_all("meanwhile");
+    env.run_expecting(0, &["plumbing", "apply-plan", &plan]);
+    env.run_expecting(4, &["run", &plan]);
+    assert_eq!(env.repo.plan_state(&plan), "apply/constrained");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// An agent that calls the program itself gets no further than a worker would: confined it does not even
@@ -545,19 +556,19 @@ for words in \"approve $PLANWRIGHT_PLAN\" \"waive $PLANWRIGHT_PLAN never --reaso
 done
 ";
     for isolation in ["off", "where_possible"] {
-        let day = Loop::with(script);
+        let env = ScriptedAgentEnv::with_script(script);
         let extra = format!(
             "isolation: {isolation}\nset_env:\n  STARTS: {0}/starts\n  OUR_HOME: {1}\n  OUR_PROGRAM: {2}\n\
              writable: [{0}]\n",
-            day.file("").display(),
-            day.yard.program.home().display(),
+            env.tool_path("").display(),
+            env.repo.program.home().display(),
             env!("CARGO_BIN_EXE_planwright"),
         );
-        day.define("scribe", &extra);
-        day.yard
-            .ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
-        let (plan, _) = day.begun(5);
-        let told = day.starts();
+        env.define_actor("scribe", &extra);
+        env.repo
+            .run_ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
+        let (plan, _) = env.start_plan(5);
+        let told = env.read_starts();
         let codes = told.iter().filter(|line| line.contains(": "));
         let codes: Vec<&String> = codes.filter(|line| !line.starts_with("error")).collect();
         assert!(
@@ -565,9 +576,9 @@ done
             "{isolation}: {told:#?}"
         );
         assert!(codes.len() >= 5, "{told:#?}");
-        let view = day.ends(0, &["plumbing", "show", &plan]);
+        let view = env.run_expecting(0, &["plumbing", "show", &plan]);
         assert_eq!(view["approval"], Value::Null, "{isolation}");
-        let rules = day.ends(0, &["invariant", "list"]);
+        let rules = env.run_expecting(0, &["invariant", "list"]);
         assert_eq!(rules["rules"].as_array().unwrap().len(), 1);
     }
 }
@@ -575,12 +586,13 @@ done
 /// A waiver is on the record, and refused for what nobody may set aside.
 #[test]
 fn what_is_not_to_be_overridden_is_not() {
-    let day = stubborn("echo x >> src/a.txt");
+    let env = stubborn_agent("echo x >> src/a.txt");
     let rule = ["invariant", "add", "hard", "--expr", "totals.files == 0"];
-    day.yard.ok(&[&rule[..], &["--non-overridable"]].concat());
-    let (plan, _) = day.begun(5);
-    day.ends(5, &["waive", &plan, "hard", "--reason", "please"]);
-    day.ends(5, &["apply", &plan, "--yes"]);
+    env.repo
+        .run_ok(&[&rule[..], &["--non-overridable"]].concat());
+    let (plan, _) = env.start_plan(5);
+    env.run_expecting(5, &["waive", &plan, "hard", "--reason", "please"]);
+    env.run_expecting(5, &["apply", &plan, "--yes"]);
     let narrower = [
         "invariant",
         "add",
@@ -590,27 +602,28 @@ fn what_is_not_to_be_overridden_is_not() {
         "--expr",
         "true",
     ];
-    day.ends(5, &narrower);
+    env.run_expecting(5, &narrower);
 }
 
 #[test]
 fn a_rule_of_a_project_holds_for_its_plans_alone() {
-    let day = stubborn("echo x >> src/a.txt");
+    let env = stubborn_agent("echo x >> src/a.txt");
     let add = ["invariant", "add", "never", "--expr", "totals.files == 0"];
-    day.ends(3, &[&add[..], &["--project", "nobody"]].concat());
-    day.yard.ok(&[&add[..], &["--project", "shop"]].concat());
-    let (plan, _) = day.begun(5);
-    let effective = day.ends(0, &["invariant", "list", "--effective", &plan]);
+    env.run_expecting(3, &[&add[..], &["--project", "nobody"]].concat());
+    env.repo
+        .run_ok(&[&add[..], &["--project", "shop"]].concat());
+    let (plan, _) = env.start_plan(5);
+    let effective = env.run_expecting(0, &["invariant", "list", "--effective", &plan]);
     assert_eq!(effective["rules"][0]["scope"], "project:local/shop");
-    day.yard
-        .ok(&["invariant", "remove", "never", "--project", "shop"]);
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.repo
+        .run_ok(&["invariant", "remove", "never", "--project", "shop"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// Rules that could never be judged are refused when they are added, and nothing is stored of them.
 #[test]
 fn bad_rules_are_refused_when_they_are_added() {
-    let day = stubborn("true");
+    let env = stubborn_agent("true");
     for words in [
         vec!["--expr", "changes.all(c, c.pth != '')"],
         vec!["--expr", "plan.attempt"],
@@ -626,15 +639,16 @@ fn bad_rules_are_refused_when_they_are_added() {
         vec![],
     ] {
         let words = [vec!["invariant", "add", "bad"], words].concat();
-        day.ends(2, &words);
+        env.run_expecting(2, &words);
     }
-    let rules = day.ends(0, &["invariant", "list"]);
+    let rules = env.run_expecting(0, &["invariant", "list"]);
     assert_eq!(rules["rules"].as_array().unwrap().len(), 0);
     // What stands on the branch and cannot be read holds everything up, rather than be passed over.
-    day.yard.write("planwright.yaml", "invariants: nonsense\n");
-    day.yard.commit("bad rules");
-    let plan = day.here(&["run", "--actor", "scribe", "Try it"]);
-    assert_eq!(plan.code(), Some(1), "{plan:?}");
+    env.repo
+        .write_file("planwright.yaml", "invariants: nonsense\n");
+    env.repo.commit_all("bad rules");
+    let plan = env.run_here(&["run", "--actor", "scribe", "Try it"]);
+    assert_eq!(plan.exit_code(), Some(1), "{plan:?}");
 }
 
 /// A check that takes its time does not keep a person: interrupted or cancelled, it ends, and what it was
@@ -642,12 +656,17 @@ fn bad_rules_are_refused_when_they_are_added() {
 #[test]
 fn a_check_ends_when_nobody_waits_for_it_any_more() {
     for cancels in [false, true] {
-        let day = stubborn("echo x >> src/a.txt");
-        day.yard
-            .ok(&["invariant", "add", "slow", "--command", "sleep 1000"]);
+        let env = stubborn_agent("echo x >> src/a.txt");
+        env.repo
+            .run_ok(&["invariant", "add", "slow", "--command", "sleep 1000"]);
         let run = ["run", "--actor", "scribe", "Write a line"];
-        let running = day.yard.program.run(run).within(day.yard.shop()).start();
-        let sandboxes = day.yard.program.home().join("sandboxes");
+        let running = env
+            .repo
+            .program
+            .run(run)
+            .with_directory(env.repo.shop_path())
+            .start();
+        let sandboxes = env.repo.program.home().join("sandboxes");
         let is_checked = || {
             let plans = std::fs::read_dir(&sandboxes).into_iter().flatten();
             let mut trials = plans.flatten().map(|plan| plan.path().join("trials"));
@@ -658,17 +677,21 @@ fn a_check_ends_when_nobody_waits_for_it_any_more() {
         };
         wait_for("it is being checked", is_checked);
         let expected = if cancels {
-            day.ends(0, &["cancel", "@"]);
+            env.run_expecting(0, &["cancel", "@"]);
             (Some(7), "execute/cancelled")
         } else {
-            signal(&running, Signal::INT);
+            send_signal(&running, Signal::INT);
             (Some(130), "execute/queued")
         };
         let began = std::time::Instant::now();
         let said = running.finish();
         assert!(began.elapsed().as_secs() < 30, "{said:?}");
-        let status = day.ends(0, &["status", "@"]);
-        assert_eq!((said.code(), state(&status).as_str()), expected, "{said:?}");
+        let status = env.run_expecting(0, &["status", "@"]);
+        assert_eq!(
+            (said.exit_code(), describe_state(&status).as_str()),
+            expected,
+            "{said:?}"
+        );
     }
 }
 
@@ -676,9 +699,9 @@ fn a_check_ends_when_nobody_waits_for_it_any_more() {
 /// what it had made is kept.
 #[test]
 fn an_agent_that_breaks_its_guards_is_ended() {
-    let day = Loop::with("#!/bin/sh\n");
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\n");
     let extra = "output: claude-json\nguards: {deny: ['Bash(*git push*)']}\n";
-    day.write_tool(
+    env.write_tool(
         "pusher",
         r#"#!/bin/sh
 echo made >> src/a.txt
@@ -687,17 +710,17 @@ echo '{"status": "done", "summary": "All fine"}' > "$PLANWRIGHT_REPORT"
 sleep 60
 "#,
     );
-    day.define("pusher", extra);
-    let before = branch(&day);
-    let data = day.ends(7, &["run", "--actor", "pusher", "Write a line"]);
+    env.define_actor("pusher", extra);
+    let before = branch_tip(&env);
+    let data = env.run_expecting(7, &["run", "--actor", "pusher", "Write a line"]);
     let plan = data["plan_id"].as_str().unwrap();
-    assert_eq!(state(&data), "execute/errored");
-    let status = day.seen(&["status", plan]).stdout;
+    assert_eq!(describe_state(&data), "execute/errored");
+    let status = env.run_as_person(&["status", plan]).stdout;
     let said = "was stopped: it used Bash(git push -f), which its guards deny (bash(*git push*))";
     assert!(status.contains(said), "{status}");
-    day.ends(4, &["apply", plan, "--yes"]);
-    assert_eq!(branch(&day), before);
-    let sandbox = day.seen(&["path", plan]).stdout;
+    env.run_expecting(4, &["apply", plan, "--yes"]);
+    assert_eq!(branch_tip(&env), before);
+    let sandbox = env.run_as_person(&["path", plan]).stdout;
     let made =
         std::fs::read_to_string(std::path::Path::new(sandbox.trim()).join("src/a.txt")).unwrap();
     assert!(made.ends_with("made\n"), "{made}");
@@ -706,83 +729,83 @@ sleep 60
 /// What takes its time is told while it does, and what it said is kept, also if it held.
 #[test]
 fn a_check_is_told_of_and_what_it_said_is_kept() {
-    let day = stubborn("echo x >> src/a.txt");
+    let env = stubborn_agent("echo x >> src/a.txt");
     let says = "echo 17 tests passed; echo one is slow >&2";
-    day.yard
-        .ok(&["invariant", "add", "tests", "--command", says]);
-    let said = day.seen(&["run", "--actor", "scribe", "Write a line"]);
+    env.repo
+        .run_ok(&["invariant", "add", "tests", "--command", says]);
+    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
     assert!(said.stderr.contains("checking `tests`"), "{said:?}");
-    let log = day.seen(&["log", "@", "--transcript"]).stdout;
+    let log = env.run_as_person(&["log", "@", "--transcript"]).stdout;
     let (_, kept) = log.split_once("== rule tests held ==").unwrap();
     assert!(kept.contains("17 tests passed"), "{log}");
     assert!(kept.contains("one is slow"), "{log}");
     // On a branch that moved it is another tree, and whoever lands it is told.
-    day.yard.write("other.txt", "other\n");
-    day.yard.commit("other");
-    let said = day.seen(&["apply", "@", "--yes"]);
+    env.repo.write_file("other.txt", "other\n");
+    env.repo.commit_all("other");
+    let said = env.run_as_person(&["apply", "@", "--yes"]);
     assert!(said.stderr.contains("checking `tests`"), "{said:?}");
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
 }
 
 /// What is only advice is named where people look, and holds nothing up.
 #[test]
 fn advice_that_is_not_followed_is_told() {
-    let day = stubborn("echo x >> src/a.txt");
-    day.yard
-        .ok(&["invariant", "add", "calm", "--forbid", "src", "--advisory"]);
-    let (plan, _) = day.begun(6);
-    let why = day.seen(&["why", &plan]).stdout;
+    let env = stubborn_agent("echo x >> src/a.txt");
+    env.repo
+        .run_ok(&["invariant", "add", "calm", "--forbid", "src", "--advisory"]);
+    let (plan, _) = env.start_plan(6);
+    let why = env.run_as_person(&["why", &plan]).stdout;
     let said = "is only advice, and fails: forbidden: src/a.txt";
     assert!(why.contains("calm") && why.contains(said), "{why}");
-    day.ends(0, &["apply", &plan, "--yes"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
 /// A read-only action ends with a report; whatever its agent writes is refused and reported.
 #[test]
 fn a_read_only_action_reports_and_writes_nothing() {
-    let day = Loop::with("#!/bin/sh\necho 'There are three files.'\n");
-    day.write_tool("writer", "#!/bin/sh\necho sneaked > src/sneaked.txt\n");
-    day.define("writer", "");
-    day.ends(0, &["project", "create", "shop", "--git", "."]);
-    let before = branch(&day);
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho 'There are three files.'\n");
+    env.write_tool("writer", "#!/bin/sh\necho sneaked > src/sneaked.txt\n");
+    env.define_actor("writer", "");
+    env.run_expecting(0, &["project", "create", "shop", "--git", "."]);
+    let before = branch_tip(&env);
     for (actor, code, ends) in [
         ("scribe", 0, "apply/applied"),
         ("writer", 7, "execute/errored"),
     ] {
-        let file = day.file("look.yaml");
+        let file = env.tool_path("look.yaml");
         let text = format!(
             "name: look-{actor}\ndescription: Count the files\nactor: {actor}\nread_only: true\n"
         );
         std::fs::write(&file, text).unwrap();
-        day.ends(0, &["action", "create", "--config", file.to_str().unwrap()]);
-        let made = day.ends(0, &["use", &format!("look-{actor}"), "shop"]);
+        env.run_expecting(0, &["action", "create", "--config", file.to_str().unwrap()]);
+        let made = env.run_expecting(0, &["use", &format!("look-{actor}"), "shop"]);
         let plan = made["plan_id"].as_str().unwrap();
-        let said = day.seen(&["run", plan]);
-        assert_eq!(said.code(), Some(code), "{actor}: {said:?}");
-        assert_eq!(day.yard.state_of(plan), ends, "{actor}");
-        let status = day.ends(0, &["status", plan]).to_string();
+        let said = env.run_as_person(&["run", plan]);
+        assert_eq!(said.exit_code(), Some(code), "{actor}: {said:?}");
+        assert_eq!(env.repo.plan_state(plan), ends, "{actor}");
+        let status = env.run_expecting(0, &["status", plan]).to_string();
         let expected = match actor {
             "scribe" => "There are three files.",
             _ => "src/sneaked.txt",
         };
         assert!(status.contains(expected), "{actor}: {status}");
-        assert_eq!(branch(&day), before, "{actor}");
-        assert_eq!(day.yard.git(&["status", "--porcelain"]), "", "{actor}");
+        assert_eq!(branch_tip(&env), before, "{actor}");
+        assert_eq!(env.repo.run_git(&["status", "--porcelain"]), "", "{actor}");
     }
 }
 
 /// Who is due earlier is told.
 #[test]
 fn why_tells_how_many_are_due_before() {
-    let day = stubborn("echo x >> src/a.txt");
+    let env = stubborn_agent("echo x >> src/a.txt");
     for before in [
         "",
         "; 1 plan is due before it",
         "; 2 plans are due before it",
     ] {
         let detached = ["run", "--detach", "--actor", "scribe", "Write a line"];
-        let plan = day.ends(0, &detached)["plan_id"].to_string();
-        let why = day.seen(&["why", plan.trim_matches('"')]).stdout;
+        let plan = env.run_expecting(0, &detached)["plan_id"].to_string();
+        let why = env.run_as_person(&["why", plan.trim_matches('"')]).stdout;
         let said = format!("claim the strategize phase{before}\n");
         assert!(why.contains(&said), "{why}");
     }
@@ -791,13 +814,13 @@ fn why_tells_how_many_are_due_before() {
 /// A judge that nobody knows leaves the answer to people, and that is said when the plan is made.
 #[test]
 fn an_invariant_actor_that_nobody_knows_is_no_pass() {
-    let day = stubborn("echo x >> src/a.txt");
-    judged_by(&day, "nobody", "");
-    let made = day.here(&["use", "kind", "shop"]);
+    let env = stubborn_agent("echo x >> src/a.txt");
+    define_judged_action(&env, "nobody", "");
+    let made = env.run_here(&["use", "kind", "shop"]);
     assert!(made.messages().contains("for people to answer"), "{made:?}");
-    let plan = day.ends(0, &["list"])["plans"][0]["plan_id"].to_string();
+    let plan = env.run_expecting(0, &["list"])["plans"][0]["plan_id"].to_string();
     let plan = plan.trim_matches('"');
-    day.ends(6, &["run", plan]);
-    let data = day.ends(6, &["apply", plan, "--yes"]);
-    assert_eq!(names(&data), ["definition-of-done"]);
+    env.run_expecting(6, &["run", plan]);
+    let data = env.run_expecting(6, &["apply", plan, "--yes"]);
+    assert_eq!(rule_names(&data), ["definition-of-done"]);
 }

@@ -6,34 +6,34 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Program, Said};
+use testkit::{TestProgram, TestRunOutput};
 
-use crate::tour::{block_after, script_of};
-use crate::yard::Yard;
+use crate::readme_tour::{find_block_after, make_script};
+use crate::shop_repository::ShopRepository;
 
-const PAGE: &str = include_str!("../../../../docs/invariants.md");
+const RULES_PAGE: &str = include_str!("../../../../docs/invariants.md");
 
 /// What is tried under one example.
-struct Row {
+struct ExampleRow {
     name: &'static str,
     /// What lands.
-    holds: Try,
+    holds: ExampleChange,
     /// What does not, at least not like this.
-    fails: Try,
+    fails: ExampleChange,
     /// How that ends.
-    ends: Ends,
+    ends: ExpectedEnd,
 }
 
 /// A change, and what it is made for.
 #[derive(Clone, Copy)]
-struct Try {
+struct ExampleChange {
     goal: &'static str,
     project: &'static str,
     work: fn(&Path),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum ExpectedEnd {
     /// Blocked; it lands once the rule is waived.
     Waivable,
     /// Blocked, and nobody waives it.
@@ -44,180 +44,180 @@ enum Ends {
     Remarked,
 }
 
-const fn change(work: fn(&Path)) -> Try {
-    Try {
+const fn example_change(work: fn(&Path)) -> ExampleChange {
+    ExampleChange {
         goal: "Tidy the shop",
         project: "shop",
         work,
     }
 }
 
-const fn row(name: &'static str, holds: fn(&Path), fails: fn(&Path)) -> Row {
-    Row {
+const fn example_row(name: &'static str, holds: fn(&Path), fails: fn(&Path)) -> ExampleRow {
+    ExampleRow {
         name,
-        holds: change(holds),
-        fails: change(fails),
-        ends: Ends::Waivable,
+        holds: example_change(holds),
+        fails: example_change(fails),
+        ends: ExpectedEnd::Waivable,
     }
 }
 
 /// One line in a document that nothing is said about.
-fn a_line(at: &Path) {
-    write(at, "docs/guide.md", "One line.\n");
+fn add_line(at: &Path) {
+    write_file(at, "docs/guide.md", "One line.\n");
 }
 
-const ROWS: &[Row] = &[
-    row("no-migrations", a_line, |at| {
-        write(at, "migrations/2.sql", "drop table customers;\n");
+const EXAMPLE_ROWS: &[ExampleRow] = &[
+    example_row("no-migrations", add_line, |at| {
+        write_file(at, "migrations/2.sql", "drop table customers;\n");
     }),
-    row("small", a_line, |at| {
-        write(at, "docs/long.md", &"word\n".repeat(401));
-        hidden_from_git(at);
+    example_row("small", add_line, |at| {
+        write_file(at, "docs/long.md", &"word\n".repeat(401));
+        hide_from_git(at);
     }),
-    Row {
-        ends: Ends::Remarked,
-        ..row("size-hint", a_line, |at| {
-            write(at, "docs/long.md", &"word\n".repeat(101));
+    ExampleRow {
+        ends: ExpectedEnd::Remarked,
+        ..example_row("size-hint", add_line, |at| {
+            write_file(at, "docs/long.md", &"word\n".repeat(101));
         })
     },
-    row(
+    example_row(
         "tests-with-code",
         |at| {
-            write(at, "src/more.rs", "// more\n");
-            write(at, "tests/more.rs", "// tested\n");
+            write_file(at, "src/more.rs", "// more\n");
+            write_file(at, "tests/more.rs", "// tested\n");
         },
         |at| {
-            write(at, "src/more.rs", "// more\n");
+            write_file(at, "src/more.rs", "// more\n");
             std::fs::remove_file(at.join("tests/first.rs")).unwrap();
         },
     ),
-    row(
+    example_row(
         "tests-stay",
-        |at| moved(at, "tests/first.rs", "tests/one.rs"),
-        |at| moved(at, "tests/first.rs", "docs/first.rs"),
+        |at| move_file(at, "tests/first.rs", "tests/one.rs"),
+        |at| move_file(at, "tests/first.rs", "docs/first.rs"),
     ),
-    row("tests", a_line, |at| {
-        write(at, "tests/second.rs", "assert!(false);\n");
+    example_row("tests", add_line, |at| {
+        write_file(at, "tests/second.rs", "assert!(false);\n");
     }),
-    row("formatted", a_line, |at| {
-        write(at, "src/more.rs", "\tlet a = 1;\n");
+    example_row("formatted", add_line, |at| {
+        write_file(at, "src/more.rs", "\tlet a = 1;\n");
     }),
-    row("clean-lines", a_line, |at| {
-        write(at, "docs/guide.md", "One line. \n");
-        hidden_from_git(at);
+    example_row("clean-lines", add_line, |at| {
+        write_file(at, "docs/guide.md", "One line. \n");
+        hide_from_git(at);
     }),
-    Row {
-        holds: Try {
+    ExampleRow {
+        holds: ExampleChange {
             goal: "Add a dependency on rand",
-            ..change(|at| write(at, "Cargo.toml", "[dependencies]\nrand = \"1\"\n"))
+            ..example_change(|at| write_file(at, "Cargo.toml", "[dependencies]\nrand = \"1\"\n"))
         },
-        ..row("no-new-dependencies", a_line, |at| {
-            write(at, "Cargo.toml", "[dependencies]\nrand = \"1\"\n");
+        ..example_row("no-new-dependencies", add_line, |at| {
+            write_file(at, "Cargo.toml", "[dependencies]\nrand = \"1\"\n");
         })
     },
-    row(
+    example_row(
         "lock-with-manifest",
         |at| {
-            write(at, "Cargo.lock", "# rand\n");
-            write(at, "Cargo.toml", "[dependencies]\nrand = \"1\"\n");
+            write_file(at, "Cargo.lock", "# rand\n");
+            write_file(at, "Cargo.toml", "[dependencies]\nrand = \"1\"\n");
         },
-        |at| write(at, "Cargo.lock", "# by hand\n"),
+        |at| write_file(at, "Cargo.lock", "# by hand\n"),
     ),
-    row("no-large-files", a_line, |at| {
-        write(at, "docs/book.txt", &"a page of it\n".repeat(100_000));
+    example_row("no-large-files", add_line, |at| {
+        write_file(at, "docs/book.txt", &"a page of it\n".repeat(100_000));
     }),
-    row(
+    example_row(
         "no-binaries",
         |at| std::fs::remove_file(at.join("logo.png")).unwrap(),
         |at| std::fs::write(at.join("other.png"), b"\x89PNG\0\0").unwrap(),
     ),
-    row("plain-files", a_line, |at| {
-        write(at, "tool.sh", "#!/bin/sh\n");
+    example_row("plain-files", add_line, |at| {
+        write_file(at, "tool.sh", "#!/bin/sh\n");
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(at.join("tool.sh"), executable).unwrap();
     }),
-    row(
+    example_row(
         "licence-header",
         |at| {
-            write(
+            write_file(
                 at,
                 "src/more.rs",
                 "// SPDX-License-Identifier: MIT\nfn c() {}\n",
             )
         },
-        |at| write(at, "src/more.rs", "fn c() {}\n"),
+        |at| write_file(at, "src/more.rs", "fn c() {}\n"),
     ),
-    row(
+    example_row(
         "public-api",
-        |at| append(at, "src/lib.rs", "pub fn second() {}\n"),
+        |at| append_file(at, "src/lib.rs", "pub fn second() {}\n"),
         |at| {
-            write(at, "src/lib.rs", "// SPDX-License-Identifier: MIT\n");
-            hidden_from_git(at);
+            write_file(at, "src/lib.rs", "// SPDX-License-Identifier: MIT\n");
+            hide_from_git(at);
         },
     ),
-    row(
+    example_row(
         "no-todo",
-        |at| append(at, "docs/guide.md", "Done.\n"),
+        |at| append_file(at, "docs/guide.md", "Done.\n"),
         |at| {
-            append(at, "docs/guide.md", "Well, TODO.\n");
-            hidden_from_git(at);
+            append_file(at, "docs/guide.md", "Well, TODO.\n");
+            hide_from_git(at);
         },
     ),
-    row("docs-only", a_line, |at| {
-        moved(at, "docs/guide.md", "src/guide.txt");
+    example_row("docs-only", add_line, |at| {
+        move_file(at, "docs/guide.md", "src/guide.txt");
     }),
-    Row {
-        ends: Ends::Hard,
-        ..row("hands-off-ci", a_line, |at| {
-            write(at, ".github/workflows/ci.yml", "on: [push]\n");
+    ExampleRow {
+        ends: ExpectedEnd::Hard,
+        ..example_row("hands-off-ci", add_line, |at| {
+            write_file(at, ".github/workflows/ci.yml", "on: [push]\n");
         })
     },
-    Row {
-        fails: Try {
+    ExampleRow {
+        fails: ExampleChange {
             project: "release",
-            ..change(a_line)
+            ..example_change(add_line)
         },
-        ..row("not-on-release", a_line, a_line)
+        ..example_row("not-on-release", add_line, add_line)
     },
-    Row {
-        holds: Try {
+    ExampleRow {
+        holds: ExampleChange {
             goal: "Tidy the shop, SHOP-12",
-            ..change(a_line)
+            ..example_change(add_line)
         },
-        ..row("ticket", a_line, a_line)
+        ..example_row("ticket", add_line, add_line)
     },
-    Row {
+    ExampleRow {
         // Every change is asked about; the first is answered before it is landed.
-        ends: Ends::Asked,
-        ..row("security", a_line, a_line)
+        ends: ExpectedEnd::Asked,
+        ..example_row("security", add_line, add_line)
     },
-    row("security-paths", a_line, |at| {
-        write(at, "security/roles.txt", "everybody: root\n");
+    example_row("security-paths", add_line, |at| {
+        write_file(at, "security/roles.txt", "everybody: root\n");
     }),
 ];
 
 /// What an agent might try: a file that makes git show no lines.
-fn hidden_from_git(at: &Path) {
-    write(at, ".gitattributes", "* -diff -whitespace\n");
+fn hide_from_git(at: &Path) {
+    write_file(at, ".gitattributes", "* -diff -whitespace\n");
 }
 
-fn write(at: &Path, path: &str, text: &str) {
+fn write_file(at: &Path, path: &str, text: &str) {
     let path = at.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
-fn append(at: &Path, path: &str, text: &str) {
+fn append_file(at: &Path, path: &str, text: &str) {
     let before = std::fs::read_to_string(at.join(path)).unwrap();
-    write(at, path, &format!("{before}{text}"));
+    write_file(at, path, &format!("{before}{text}"));
 }
 
-fn moved(at: &Path, from: &str, to: &str) {
+fn move_file(at: &Path, from: &str, to: &str) {
     std::fs::rename(at.join(from), at.join(to)).unwrap();
 }
 
 /// Stands in for the tool that the examples name: what it would find fault with is easy to write.
-const CARGO: &str = "#!/bin/sh
+const CARGO_SCRIPT: &str = "#!/bin/sh
 case \"$1\" in
   test) ! grep -rn 'assert!(false)' tests ;;
   fmt) ! grep -rn '\t' src ;;
@@ -226,20 +226,20 @@ esac
 ";
 
 /// A yard whose repository has one rule, committed.
-struct Ruled {
-    yard: Yard,
+struct RuledRepository {
+    repo: ShopRepository,
     _tools: tempfile::TempDir,
 }
 
-impl Ruled {
-    fn by(rules: &str) -> Self {
+impl RuledRepository {
+    fn with_rules(rules: &str) -> Self {
         let tools = tempfile::TempDir::with_prefix("planwright-tools-").unwrap();
-        testkit::write_program(&tools.path().join("cargo"), CARGO);
-        let mut program = Program::new(env!("CARGO_BIN_EXE_planwright"));
+        testkit::write_program(&tools.path().join("cargo"), CARGO_SCRIPT);
+        let mut program = TestProgram::new(env!("CARGO_BIN_EXE_planwright"));
         let path = format!("{}:/usr/bin:/bin:/usr/local/bin", tools.path().display());
-        program.set("PATH", path);
-        let yard = Yard::with(program);
-        let shop = yard.shop();
+        program.set_variable("PATH", path);
+        let repo = ShopRepository::with_program(program);
+        let shop = repo.shop_path();
         for (path, text) in [
             (
                 "src/lib.rs",
@@ -258,62 +258,62 @@ impl Ruled {
             ("Cargo.lock", "# nothing\n"),
             ("planwright.yaml", rules),
         ] {
-            write(&shop, path, text);
+            write_file(&shop, path, text);
         }
         std::fs::write(shop.join("logo.png"), b"\x89PNG\0").unwrap();
-        yard.commit("rules");
-        yard.git(&["branch", "release-1"]);
+        repo.commit_all("rules");
+        repo.run_git(&["branch", "release-1"]);
         let shop = shop.to_str().unwrap().to_owned();
         let release = ["project", "create", "release", "--git", &shop];
-        yard.ok(&[&release[..], &["--branch", "release-1"]].concat());
+        repo.run_ok(&[&release[..], &["--branch", "release-1"]].concat());
         Self {
-            yard,
+            repo,
             _tools: tools,
         }
     }
 
     /// Takes a new plan as far as it goes, and says how the last step ended.
-    fn tried(&self, wanted: Try) -> (String, Said) {
+    fn try_change(&self, wanted: ExampleChange) -> (String, TestRunOutput) {
         let words = ["use", "tidy", wanted.project, "--goal", wanted.goal];
-        let made = self.yard.ok(&words);
+        let made = self.repo.run_ok(&words);
         let plan = made["plan_id"].as_str().unwrap().to_owned();
-        let said = self.go_on(&plan, wanted.work);
+        let said = self.continue_plan(&plan, wanted.work);
         (plan, said)
     }
 
     /// The same from where it stands.
-    fn go_on(&self, plan: &str, work: fn(&Path)) -> Said {
-        let plumbing = |words: &[&str]| self.yard.run(&[&["plumbing"], words].concat());
-        if self.yard.state_of(plan) == "strategize/queued" {
+    fn continue_plan(&self, plan: &str, work: fn(&Path)) -> TestRunOutput {
+        let plumbing = |words: &[&str]| self.repo.run(&[&["plumbing"], words].concat());
+        if self.repo.plan_state(plan) == "strategize/queued" {
             let said = plumbing(&["start-strategize", plan, "--owner", "bot"]);
-            if said.code() != Some(0) {
+            if said.exit_code() != Some(0) {
                 return said;
             }
             let said = plumbing(&["complete-strategize", plan, "--epoch", "1"]);
-            assert_eq!(said.code(), Some(0), "{said:?}");
+            assert_eq!(said.exit_code(), Some(0), "{said:?}");
         }
-        if self.yard.state_of(plan) == "strategize/complete" {
+        if self.repo.plan_state(plan) == "strategize/complete" {
             let said = plumbing(&["execute-plan", plan]);
-            if said.code() != Some(0) {
+            if said.exit_code() != Some(0) {
                 return said;
             }
             let claimed = plumbing(&["start-execute", plan, "--owner", "bot"]).data();
             let sandbox = claimed["sandboxes"][0]["path"].as_str().unwrap().to_owned();
             work(Path::new(&sandbox));
             let said = plumbing(&["complete-execute", plan, "--epoch", "2"]);
-            assert_eq!(said.code(), Some(0), "{said:?}");
+            assert_eq!(said.exit_code(), Some(0), "{said:?}");
         }
-        self.yard.run(&["apply", plan, "--yes"])
+        self.repo.run(&["apply", plan, "--yes"])
     }
 
-    fn tips(&self) -> String {
-        self.yard.git(&["for-each-ref", "refs/heads"])
+    fn branch_tips(&self) -> String {
+        self.repo.run_git(&["for-each-ref", "refs/heads"])
     }
 }
 
 /// The examples of the page: the name of each, and its text.
-fn examples() -> Vec<(String, String)> {
-    let (_, rest) = PAGE.split_once("<!-- examples -->").unwrap();
+fn read_examples() -> Vec<(String, String)> {
+    let (_, rest) = RULES_PAGE.split_once("<!-- examples -->").unwrap();
     let mut found = Vec::new();
     for block in rest.split("```yaml\n").skip(1) {
         let (rule, _) = block.split_once("```").unwrap();
@@ -326,75 +326,80 @@ fn examples() -> Vec<(String, String)> {
 
 #[test]
 fn every_example_is_tried_and_nothing_else() {
-    let shown: Vec<String> = examples().into_iter().map(|(name, _)| name).collect();
+    let shown: Vec<String> = read_examples().into_iter().map(|(name, _)| name).collect();
     assert!(shown.len() >= 20, "{shown:?}");
-    let tried: BTreeSet<&str> = ROWS.iter().map(|row| row.name).collect();
+    let tried: BTreeSet<&str> = EXAMPLE_ROWS.iter().map(|row| row.name).collect();
     let distinct: BTreeSet<&str> = shown.iter().map(String::as_str).collect();
     assert_eq!(distinct, tried);
     assert_eq!(shown.len(), tried.len(), "a name is there twice");
 }
 
 /// Each has a repository of its own, which is as it was before the second try.
-fn try_those(numbers: impl Iterator<Item = usize>) {
-    let examples = examples();
+fn try_examples(numbers: impl Iterator<Item = usize>) {
+    let examples = read_examples();
     for (name, rule) in numbers.filter_map(|number| examples.get(number)) {
-        let row = ROWS.iter().find(|row| row.name == name).unwrap();
+        let row = EXAMPLE_ROWS.iter().find(|row| row.name == name).unwrap();
         let indented = rule.lines().map(|line| format!("  {line}\n"));
         let text = format!("invariants:\n{}", indented.collect::<String>());
-        let ruled = Ruled::by(&text);
-        let start = ruled.yard.git(&["rev-parse", "HEAD"]);
-        lets_through(&ruled, row);
-        ruled.yard.git(&["reset", "-q", "--hard", &start]);
-        refuses(&ruled, row);
+        let ruled = RuledRepository::with_rules(&text);
+        let start = ruled.repo.run_git(&["rev-parse", "HEAD"]);
+        assert_lets_through(&ruled, row);
+        ruled.repo.run_git(&["reset", "-q", "--hard", &start]);
+        assert_refuses(&ruled, row);
     }
 }
 
 #[test]
 fn the_examples_do_what_they_say_first_third() {
-    try_those((0..ROWS.len()).step_by(3));
+    try_examples((0..EXAMPLE_ROWS.len()).step_by(3));
 }
 
 #[test]
 fn the_examples_do_what_they_say_second_third() {
-    try_those((1..ROWS.len()).step_by(3));
+    try_examples((1..EXAMPLE_ROWS.len()).step_by(3));
 }
 
 #[test]
 fn the_examples_do_what_they_say_last_third() {
-    try_those((2..ROWS.len()).step_by(3));
+    try_examples((2..EXAMPLE_ROWS.len()).step_by(3));
 }
 
-fn lets_through(ruled: &Ruled, row: &Row) {
-    let (plan, mut said) = ruled.tried(row.holds);
-    if row.ends == Ends::Asked {
-        assert_eq!(said.code(), Some(6), "{}: {said:?}", row.name);
-        let why = ruled.yard.run(&["why", &plan]).messages();
+fn assert_lets_through(ruled: &RuledRepository, row: &ExampleRow) {
+    let (plan, mut said) = ruled.try_change(row.holds);
+    if row.ends == ExpectedEnd::Asked {
+        assert_eq!(said.exit_code(), Some(6), "{}: {said:?}", row.name);
+        let why = ruled.repo.run(&["why", &plan]).messages();
         assert!(why.contains("--rule security"), "{why}");
-        ruled.yard.ok(&["approve", &plan, "--rule", row.name]);
-        said = ruled.yard.run(&["apply", &plan, "--yes"]);
+        ruled.repo.run_ok(&["approve", &plan, "--rule", row.name]);
+        said = ruled.repo.run(&["apply", &plan, "--yes"]);
     }
-    assert_eq!(said.code(), Some(0), "{}: {said:?}", row.name);
-    assert_eq!(ruled.yard.state_of(&plan), "apply/applied", "{}", row.name);
+    assert_eq!(said.exit_code(), Some(0), "{}: {said:?}", row.name);
+    assert_eq!(
+        ruled.repo.plan_state(&plan),
+        "apply/applied",
+        "{}",
+        row.name
+    );
 }
 
-fn refuses(ruled: &Ruled, row: &Row) {
-    let before = ruled.tips();
-    let (plan, said) = ruled.tried(row.fails);
-    let (name, yard) = (row.name, &ruled.yard);
-    let refused = |said: &Said, code: i32| {
-        assert_eq!(said.code(), Some(code), "{name}: {said:?}");
+fn assert_refuses(ruled: &RuledRepository, row: &ExampleRow) {
+    let before = ruled.branch_tips();
+    let (plan, said) = ruled.try_change(row.fails);
+    let (name, repo) = (row.name, &ruled.repo);
+    let refused = |said: &TestRunOutput, code: i32| {
+        assert_eq!(said.exit_code(), Some(code), "{name}: {said:?}");
         assert!(said.messages().contains(name), "{name}: {said:?}");
-        assert_eq!(ruled.tips(), before, "{name}: something landed");
+        assert_eq!(ruled.branch_tips(), before, "{name}: something landed");
     };
     match row.ends {
-        Ends::Remarked => {
-            assert_eq!(said.code(), Some(0), "{name}: {said:?}");
-            let log = yard.ok(&["log", &plan]).to_string();
+        ExpectedEnd::Remarked => {
+            assert_eq!(said.exit_code(), Some(0), "{name}: {said:?}");
+            let log = repo.run_ok(&["log", &plan]).to_string();
             assert!(log.contains("\"advised\":1"), "{name}: {log}");
         }
-        Ends::Asked => {
+        ExpectedEnd::Asked => {
             refused(&said, 6);
-            yard.ok(&[
+            repo.run_ok(&[
                 "approve",
                 &plan,
                 "--rule",
@@ -402,20 +407,20 @@ fn refuses(ruled: &Ruled, row: &Row) {
                 "--reject",
                 "a door is open",
             ]);
-            let said = yard.run(&["apply", &plan, "--yes"]);
+            let said = repo.run(&["apply", &plan, "--yes"]);
             refused(&said, 5);
             assert!(said.messages().contains("a door is open"), "{said:?}");
         }
-        Ends::Hard => {
+        ExpectedEnd::Hard => {
             refused(&said, 5);
-            yard.bad(5, &["waive", &plan, name, "--reason", "please"], name);
-            refused(&yard.run(&["apply", &plan, "--yes"]), 5);
+            repo.run_bad(5, &["waive", &plan, name, "--reason", "please"], name);
+            refused(&repo.run(&["apply", &plan, "--yes"]), 5);
         }
-        Ends::Waivable => {
+        ExpectedEnd::Waivable => {
             refused(&said, 5);
-            yard.ok(&["waive", &plan, name, "--reason", "this once"]);
-            let said = ruled.go_on(&plan, row.fails.work);
-            assert_eq!(said.code(), Some(0), "{name}: {said:?}");
+            repo.run_ok(&["waive", &plan, name, "--reason", "this once"]);
+            let said = ruled.continue_plan(&plan, row.fails.work);
+            assert_eq!(said.exit_code(), Some(0), "{name}: {said:?}");
         }
     }
 }
@@ -423,13 +428,17 @@ fn refuses(ruled: &Ruled, row: &Row) {
 /// A whole file, as the page shows it, is one that a repository can have.
 #[test]
 fn the_file_of_the_page_is_in_force_as_it_is_shown() {
-    let (_, rest) = PAGE.split_once("### Rules in `planwright.yaml`").unwrap();
+    let (_, rest) = RULES_PAGE
+        .split_once("### Rules in `planwright.yaml`")
+        .unwrap();
     let (_, rest) = rest.split_once("```yaml\n").unwrap();
     let (file, _) = rest.split_once("```").unwrap();
-    let ruled = Ruled::by(file);
-    let plan = ruled.yard.ok(&["use", "tidy", "shop"]);
+    let ruled = RuledRepository::with_rules(file);
+    let plan = ruled.repo.run_ok(&["use", "tidy", "shop"]);
     let plan = plan["plan_id"].as_str().unwrap();
-    let rules = ruled.yard.ok(&["invariant", "list", "--effective", plan]);
+    let rules = ruled
+        .repo
+        .run_ok(&["invariant", "list", "--effective", plan]);
     let rules = rules["rules"].as_array().unwrap();
     let named: Vec<&Value> = rules.iter().map(|rule| &rule["name"]).collect();
     assert_eq!(named, ["no-migrations", "small", "tests"]);
@@ -445,22 +454,22 @@ fn the_file_of_the_page_is_in_force_as_it_is_shown() {
     clippy::disallowed_methods,
     reason = "the page shows what is typed into a shell"
 )]
-fn typed(before: &str, lines: &str) {
+fn run_typed_lines(before: &str, lines: &str) {
     let place = tempfile::TempDir::with_prefix("planwright-page-").unwrap();
     let programs = place.path().join("bin");
     std::fs::create_dir(&programs).unwrap();
     let program = programs.join("planwright");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_planwright"), program).unwrap();
     let scribe = "name: scribe\nkind: command\ncommand: [sh, ~/scribe.sh]\n";
-    write(place.path(), "scribe.yaml", scribe);
+    write_file(place.path(), "scribe.yaml", scribe);
     let work = "echo \"- $PLANWRIGHT_GOAL\" >> TODO.md\n";
-    write(place.path(), "scribe.sh", work);
+    write_file(place.path(), "scribe.sh", work);
     let script = format!(
         "git init -q -b main shop && cd shop && git config user.name Ada \
          && git config user.email ada@example.org && git commit -q --allow-empty -m start\n\
          planwright actor add ../scribe.yaml\n\
          planwright project create shop --git .\n{before}\n{}",
-        script_of(lines)
+        make_script(lines)
     );
     let output = std::process::Command::new("/bin/sh")
         .args(["-e", "-c", &script])
@@ -480,17 +489,17 @@ fn typed(before: &str, lines: &str) {
 
 #[test]
 fn the_first_lines_of_the_page_work_as_written() {
-    typed("", block_after(PAGE, "<!-- in a minute"));
+    run_typed_lines("", find_block_after(RULES_PAGE, "<!-- in a minute"));
 }
 
 #[test]
 fn the_lines_about_kinds_work_as_written() {
-    typed("", block_after(PAGE, "<!-- kinds"));
+    run_typed_lines("", find_block_after(RULES_PAGE, "<!-- kinds"));
 }
 
 #[test]
 fn the_lines_about_asking_work_as_written() {
     let before = "planwright invariant add wording --ask 'Is it well said?' --at apply\n\
                   planwright run --actor scribe 'Write a line' && exit 1 || [ $? -eq 6 ]";
-    typed(before, block_after(PAGE, "<!-- asking"));
+    run_typed_lines(before, find_block_after(RULES_PAGE, "<!-- asking"));
 }

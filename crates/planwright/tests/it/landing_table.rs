@@ -10,9 +10,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::yard::Yard;
+use crate::shop_repository::ShopRepository;
 
-const FORMS: &[(&str, &[&str])] = &[
+const LANDING_FORMS: &[(&str, &[&str])] = &[
     ("commit", &["--as", "commit"]),
     ("branch", &["--as", "branch", "side"]),
     ("uncommitted", &["--as", "uncommitted"]),
@@ -21,17 +21,17 @@ const FORMS: &[(&str, &[&str])] = &[
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Resource {
+enum TargetKind {
     CheckedOut,
     NotCheckedOut,
     Bare,
     Directory,
 }
 
-const SCOPES: &[&str] = &["repository", "project", "global", "action", "plan"];
+const RULE_SCOPES: &[&str] = &["repository", "project", "global", "action", "plan"];
 
 /// The kind, and the check that holds for [`work`] and the one that does not, as flags and as YAML.
-const KINDS: &[(&str, [&str; 2])] = &[
+const RULE_KINDS: &[(&str, [&str; 2])] = &[
     (
         "expr",
         [
@@ -46,14 +46,14 @@ const KINDS: &[(&str, [&str; 2])] = &[
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum WantedVerdict {
     Holds,
     Fails,
     Advises,
 }
 
-impl Verdict {
-    fn word(self) -> &'static str {
+impl WantedVerdict {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::Fails => "fails",
@@ -61,7 +61,7 @@ impl Verdict {
         }
     }
 
-    fn check<'a>(self, checks: &[&'a str; 2]) -> &'a str {
+    fn pick_check<'a>(self, checks: &[&'a str; 2]) -> &'a str {
         match self {
             Self::Holds => checks[0],
             Self::Fails | Self::Advises => checks[1],
@@ -69,21 +69,21 @@ impl Verdict {
     }
 }
 
-fn rule_name(kind: &str, scope: &str, verdict: Verdict) -> String {
-    format!("{kind}-{scope}-{}", verdict.word())
+fn rule_name(kind: &str, scope: &str, verdict: WantedVerdict) -> String {
+    format!("{kind}-{scope}-{}", verdict.as_str())
 }
 
 /// One landing.
-struct Cell {
+struct LandingCase {
     form: &'static str,
-    resource: Resource,
+    resource: TargetKind,
     /// Is there a rule that fails, in every scope and of every kind?
     is_failing: bool,
 }
 
 /// What has to come of it: the exit code, and whether it arrives.
 #[derive(Debug, PartialEq, Eq)]
-enum Expected {
+enum CaseExpectation {
     Lands,
     /// A rule stops it.
     Blocked,
@@ -92,31 +92,31 @@ enum Expected {
 }
 
 /// How the rules in force come out.
-fn verdicts(is_failing: bool) -> &'static [Verdict] {
+fn wanted_verdicts(is_failing: bool) -> &'static [WantedVerdict] {
     match is_failing {
-        true => &[Verdict::Fails],
-        false => &[Verdict::Holds, Verdict::Advises],
+        true => &[WantedVerdict::Fails],
+        false => &[WantedVerdict::Holds, WantedVerdict::Advises],
     }
 }
 
-impl Cell {
-    fn verdicts(&self) -> &'static [Verdict] {
-        verdicts(self.is_failing)
+impl LandingCase {
+    fn verdicts_in_force(&self) -> &'static [WantedVerdict] {
+        wanted_verdicts(self.is_failing)
     }
 
-    fn expected(&self) -> Expected {
+    fn expected_landing(&self) -> CaseExpectation {
         let impossible = matches!(
             (self.form, self.resource),
-            ("branch", Resource::Directory) | ("uncommitted", Resource::Bare)
+            ("branch", TargetKind::Directory) | ("uncommitted", TargetKind::Bare)
         );
         match (impossible, self.is_failing) {
-            (true, _) => Expected::Impossible,
-            (false, true) => Expected::Blocked,
-            (false, false) => Expected::Lands,
+            (true, _) => CaseExpectation::Impossible,
+            (false, true) => CaseExpectation::Blocked,
+            (false, false) => CaseExpectation::Lands,
         }
     }
 
-    fn name(&self) -> String {
+    fn case_name(&self) -> String {
         let rules = if self.is_failing {
             "failing"
         } else {
@@ -127,87 +127,87 @@ impl Cell {
 }
 
 /// A resource with a project, and rules for it.
-struct Table {
-    yard: Yard,
-    resource: Resource,
+struct LandingTable {
+    repo: ShopRepository,
+    resource: TargetKind,
     place: PathBuf,
 }
 
-const FILES: &[(&str, &str)] = &[("src/a.txt", "one\n"), ("README.md", "# Shop\n")];
+const INITIAL_FILES: &[(&str, &str)] = &[("src/a.txt", "one\n"), ("README.md", "# Shop\n")];
 
-impl Table {
-    fn new(resource: Resource, verdicts: &[Verdict]) -> Self {
-        let yard = Yard::new();
-        let beside = |name: &str| yard.shop().parent().unwrap().join(name);
+impl LandingTable {
+    fn new(resource: TargetKind, verdicts: &[WantedVerdict]) -> Self {
+        let repo = ShopRepository::new();
+        let beside = |name: &str| repo.shop_path().parent().unwrap().join(name);
         let place = match resource {
-            Resource::CheckedOut | Resource::NotCheckedOut => yard.shop(),
-            Resource::Bare => beside("bare.git"),
-            Resource::Directory => beside("notes"),
+            TargetKind::CheckedOut | TargetKind::NotCheckedOut => repo.shop_path(),
+            TargetKind::Bare => beside("bare.git"),
+            TargetKind::Directory => beside("notes"),
         };
-        for (path, text) in FILES {
-            yard.write(path, text);
+        for (path, text) in INITIAL_FILES {
+            repo.write_file(path, text);
         }
         let table = Self {
-            yard,
+            repo,
             resource,
             place,
         };
-        table.lay_down_rules(verdicts);
+        table.write_repository_rules(verdicts);
         let place = table.place.to_str().unwrap();
         let how: &[&str] = match resource {
-            Resource::CheckedOut => &["--git", place],
-            Resource::NotCheckedOut => &["--git", place, "--branch", "dev"],
-            Resource::Bare => &["--git", place, "--branch", "main"],
-            Resource::Directory => &["--dir", place],
+            TargetKind::CheckedOut => &["--git", place],
+            TargetKind::NotCheckedOut => &["--git", place, "--branch", "dev"],
+            TargetKind::Bare => &["--git", place, "--branch", "main"],
+            TargetKind::Directory => &["--dir", place],
         };
         table
-            .yard
-            .ok(&[&["project", "create", "table"], how].concat());
+            .repo
+            .run_ok(&[&["project", "create", "table"], how].concat());
         table.add_rules(verdicts);
         table
     }
 
     /// The branch that results land on.
-    fn target(&self) -> &'static str {
+    fn target_branch(&self) -> &'static str {
         match self.resource {
-            Resource::NotCheckedOut => "dev",
-            Resource::CheckedOut | Resource::Bare | Resource::Directory => "main",
+            TargetKind::NotCheckedOut => "dev",
+            TargetKind::CheckedOut | TargetKind::Bare | TargetKind::Directory => "main",
         }
     }
 
     /// Rules of the repository, as its file has them.
-    fn lay_down_rules(&self, verdicts: &[Verdict]) {
+    fn write_repository_rules(&self, verdicts: &[WantedVerdict]) {
         let mut text = "invariants:\n".to_owned();
         for verdict in verdicts {
-            for (kind, checks) in KINDS {
+            for (kind, checks) in RULE_KINDS {
                 let name = rule_name(kind, "repository", *verdict);
-                let check = verdict.check(checks);
+                let check = verdict.pick_check(checks);
                 text.push_str(&format!("  - name: {name}\n    {kind}: \"{check}\"\n"));
-                if *verdict == Verdict::Advises {
+                if *verdict == WantedVerdict::Advises {
                     text.push_str("    advisory: true\n");
                 }
             }
         }
-        self.yard.write("planwright.yaml", &text);
-        self.yard.git(&["checkout", "-q", "main"]);
-        self.yard.commit("rules");
-        self.yard.git(&["branch", "-f", "dev"]);
+        self.repo.write_file("planwright.yaml", &text);
+        self.repo.run_git(&["checkout", "-q", "main"]);
+        self.repo.commit_all("rules");
+        self.repo.run_git(&["branch", "-f", "dev"]);
         match self.resource {
-            Resource::CheckedOut | Resource::NotCheckedOut => {}
-            Resource::Bare => {
+            TargetKind::CheckedOut | TargetKind::NotCheckedOut => {}
+            TargetKind::Bare => {
                 let place = self.place.to_str().unwrap();
-                self.yard.git(&["clone", "-q", "--bare", ".", place]);
+                self.repo.run_git(&["clone", "-q", "--bare", ".", place]);
             }
-            Resource::Directory => {
+            TargetKind::Directory => {
                 std::fs::create_dir_all(self.place.join("src")).unwrap();
                 for path in ["planwright.yaml", "src/a.txt", "README.md"] {
-                    std::fs::write(self.place.join(path), self.yard.read(path)).unwrap();
+                    std::fs::write(self.place.join(path), self.repo.read_file(path)).unwrap();
                 }
             }
         }
     }
 
-    fn add_rules(&self, verdicts: &[Verdict]) {
+    fn add_rules(&self, verdicts: &[WantedVerdict]) {
         for verdict in verdicts {
             self.add_rule_of_each_kind("project", &["--project", "table"], *verdict);
             self.add_rule_of_each_kind("global", &["--global"], *verdict);
@@ -215,21 +215,21 @@ impl Table {
         }
     }
 
-    fn add_rule_of_each_kind(&self, scope: &str, flags: &[&str], verdict: Verdict) {
-        for (kind, checks) in KINDS {
+    fn add_rule_of_each_kind(&self, scope: &str, flags: &[&str], verdict: WantedVerdict) {
+        for (kind, checks) in RULE_KINDS {
             let name = rule_name(kind, scope, verdict);
-            let kind = format!("--{kind}={}", verdict.check(checks));
+            let kind = format!("--{kind}={}", verdict.pick_check(checks));
             let mut words = vec!["invariant", "add", &name, &kind];
             words.extend(flags);
-            if verdict == Verdict::Advises {
+            if verdict == WantedVerdict::Advises {
                 words.push("--advisory");
             }
-            self.yard.ok(&words);
+            self.repo.run_ok(&words);
         }
     }
 
     #[allow(clippy::disallowed_methods, reason = "a person uses git by themselves")]
-    fn git(&self, words: &[&str]) -> String {
+    fn run_git(&self, words: &[&str]) -> String {
         let output = Command::new("git")
             .args(words)
             .current_dir(&self.place)
@@ -239,12 +239,12 @@ impl Table {
     }
 
     /// Every place where a result could arrive, with what is there.
-    fn state(&self) -> Vec<String> {
+    fn read_state(&self) -> Vec<String> {
         let mut state = Vec::new();
-        if self.resource != Resource::Directory {
-            state.push(self.git(&["for-each-ref", "refs/heads"]));
+        if self.resource != TargetKind::Directory {
+            state.push(self.run_git(&["for-each-ref", "refs/heads"]));
         }
-        if self.resource != Resource::Bare {
+        if self.resource != TargetKind::Bare {
             for path in ["new.txt", "src/a.txt"] {
                 let text = std::fs::read_to_string(self.place.join(path));
                 state.push(text.unwrap_or_else(|_| "not there".to_owned()));
@@ -252,17 +252,17 @@ impl Table {
         }
         if matches!(
             self.resource,
-            Resource::CheckedOut | Resource::NotCheckedOut
+            TargetKind::CheckedOut | TargetKind::NotCheckedOut
         ) {
-            state.push(self.git(&["status", "--porcelain"]));
+            state.push(self.run_git(&["status", "--porcelain"]));
         }
         state
     }
 
     /// What a branch has in both files; of a directory or working tree, what is there.
-    fn arrived(&self, branch: Option<&str>) -> [String; 2] {
+    fn read_arrived(&self, branch: Option<&str>) -> [String; 2] {
         ["new.txt", "src/a.txt"].map(|path| match branch {
-            Some(branch) => self.git(&["show", &format!("{branch}:{path}")]),
+            Some(branch) => self.run_git(&["show", &format!("{branch}:{path}")]),
             None => {
                 let text = std::fs::read_to_string(self.place.join(path));
                 text.unwrap_or_default().trim().to_owned()
@@ -271,82 +271,85 @@ impl Table {
     }
 
     /// Back to how it was.
-    fn restore(&self) {
+    fn reset_resource(&self) {
         match self.resource {
-            Resource::CheckedOut | Resource::NotCheckedOut => {
-                let start = self.git(&["rev-parse", "refs/start"]);
-                self.git(&["checkout", "-q", "-f", "main"]);
-                self.git(&["reset", "-q", "--hard", &start]);
-                self.git(&["clean", "-q", "-f", "-d"]);
-                self.git(&["branch", "-f", "dev", &start]);
-                self.git(&["branch", "-D", "side"]);
+            TargetKind::CheckedOut | TargetKind::NotCheckedOut => {
+                let start = self.run_git(&["rev-parse", "refs/start"]);
+                self.run_git(&["checkout", "-q", "-f", "main"]);
+                self.run_git(&["reset", "-q", "--hard", &start]);
+                self.run_git(&["clean", "-q", "-f", "-d"]);
+                self.run_git(&["branch", "-f", "dev", &start]);
+                self.run_git(&["branch", "-D", "side"]);
             }
-            Resource::Bare => {
-                self.git(&["update-ref", "refs/heads/main", "refs/start"]);
-                self.git(&["branch", "-D", "side"]);
+            TargetKind::Bare => {
+                self.run_git(&["update-ref", "refs/heads/main", "refs/start"]);
+                self.run_git(&["branch", "-D", "side"]);
             }
-            Resource::Directory => {
+            TargetKind::Directory => {
                 let _ = std::fs::remove_file(self.place.join("new.txt"));
-                std::fs::write(self.place.join("src/a.txt"), FILES[0].1).unwrap();
+                std::fs::write(self.place.join("src/a.txt"), INITIAL_FILES[0].1).unwrap();
             }
         }
     }
 
     /// Tries every form; says what went wrong, cell by cell.
     fn try_forms(&self, is_failing: bool) -> Vec<String> {
-        self.git(&["update-ref", "refs/start", "refs/heads/main"]);
+        self.run_git(&["update-ref", "refs/start", "refs/heads/main"]);
         let mut wrong = Vec::new();
-        for (form, flags) in FORMS {
-            let cell = Cell {
+        for (form, flags) in LANDING_FORMS {
+            let cell = LandingCase {
                 form,
                 resource: self.resource,
                 is_failing,
             };
             if let Err(why) = self.try_one(&cell, flags) {
-                wrong.push(format!("{}: {why}", cell.name()));
+                wrong.push(format!("{}: {why}", cell.case_name()));
             }
-            self.restore();
+            self.reset_resource();
         }
         wrong
     }
 
-    fn try_one(&self, cell: &Cell, flags: &[&str]) -> Result<(), String> {
-        let plan = self.yard.handed_in_to("table", |sandbox| {
+    fn try_one(&self, cell: &LandingCase, flags: &[&str]) -> Result<(), String> {
+        let plan = self.repo.submit_plan_on("table", |sandbox| {
             std::fs::write(sandbox.join("new.txt"), "new\n").unwrap();
             std::fs::write(sandbox.join("src/a.txt"), "ONE\n").unwrap();
         });
-        for verdict in cell.verdicts() {
+        for verdict in cell.verdicts_in_force() {
             self.add_rule_of_each_kind("plan", &["--plan", &plan], *verdict);
         }
         // Those of the others that ask are left open.
         if !cell.is_failing {
-            for scope in SCOPES {
-                let rule = rule_name("ask", scope, Verdict::Holds);
-                self.yard.ok(&["approve", &plan, "--rule", &rule]);
+            for scope in RULE_SCOPES {
+                let rule = rule_name("ask", scope, WantedVerdict::Holds);
+                self.repo.run_ok(&["approve", &plan, "--rule", &rule]);
             }
         }
-        let before = self.state();
+        let before = self.read_state();
         let said = self
-            .yard
+            .repo
             .run(&[&["apply", plan.as_str(), "--yes"], flags].concat());
-        let told = || format!("exit {:?}: {}", said.code(), said.messages());
-        let unmoved = || match self.state() == before {
+        let told = || format!("exit {:?}: {}", said.exit_code(), said.messages());
+        let unmoved = || match self.read_state() == before {
             true => Ok(()),
-            false => Err(format!("something moved: {before:?} to {:?}", self.state())),
+            false => Err(format!(
+                "something moved: {before:?} to {:?}",
+                self.read_state()
+            )),
         };
-        match cell.expected() {
-            Expected::Lands if said.code() != Some(0) => Err(told()),
-            Expected::Lands => self.check_arrival(cell, &said.data()),
-            Expected::Blocked if said.code() != Some(5) => Err(told()),
-            Expected::Blocked => {
+        match cell.expected_landing() {
+            CaseExpectation::Lands if said.exit_code() != Some(0) => Err(told()),
+            CaseExpectation::Lands => self.check_arrival(cell, &said.data()),
+            CaseExpectation::Blocked if said.exit_code() != Some(5) => Err(told()),
+            CaseExpectation::Blocked => {
                 let data = said.data();
                 let failed = data["failed"].as_array().cloned().unwrap_or_default();
                 let name = |rule: &Value| rule["rule"]["name"].as_str().unwrap().to_owned();
                 let failed: BTreeSet<String> = failed.iter().map(name).collect();
-                let all = SCOPES.iter().flat_map(|scope| {
-                    KINDS
+                let all = RULE_SCOPES.iter().flat_map(|scope| {
+                    RULE_KINDS
                         .iter()
-                        .map(|(kind, _)| rule_name(kind, scope, Verdict::Fails))
+                        .map(|(kind, _)| rule_name(kind, scope, WantedVerdict::Fails))
                 });
                 let all: BTreeSet<String> = all.collect();
                 if failed != all {
@@ -355,9 +358,9 @@ impl Table {
                 }
                 unmoved()
             }
-            Expected::Impossible if said.code() != Some(4) => Err(told()),
-            Expected::Impossible => {
-                let state = self.yard.state_of(&plan);
+            CaseExpectation::Impossible if said.exit_code() != Some(4) => Err(told()),
+            CaseExpectation::Impossible => {
+                let state = self.repo.plan_state(&plan);
                 if state != "execute/complete" {
                     return Err(format!("the plan went to {state}"));
                 }
@@ -366,10 +369,10 @@ impl Table {
         }
     }
 
-    fn check_arrival(&self, cell: &Cell, data: &Value) -> Result<(), String> {
+    fn check_arrival(&self, cell: &LandingCase, data: &Value) -> Result<(), String> {
         let (new, old) = (["new", "ONE"], ["", "one"]);
         let partly = ["new", "one"];
-        let in_files = self.resource != Resource::Bare;
+        let in_files = self.resource != TargetKind::Bare;
         // Where, and what has to be there.
         let on_target = match cell.form {
             "commit" | "merge" => new,
@@ -378,26 +381,26 @@ impl Table {
         };
         let mut places = Vec::new();
         match self.resource {
-            Resource::Directory => {
+            TargetKind::Directory => {
                 let expected = if cell.form == "paths" { partly } else { new };
                 places.push((None, expected));
             }
-            Resource::CheckedOut | Resource::NotCheckedOut | Resource::Bare => {
-                places.push((Some(self.target()), on_target));
+            TargetKind::CheckedOut | TargetKind::NotCheckedOut | TargetKind::Bare => {
+                places.push((Some(self.target_branch()), on_target));
                 if cell.form == "branch" {
                     places.push((Some("side"), new));
                 }
             }
         }
-        if in_files && self.resource != Resource::Directory {
+        if in_files && self.resource != TargetKind::Directory {
             places.push(match (cell.form, self.resource) {
                 ("uncommitted", _) => (None, new),
-                (_, Resource::CheckedOut) => (None, on_target),
+                (_, TargetKind::CheckedOut) => (None, on_target),
                 _ => (None, old),
             });
         }
         for (branch, expected) in places {
-            let found = self.arrived(branch);
+            let found = self.read_arrived(branch);
             if found != expected {
                 return Err(format!("{branch:?} has {found:?}, not {expected:?}"));
             }
@@ -409,9 +412,9 @@ impl Table {
     }
 }
 
-fn try_all(resource: Resource) {
+fn try_all(resource: TargetKind) {
     let tables = [false, true].map(|is_failing| {
-        let table = Table::new(resource, verdicts(is_failing));
+        let table = LandingTable::new(resource, wanted_verdicts(is_failing));
         table.try_forms(is_failing)
     });
     let wrong = tables.concat();
@@ -420,20 +423,20 @@ fn try_all(resource: Resource) {
 
 #[test]
 fn every_form_lands_under_every_rule_where_the_branch_is_checked_out() {
-    try_all(Resource::CheckedOut);
+    try_all(TargetKind::CheckedOut);
 }
 
 #[test]
 fn every_form_lands_under_every_rule_where_the_branch_is_not_checked_out() {
-    try_all(Resource::NotCheckedOut);
+    try_all(TargetKind::NotCheckedOut);
 }
 
 #[test]
 fn every_form_lands_under_every_rule_in_a_bare_repository() {
-    try_all(Resource::Bare);
+    try_all(TargetKind::Bare);
 }
 
 #[test]
 fn every_form_lands_under_every_rule_in_a_directory() {
-    try_all(Resource::Directory);
+    try_all(TargetKind::Directory);
 }

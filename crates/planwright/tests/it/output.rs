@@ -1,10 +1,10 @@
 //! Streams, colours, pipes, help and completions.
 
-use crate::shell::Shell;
+use crate::shell::TranscriptShell;
 
 #[test]
 fn data_goes_to_stdout_and_the_rest_to_stderr() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let said = shell.run(&["use", "tidy", "--arg", "area=docs"]).finish();
     assert!(said.stdout.contains("Tidy one area"), "{said:?}");
     assert!(
@@ -33,7 +33,7 @@ fn data_goes_to_stdout_and_the_rest_to_stderr() {
         &["--store", "sqlite:x.db", "plumbing", "show"],
     ] {
         let said = shell.run(words).finish();
-        assert_eq!(said.code(), Some(2), "{words:?}");
+        assert_eq!(said.exit_code(), Some(2), "{words:?}");
         assert_eq!(said.stderr, "", "{words:?}");
         assert_eq!(said.envelope()["status"], "error");
     }
@@ -42,10 +42,10 @@ fn data_goes_to_stdout_and_the_rest_to_stderr() {
 /// Colour is for terminals; whoever insists gets it.
 #[test]
 fn a_pipe_gets_no_colours() {
-    let (shell, _) = Shell::with_plan();
+    let (shell, _) = TranscriptShell::with_plan();
     let coloured = |name: &str, value: &str| {
-        let said = shell.run(&["list"]).set(name, value).finish();
-        assert_eq!(said.code(), Some(0));
+        let said = shell.run(&["list"]).with_variable(name, value).finish();
+        assert_eq!(said.exit_code(), Some(0));
         said.stdout.contains('\x1b')
     };
     assert!(!coloured("TERM", "xterm-256color"));
@@ -53,8 +53,8 @@ fn a_pipe_gets_no_colours() {
     assert!(coloured("CLICOLOR_FORCE", "1"));
     let both = shell
         .run(&["list"])
-        .set("CLICOLOR_FORCE", "1")
-        .set("NO_COLOR", "1")
+        .with_variable("CLICOLOR_FORCE", "1")
+        .with_variable("NO_COLOR", "1")
         .finish();
     assert!(!both.stdout.contains('\x1b'), "who asks for none gets none");
 }
@@ -62,11 +62,14 @@ fn a_pipe_gets_no_colours() {
 /// What comes from outside does not drive the terminal.
 #[test]
 fn control_characters_are_shown_not_obeyed() {
-    let shell = Shell::with_action();
+    let shell = TranscriptShell::with_action();
     let goal = "clear \x1b[2J\x07 the screen";
-    shell.quietly(&["use", "tidy", "--arg", "area=src", "--goal", goal]);
+    shell.run_quietly(&["use", "tidy", "--arg", "area=src", "--goal", goal]);
     for words in [&["list"][..], &["status", "@"], &["log", "@"]] {
-        let said = shell.run(words).set("CLICOLOR_FORCE", "1").finish();
+        let said = shell
+            .run(words)
+            .with_variable("CLICOLOR_FORCE", "1")
+            .finish();
         assert!(!said.stdout.contains("\x1b[2J"), "{said:?}");
         assert!(!said.stdout.contains('\x07'), "{said:?}");
     }
@@ -74,7 +77,7 @@ fn control_characters_are_shown_not_obeyed() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     for words in [
         &["list"][..],
         &["status", &plan],
@@ -84,17 +87,17 @@ fn a_reader_that_goes_away_is_no_error() {
         &["plumbing", "events"],
         &["--format", "json", "list"],
     ] {
-        let said = shell.run(words).start().finish_unheard();
-        assert_eq!(said.code(), Some(0), "{words:?}: {said:?}");
+        let said = shell.run(words).start().finish_with_stdout_closed();
+        assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
         assert_eq!(said.stderr, "", "{words:?}");
     }
 }
 
 #[test]
 fn help_for_everybody() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     let bare = shell.run(&["help"]).finish();
-    assert_eq!(bare.code(), Some(0));
+    assert_eq!(bare.exit_code(), Some(0));
     assert_eq!(bare.stdout, shell.run(&["--help"]).finish().stdout);
     for topic in [
         &["list"][..],
@@ -106,9 +109,9 @@ fn help_for_everybody() {
         assert_eq!(asked.stdout, flagged.stdout, "{topic:?}");
         assert_eq!(asked.stderr, "");
     }
-    shell.good(&["help"]);
-    shell.good(&["help", "exit-codes"]);
-    let version = shell.good(&["--version"]);
+    shell.run_good(&["help"]);
+    shell.run_good(&["help", "exit-codes"]);
+    let version = shell.run_good(&["--version"]);
     assert_eq!(
         version.stdout,
         format!("planwright {}\n", env!("CARGO_PKG_VERSION"))
@@ -118,31 +121,31 @@ fn help_for_everybody() {
 
 #[test]
 fn completions_for_the_shells_people_use() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     for (name, sign) in [
         ("bash", "complete -F _planwright"),
         ("zsh", "#compdef planwright"),
         ("fish", "complete -c planwright"),
     ] {
         let said = shell.run(&["completions", name]).finish();
-        assert_eq!(said.code(), Some(0));
+        assert_eq!(said.exit_code(), Some(0));
         assert_eq!(said.stderr, "");
         assert!(said.stdout.contains(sign), "{name}");
         assert!(said.stdout.contains("start-strategize"), "{name}");
     }
     let script = shell.run(&["completions", "bash"]).finish().stdout;
-    shell.write("script.bash", script);
-    assert!(sourced(&shell), "bash can read it");
+    shell.write_file("script.bash", script);
+    assert!(can_source(&shell), "bash can read it");
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "what is asked of bash can only bash answer"
 )]
-fn sourced(shell: &Shell) -> bool {
+fn can_source(shell: &TranscriptShell) -> bool {
     let checked = std::process::Command::new("bash")
         .arg("-n")
-        .arg(shell.home().join("script.bash"))
+        .arg(shell.home_path().join("script.bash"))
         .status();
     // Where there is no bash there is nobody to complain.
     checked.is_ok_and(|status| status.success()) || !std::path::Path::new("/bin/bash").exists()
@@ -150,8 +153,8 @@ fn sourced(shell: &Shell) -> bool {
 
 #[test]
 fn events_are_lines_and_the_envelope_is_the_last() {
-    let (shell, plan) = Shell::with_plan();
-    shell.quietly(&["cancel", &plan]);
+    let (shell, plan) = TranscriptShell::with_plan();
+    shell.run_quietly(&["cancel", &plan]);
     let said = shell.run(&["plumbing", "events"]).finish();
     let lines: Vec<serde_json::Value> = said
         .stdout
@@ -176,13 +179,13 @@ fn events_are_lines_and_the_envelope_is_the_last() {
 /// Whoever follows the log sees what another process does.
 #[test]
 fn events_can_be_followed() {
-    let (shell, plan) = Shell::with_plan();
+    let (shell, plan) = TranscriptShell::with_plan();
     let following = shell
         .run(&["plumbing", "events", "--follow", "--limit", "3"])
         .start();
-    shell.quietly(&["plumbing", "start-strategize", &plan, "--owner", "bot"]);
+    shell.run_quietly(&["plumbing", "start-strategize", &plan, "--owner", "bot"]);
     let said = following.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert_eq!(said.data()["events"], 3);
     assert!(said.stdout.contains("gate_held"), "{said:?}");
 }
@@ -190,9 +193,12 @@ fn events_can_be_followed() {
 /// Called by a path, hints name that path; given a store, they name that store.
 #[test]
 fn hints_can_be_typed_from_where_one_is() {
-    let shell = Shell::with_action();
-    let store = format!("sqlite:{}", shell.home().join("other one.db").display());
-    shell.quietly(&[
+    let shell = TranscriptShell::with_action();
+    let store = format!(
+        "sqlite:{}",
+        shell.home_path().join("other one.db").display()
+    );
+    shell.run_quietly(&[
         "--store",
         &store,
         "action",

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::daily::{Loop, SCRIBE};
+use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv};
 
 /// The plan that is made now: who works on it, where it stops and who says so, how often it is tried.
 #[track_caller]
-fn check(day: &Loop, expected: (&str, &str, &str, u64)) {
-    let made = day.ends(0, &["run", "--detach", "Write a line"]);
+fn check_defaults(env: &ScriptedAgentEnv, expected: (&str, &str, &str, u64)) {
+    let made = env.run_expecting(0, &["run", "--detach", "Write a line"]);
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     let found = (
         word(&made["actors"]["execution"]),
@@ -22,66 +22,66 @@ fn check(day: &Loop, expected: (&str, &str, &str, u64)) {
 
 #[test]
 fn the_environment_comes_before_the_repository_and_that_before_the_user() {
-    let mut day = Loop::with(SCRIBE);
+    let mut env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     for name in ["second", "third"] {
-        day.write_tool(name, SCRIBE);
-        day.define(name, "");
+        env.write_tool(name, SCRIBE_SCRIPT);
+        env.define_actor(name, "");
     }
     for (key, value) in [
         ("actor", "scribe"),
         ("profile", "supervised"),
         ("limits.attempts", "2"),
     ] {
-        day.yard.ok(&["config", "set", key, value]);
+        env.repo.run_ok(&["config", "set", key, value]);
     }
-    check(&day, ("scribe", "supervised", "user", 2));
+    check_defaults(&env, ("scribe", "supervised", "user", 2));
 
     let wishes = "actor: second\nprofile: manual\nlimits:\n  attempts: 4\n";
-    day.yard.write("planwright.yaml", wishes);
-    check(&day, ("second", "manual", "planwright.yaml", 4));
+    env.repo.write_file("planwright.yaml", wishes);
+    check_defaults(&env, ("second", "manual", "planwright.yaml", 4));
 
-    let program = &mut day.yard.program;
-    program.set("PLANWRIGHT_ACTOR", "third");
-    program.set("PLANWRIGHT_PROFILE", "review");
-    program.set("PLANWRIGHT_LIMITS_ATTEMPTS", "6");
-    check(&day, ("third", "review", "user", 6));
+    let program = &mut env.repo.program;
+    program.set_variable("PLANWRIGHT_ACTOR", "third");
+    program.set_variable("PLANWRIGHT_PROFILE", "review");
+    program.set_variable("PLANWRIGHT_LIMITS_ATTEMPTS", "6");
+    check_defaults(&env, ("third", "review", "user", 6));
 }
 
 /// Actors are told apart by the key of their run, not by a variable that is a setting as well.
 #[test]
 fn whoever_says_by_a_variable_who_works_is_a_person_all_the_same() {
-    let mut day = Loop::with(SCRIBE);
-    day.yard.program.set("PLANWRIGHT_ACTOR", "scribe");
-    let made = day.ends(6, &["run", "Write a line"]);
+    let mut env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo.program.set_variable("PLANWRIGHT_ACTOR", "scribe");
+    let made = env.run_expecting(6, &["run", "Write a line"]);
     let plan = made["plan_id"].as_str().unwrap();
-    day.ends(0, &["apply", plan, "--yes"]);
-    assert!(day.yard.read("src/a.txt").ends_with("Write a line\n"));
+    env.run_expecting(0, &["apply", plan, "--yes"]);
+    assert!(env.repo.read_file("src/a.txt").ends_with("Write a line\n"));
 }
 
 /// A repository has a project for each branch that was worked on.
 #[test]
 fn the_plans_of_a_repository_are_those_of_all_its_projects() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let goals = |words: &[&str]| {
-        let listed = day.ends(0, words);
+        let listed = env.run_expecting(0, words);
         let plans = listed["plans"].as_array().unwrap().clone();
         let goal = |plan: &Value| plan["goal"].as_str().unwrap().to_owned();
         plans.iter().map(goal).collect::<Vec<_>>()
     };
-    let shop = day.yard.shop();
+    let shop = env.repo.shop_path();
     let shop = shop.to_str().unwrap();
-    let elsewhere = day.yard.other_repository("elsewhere");
-    day.yard.git(&["branch", "next"]);
+    let elsewhere = env.repo.clone_repository("elsewhere");
+    env.repo.run_git(&["branch", "next"]);
     for (name, place, branch) in [("next", shop, "next"), ("elsewhere", &elsewhere, "main")] {
         let words = [
             "project", "create", name, "--git", place, "--branch", branch,
         ];
-        day.yard.ok(&words);
+        env.repo.run_ok(&words);
     }
     for project in ["shop", "elsewhere", "next", "shop"] {
         let goal = format!("Work on {project}");
         let words = ["run", "--detach", "--actor", "scribe", "--project", project];
-        day.ends(0, &[&words[..], &[&goal]].concat());
+        env.run_expecting(0, &[&words[..], &[&goal]].concat());
     }
     assert_eq!(
         goals(&["list"]),
@@ -90,13 +90,15 @@ fn the_plans_of_a_repository_are_those_of_all_its_projects() {
     assert_eq!(goals(&["list", "--all"]).len(), 4);
     assert_eq!(goals(&["list", "--project", "next"]), ["Work on next"]);
     // Page by page, too.
-    let first = day.ends(0, &["list", "--limit", "2"]);
+    let first = env.run_expecting(0, &["list", "--limit", "2"]);
     let last = first["next"].as_str().unwrap();
     assert_eq!(goals(&["list", "--after", last]), ["Work on shop"]);
 
     // A repository that nobody worked on has none.
-    let untouched = day.yard.other_repository("untouched");
-    let program = &day.yard.program;
-    let run = program.run(["--format", "json", "list"]).within(&untouched);
+    let untouched = env.repo.clone_repository("untouched");
+    let program = &env.repo.program;
+    let run = program
+        .run(["--format", "json", "list"])
+        .with_directory(&untouched);
     assert_eq!(run.finish().data()["plans"], serde_json::json!([]));
 }

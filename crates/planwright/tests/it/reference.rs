@@ -8,18 +8,18 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use plan::project::{PlanResource, ResourceKind};
 use plan::stage::{
-    Category, Constraint, ConstraintKind, Ending, Failure, Holder, Intent, Landing, Question,
-    Queued, Work,
+    ApplyState, ConstraintKind, FailureCategory, LandingConstraint, LandingIntent, LeaseHolder,
+    PlanEnding, PlanFailure, PlanQuestion, QueueEntry, WorkState,
 };
-use plan::{Caller, Epoch, Plan, Stage, Timestamp, Verb};
+use plan::{Caller, Epoch, Plan, PlanStage, Timestamp, Verb};
 use planwright::cli::Cli;
-use planwright::{Actors, Call, Lifecycle, MemoryStore, UseRequest, plan};
+use planwright::{Call, Lifecycle, MemoryStore, PlanActors, UseRequest, plan};
 
 #[expect(
     clippy::disallowed_methods,
     reason = "whoever wants the documents written says so by this variable"
 )]
-fn compare(name: &str, made: &str) {
+fn compare_page(name: &str, made: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")
         .join(name);
@@ -41,10 +41,10 @@ fn the_reference_of_commands_is_what_the_program_says() {
     let mut root = Cli::command();
     root.build();
     text.push_str("\nEvery command takes `--format human|json` and `--store STORE`.\n");
-    document(&root, &mut text);
+    document_command(&root, &mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n| ---: | --- |\n");
-    let shell = crate::shell::Shell::new();
-    let codes = shell.quietly(&["help", "exit-codes"]);
+    let shell = crate::shell::TranscriptShell::new();
+    let codes = shell.run_quietly(&["help", "exit-codes"]);
     for code in codes["exit_codes"].as_array().unwrap() {
         writeln!(
             text,
@@ -54,11 +54,11 @@ fn the_reference_of_commands_is_what_the_program_says() {
         )
         .unwrap();
     }
-    compare("cli.md", &text);
+    compare_page("cli.md", &text);
 }
 
 /// One command and those below it.
-fn document(command: &Command, text: &mut String) {
+fn document_command(command: &Command, text: &mut String) {
     let name = command.get_bin_name().unwrap_or("planwright");
     writeln!(text, "\n## `{name}`\n").unwrap();
     let about = command.get_long_about().or(command.get_about());
@@ -80,24 +80,24 @@ fn document(command: &Command, text: &mut String) {
     }
     let arguments: Vec<&Arg> = command
         .get_arguments()
-        .filter(|one| !one.is_hide_set() && !is_everywhere(one))
+        .filter(|one| !one.is_hide_set() && !is_global(one))
         .collect();
     if !arguments.is_empty() && !has_commands {
         text.push('\n');
-        arguments.iter().for_each(|one| explain(one, text));
+        arguments.iter().for_each(|one| explain_argument(one, text));
     }
     for one in command.get_subcommands() {
         if one.get_name() != "help" || name == "planwright" {
-            document(one, text);
+            document_command(one, text);
         }
     }
 }
 
-fn is_everywhere(argument: &Arg) -> bool {
+fn is_global(argument: &Arg) -> bool {
     ["help", "version", "format", "store"].contains(&argument.get_id().as_str())
 }
 
-fn explain(argument: &Arg, text: &mut String) {
+fn explain_argument(argument: &Arg, text: &mut String) {
     let values: Vec<String> = argument
         .get_value_names()
         .unwrap_or_default()
@@ -140,12 +140,12 @@ fn the_table_of_states_is_what_the_core_says() {
         ends; the holder may `renew`, and in execute `open-changeset`, `record-change` and \
         `seal-changeset`; `reclaim` takes a lease that has expired.\n"
         .to_owned();
-    let stages = stages();
-    let mut seen: BTreeMap<&str, Vec<&(&str, &str, Stage)>> = BTreeMap::new();
+    let stages = all_stages();
+    let mut seen: BTreeMap<&str, Vec<&(&str, &str, PlanStage)>> = BTreeMap::new();
     for stage in &stages {
         seen.entry(stage.0).or_default().push(stage);
     }
-    let sample = sample();
+    let sample = sample_plan();
     for phase in ["strategize", "execute", "apply"] {
         let columns = &seen[phase];
         let names: Vec<&str> = columns.iter().map(|(_, name, _)| *name).collect();
@@ -154,18 +154,18 @@ fn the_table_of_states_is_what_the_core_says() {
         for verb in Verb::ALL {
             let marks: Vec<&str> = columns
                 .iter()
-                .map(|(_, _, stage)| mark(&sample, stage, *verb))
+                .map(|(_, _, stage)| applicability_mark(&sample, stage, *verb))
                 .collect();
             if marks.iter().any(|mark| !mark.is_empty()) {
                 writeln!(text, "| `{verb}` | {} |", marks.join(" | ")).unwrap();
             }
         }
     }
-    compare("states.md", &text);
+    compare_page("states.md", &text);
 }
 
 /// Can this be done to every plan that stands there, to some, or to none?
-fn mark(sample: &Plan, stage: &Stage, verb: Verb) -> &'static str {
+fn applicability_mark(sample: &Plan, stage: &PlanStage, verb: Verb) -> &'static str {
     let repository = PlanResource {
         name: "shop/code".to_owned(),
         project: "shop".parse().unwrap(),
@@ -179,7 +179,7 @@ fn mark(sample: &Plan, stage: &Stage, verb: Verb) -> &'static str {
             resources: resources.to_vec(),
             ..sample.clone()
         };
-        plan::decide::options(&plan).contains(&verb)
+        plan::decide::available_verbs(&plan).contains(&verb)
     };
     match (possible(&[]), possible(&[repository])) {
         (true, true) => "✓",
@@ -189,11 +189,11 @@ fn mark(sample: &Plan, stage: &Stage, verb: Verb) -> &'static str {
 }
 
 /// Any plan; only where it stands matters.
-fn sample() -> Plan {
+fn sample_plan() -> Plan {
     let engine = Lifecycle::open(MemoryStore::new());
     let request = UseRequest {
         goal: Some("any".to_owned()),
-        fallback_actors: Some(Actors::both("bot".parse().unwrap())),
+        fallback_actors: Some(PlanActors::for_both_phases("bot".parse().unwrap())),
         ..UseRequest::default()
     };
     let call = Call::by(Caller::Person("ada".to_owned()));
@@ -201,35 +201,35 @@ fn sample() -> Plan {
 }
 
 /// Every stage: its phase, the name of its column, and itself.
-fn stages() -> Vec<(&'static str, &'static str, Stage)> {
+fn all_stages() -> Vec<(&'static str, &'static str, PlanStage)> {
     let (at, epoch) = (Timestamp(0), Epoch(1));
-    let queued = || Queued {
+    let queued = || QueueEntry {
         since: at,
         retry_at: None,
     };
-    let holder = || Holder {
+    let holder = || LeaseHolder {
         owner: "bot".to_owned(),
         epoch,
         since: at,
     };
-    let question = || Question {
+    let question = || PlanQuestion {
         text: "?".into(),
         epoch,
         asked_at: at,
         deadline: None,
     };
-    let failure = || Failure {
-        category: Category::Actor,
+    let failure = || PlanFailure {
+        category: FailureCategory::Actor,
         message: "!".into(),
         epoch,
         at,
     };
-    let ending = || Ending {
+    let ending = || PlanEnding {
         at,
         by: Caller::Person("ada".to_owned()),
         reason: None,
     };
-    let constraint = || Constraint {
+    let constraint = || LandingConstraint {
         kind: ConstraintKind::Conflict,
         message: "!".into(),
         paths: Vec::new(),
@@ -237,42 +237,45 @@ fn stages() -> Vec<(&'static str, &'static str, Stage)> {
         epoch,
         at,
     };
-    let work = |phase: &'static str, stage: fn(Work) -> Stage| {
+    let work = |phase: &'static str, stage: fn(WorkState) -> PlanStage| {
         [
-            (phase, "queued", stage(Work::Queued(queued()))),
-            (phase, "processing", stage(Work::Processing(holder()))),
+            (phase, "queued", stage(WorkState::Queued(queued()))),
+            (phase, "processing", stage(WorkState::Processing(holder()))),
             (
                 phase,
                 "awaiting_input",
-                stage(Work::AwaitingInput(question())),
+                stage(WorkState::AwaitingInput(question())),
             ),
-            (phase, "complete", stage(Work::Complete)),
-            (phase, "errored", stage(Work::Errored(failure()))),
-            (phase, "cancelled", stage(Work::Cancelled(ending()))),
+            (phase, "complete", stage(WorkState::Complete)),
+            (phase, "errored", stage(WorkState::Errored(failure()))),
+            (phase, "cancelled", stage(WorkState::Cancelled(ending()))),
         ]
     };
-    let prepared = || Some(Intent::default());
+    let prepared = || Some(LandingIntent::default());
     let apply = [
-        ("queued", Landing::Queued(queued(), None)),
-        ("queued, prepared", Landing::Queued(queued(), prepared())),
-        ("processing", Landing::Processing(holder(), None)),
+        ("queued", ApplyState::Queued(queued(), None)),
+        ("queued, prepared", ApplyState::Queued(queued(), prepared())),
+        ("processing", ApplyState::Processing(holder(), None)),
         (
             "processing, prepared",
-            Landing::Processing(holder(), prepared()),
+            ApplyState::Processing(holder(), prepared()),
         ),
-        ("awaiting_input", Landing::AwaitingInput(question(), None)),
+        (
+            "awaiting_input",
+            ApplyState::AwaitingInput(question(), None),
+        ),
         (
             "awaiting_input, prepared",
-            Landing::AwaitingInput(question(), prepared()),
+            ApplyState::AwaitingInput(question(), prepared()),
         ),
-        ("errored", Landing::Errored(failure())),
-        ("constrained", Landing::Constrained(constraint())),
-        ("applied", Landing::Applied(ending())),
-        ("cancelled", Landing::Cancelled(ending())),
+        ("errored", ApplyState::Errored(failure())),
+        ("constrained", ApplyState::Constrained(constraint())),
+        ("applied", ApplyState::Applied(ending())),
+        ("cancelled", ApplyState::Cancelled(ending())),
     ];
     let mut all = Vec::new();
-    all.extend(work("strategize", Stage::Strategize));
-    all.extend(work("execute", Stage::Execute));
-    all.extend(apply.map(|(name, landing)| ("apply", name, Stage::Apply(landing))));
+    all.extend(work("strategize", PlanStage::Strategize));
+    all.extend(work("execute", PlanStage::Execute));
+    all.extend(apply.map(|(name, landing)| ("apply", name, PlanStage::Apply(landing))));
     all
 }

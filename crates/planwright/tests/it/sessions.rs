@@ -1,14 +1,14 @@
 //! A day at a terminal: what a person types and sees, on a real pty.
 
 use regex::Regex;
-use testkit::{Run, Terminal};
+use testkit::{TestRun, TestTerminal};
 
-use crate::yard::Yard;
+use crate::shop_repository::ShopRepository;
 
 const README: &str = include_str!("../../../../README.md");
 
 /// A stand-in for an agent that is installed, called as that one is.
-const AGENT: &str = "#!/bin/sh
+const FAKE_AGENT: &str = "#!/bin/sh
 cat > /dev/null
 echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"talk-1\"}'
 echo \"A line for: $PLANWRIGHT_GOAL\" >> README.md
@@ -16,46 +16,46 @@ echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
 ";
 
 /// Somebody at a terminal in a repository, with an agent installed.
-pub struct Desk {
-    pub yard: Yard,
+pub struct TerminalEnv {
+    pub repo: ShopRepository,
     pub tools: tempfile::TempDir,
 }
 
-impl Desk {
+impl TerminalEnv {
     pub fn new() -> Self {
         let desk = Self {
-            yard: Yard::new(),
+            repo: ShopRepository::new(),
             tools: tempfile::TempDir::with_prefix("planwright-tools-").unwrap(),
         };
         let agent = desk.tools.path().join("claude");
-        testkit::write_program(&agent, AGENT);
+        testkit::write_program(&agent, FAKE_AGENT);
         desk
     }
 
-    pub fn run(&self, words: &[&str]) -> Run {
+    pub fn run(&self, words: &[&str]) -> TestRun {
         let path = format!(
             "{}:/usr/bin:/bin:/usr/local/bin",
             self.tools.path().display()
         );
         let run = self
-            .yard
+            .repo
             .program
             .run(words.to_vec())
-            .within(self.yard.shop());
-        run.set("PATH", path)
-            .set("TERM", "xterm")
-            .set("PAGER", "cat")
+            .with_directory(self.repo.shop_path());
+        run.with_variable("PATH", path)
+            .with_variable("TERM", "xterm")
+            .with_variable("PAGER", "cat")
     }
 
-    fn types(&self, words: &[&str]) -> Terminal {
-        self.run(words).at_a_terminal()
+    fn start_typing(&self, words: &[&str]) -> TestTerminal {
+        self.run(words).start_on_terminal()
     }
 
     /// What was seen, with nothing in it that differs from day to day.
-    fn same_each_day(&self, seen: &str) -> String {
-        let mut text = seen.replace(self.yard.shop().to_str().unwrap(), "/home/ada/shop");
+    fn normalize_output(&self, seen: &str) -> String {
+        let mut text = seen.replace(self.repo.shop_path().to_str().unwrap(), "/home/ada/shop");
         text = text.replace(
-            self.yard.program.home().to_str().unwrap(),
+            self.repo.program.home().to_str().unwrap(),
             "/home/ada/.planwright",
         );
         for (pattern, by) in [
@@ -88,50 +88,52 @@ impl Desk {
 
 #[test]
 fn a_day_at_the_terminal() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     let mut told = String::new();
-    let mut keep = |what: &str, terminal: Terminal, code: i32| {
-        let (status, seen) = terminal.ends();
+    let mut keep = |what: &str, terminal: TestTerminal, code: i32| {
+        let (status, seen) = terminal.wait_for_end();
         assert_eq!(status.code(), Some(code), "{what}: {seen}");
         told.push_str(&format!(
             "$ planwright {what}\n{}\n\n",
-            desk.same_each_day(&seen)
+            desk.normalize_output(&seen)
         ));
     };
-    let mut init = desk.types(&["init"]);
-    init.shows("Write it? [Y/n]").types("");
+    let mut init = desk.start_typing(&["init"]);
+    init.wait_for_text("Write it? [Y/n]").type_line("");
     keep("init", init, 0);
-    let mut run = desk.types(&["run", "Tidy the shop"]);
-    run.shows("Done.").shows("ater?").types("x");
-    run.shows("ater?").types("r");
-    run.shows("better?").types("once more");
-    run.shows("ater?").types("f");
-    run.shows("were?").types("no-such-file");
-    run.shows("ater?").types("a");
+    let mut run = desk.start_typing(&["run", "Tidy the shop"]);
+    run.wait_for_text("Done.")
+        .wait_for_text("ater?")
+        .type_line("x");
+    run.wait_for_text("ater?").type_line("r");
+    run.wait_for_text("better?").type_line("once more");
+    run.wait_for_text("ater?").type_line("f");
+    run.wait_for_text("were?").type_line("no-such-file");
+    run.wait_for_text("ater?").type_line("a");
     keep("run \"Tidy the shop\"", run, 0);
-    let text = desk.yard.read("README.md");
+    let text = desk.repo.read_file("README.md");
     assert_eq!(
         text.matches("A line for: Tidy the shop").count(),
         2,
         "{text}"
     );
-    let mut undo = desk.types(&["undo", "@"]);
-    undo.shows("[y/N]").types("n");
+    let mut undo = desk.start_typing(&["undo", "@"]);
+    undo.wait_for_text("[y/N]").type_line("n");
     keep("undo @", undo, 6);
-    let mut undo = desk.types(&["undo", "@"]);
-    undo.shows("[y/N]").types("y");
+    let mut undo = desk.start_typing(&["undo", "@"]);
+    undo.wait_for_text("[y/N]").type_line("y");
     keep("undo @", undo, 0);
-    assert_eq!(desk.yard.read("README.md"), "# Shop\n");
-    let mut later = desk.types(&["run", "Tidy the shop"]);
-    later.shows("ater?").types("l");
+    assert_eq!(desk.repo.read_file("README.md"), "# Shop\n");
+    let mut later = desk.start_typing(&["run", "Tidy the shop"]);
+    later.wait_for_text("ater?").type_line("l");
     keep("run \"Tidy the shop\"", later, 6);
-    keep("", desk.types(&[]), 0);
+    keep("", desk.start_typing(&[]), 0);
     insta::assert_snapshot!(told);
 }
 
 #[test]
 fn a_person_at_the_terminal_answers_and_looks_at_a_strategy() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     let agent = "#!/bin/sh
 cat > /dev/null
 if [ \"$PLANWRIGHT_PHASE\" = strategize ]; then
@@ -143,73 +145,73 @@ else
 fi
 ";
     testkit::write_program(&desk.tools.path().join("claude"), agent);
-    let mut run = desk.types(&["run", "--strategy", "Tidy the shop"]);
-    run.shows("First this, then that.")
-        .shows("ater?")
-        .types("g");
-    run.shows("Which one is it?")
-        .shows("later):")
-        .types("the left one");
-    run.shows("ater?").types("l");
-    let (status, seen) = run.ends();
+    let mut run = desk.start_typing(&["run", "--strategy", "Tidy the shop"]);
+    run.wait_for_text("First this, then that.")
+        .wait_for_text("ater?")
+        .type_line("g");
+    run.wait_for_text("Which one is it?")
+        .wait_for_text("later):")
+        .type_line("the left one");
+    run.wait_for_text("ater?").type_line("l");
+    let (status, seen) = run.wait_for_end();
     assert_eq!(status.code(), Some(6), "{seen}");
     assert!(seen.contains("README.md"), "{seen}");
 }
 
 #[test]
 fn interrupting_gives_the_plan_back_and_ends_the_agent() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     testkit::write_program(&desk.tools.path().join("claude"), "#!/bin/sh\nsleep 1000\n");
-    let mut run = desk.types(&["run", "Tidy the shop"]);
-    run.shows("working (claude)");
-    run.interrupt();
-    let (status, seen) = run.ends();
+    let mut run = desk.start_typing(&["run", "Tidy the shop"]);
+    run.wait_for_text("working (claude)");
+    run.send_interrupt();
+    let (status, seen) = run.wait_for_end();
     assert_eq!(status.code(), Some(130), "{seen}");
     assert!(seen.contains("nothing it made is lost"), "{seen}");
-    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+    let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
     assert_eq!(plans[0]["state"], "queued", "{plans}");
 }
 
 /// Closing the window is an interrupt: the plan is given back, and the agent ends.
 #[test]
 fn closing_the_terminal_gives_the_plan_back_and_ends_the_agent() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     testkit::write_program(&desk.tools.path().join("claude"), "#!/bin/sh\nsleep 1000\n");
     let mut run = desk
         .run(&["run", "Tidy the shop"])
-        .in_a_session()
-        .at_a_terminal();
-    run.shows("working (claude)");
+        .with_own_session()
+        .start_on_terminal();
+    run.wait_for_text("working (claude)");
     // Ended by itself, and not by the signal; nobody is left to read why.
-    let status = run.closes();
+    let status = run.close_and_wait();
     assert!(status.code().is_some(), "{status:?}");
-    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+    let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
     assert_eq!(plans[0]["state"], "queued", "{plans}");
 }
 
 #[test]
 fn closing_the_terminal_at_a_prompt_ends_it_and_loses_nothing() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     let mut run = desk
         .run(&["run", "Tidy the shop"])
-        .in_a_session()
-        .at_a_terminal();
-    run.shows("ater?");
-    run.closes();
-    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+        .with_own_session()
+        .start_on_terminal();
+    run.wait_for_text("ater?");
+    run.close_and_wait();
+    let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
     assert_eq!(plans[0]["standing"], "needs review", "{plans}");
 }
 
 /// At a prompt nothing works, so that nothing has to be stopped: it ends at once, and the plan waits.
 #[test]
 fn interrupting_at_a_prompt_ends_it_and_loses_nothing() {
-    let desk = Desk::new();
-    let mut run = desk.types(&["run", "Tidy the shop"]);
-    run.shows("ater?");
-    run.interrupt();
-    let (status, seen) = run.ends();
+    let desk = TerminalEnv::new();
+    let mut run = desk.start_typing(&["run", "Tidy the shop"]);
+    run.wait_for_text("ater?");
+    run.send_interrupt();
+    let (status, seen) = run.wait_for_end();
     assert_eq!(status.code(), Some(130), "{seen}");
-    let plans = desk.yard.ok(&["list", "--all"])["plans"].clone();
+    let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
     assert_eq!(plans[0]["standing"], "needs review", "{plans}");
 }
 
@@ -219,7 +221,7 @@ fn the_quick_start_of_the_readme_works_as_written() {
     let (_, after) = README.split_once("<!-- quick start").unwrap();
     let (_, block) = after.split_once("```sh\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     let mut verbs = Vec::new();
     for line in block.lines() {
         let command = line.split('#').next().unwrap().trim();
@@ -237,36 +239,36 @@ fn the_quick_start_of_the_readme_works_as_written() {
         assert_eq!(words[0], "planwright", "{line}");
         let verb = words.get(1).copied().unwrap_or("");
         verbs.push(verb.to_owned());
-        let mut terminal = desk.types(&words[1..]);
+        let mut terminal = desk.start_typing(&words[1..]);
         let expected = match verb {
             "init" => {
-                terminal.shows("[Y/n]").types("y");
+                terminal.wait_for_text("[Y/n]").type_line("y");
                 0
             }
             "run" | "revise" => {
-                terminal.shows("ater?").types("l");
+                terminal.wait_for_text("ater?").type_line("l");
                 6
             }
             "apply" | "undo" => {
-                terminal.shows("[y/N]").types("y");
+                terminal.wait_for_text("[y/N]").type_line("y");
                 0
             }
             _ => 0,
         };
-        let (status, seen) = terminal.ends();
+        let (status, seen) = terminal.wait_for_end();
         assert_eq!(status.code(), Some(expected), "{line}: {seen}");
     }
     assert_eq!(
         verbs,
         ["init", "run", "diff", "revise", "apply", "undo", ""]
     );
-    assert_eq!(desk.yard.read("README.md"), "# Shop\n");
+    assert_eq!(desk.repo.read_file("README.md"), "# Shop\n");
 }
 
 /// What agents write cannot speak to the terminal of whoever looks at it.
 #[test]
 fn nothing_from_outside_commands_the_terminal() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     let agent = "#!/bin/sh
 cat > /dev/null
 printf 'clear \\033[2J ring \\007 turn \\342\\200\\256 back\\r\\n' >> README.md
@@ -274,11 +276,11 @@ printf x > \"$(printf 'odd\\033[31m.txt')\"
 printf '{\"outcome\":\"done\",\"summary\":\"all \\\\u001b[8mhidden \\\\u202ewell\"}' > \"$PLANWRIGHT_REPORT\"
 ";
     testkit::write_program(&desk.tools.path().join("claude"), agent);
-    let mut run = desk.types(&["run", "Do\u{1b}[2J it \u{202e}now"]);
-    run.shows("ater?").types("d");
-    run.shows("ater?").types("l");
-    let (_, seen) = run.ends_as_written();
-    let look = |words: &[&str]| desk.types(words).ends_as_written().1;
+    let mut run = desk.start_typing(&["run", "Do\u{1b}[2J it \u{202e}now"]);
+    run.wait_for_text("ater?").type_line("d");
+    run.wait_for_text("ater?").type_line("l");
+    let (_, seen) = run.wait_for_raw_end();
+    let look = |words: &[&str]| desk.start_typing(words).wait_for_raw_end().1;
     let told = [
         seen,
         look(&["diff", "@"]),
@@ -312,6 +314,6 @@ printf '{\"outcome\":\"done\",\"summary\":\"all \\\\u001b[8mhidden \\\\u202ewell
             .contains("clear \u{1b}[2J ring \u{7} turn \u{202e} back\r\n"),
         "{patch:?}"
     );
-    let file = desk.yard.write_beside("of.patch", &patch.stdout);
-    desk.yard.git(&["apply", "--check", &file]);
+    let file = desk.repo.write_file_beside("of.patch", &patch.stdout);
+    desk.repo.run_git(&["apply", "--check", &file]);
 }

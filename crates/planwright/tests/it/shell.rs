@@ -10,10 +10,10 @@ use planwright::Lifecycle;
 use planwright::cli::Cli;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
-use testkit::{Dump, Program, Run, Said};
+use testkit::{StoreDump, TestProgram, TestRun, TestRunOutput};
 
 /// The action most tests use.
-pub const ACTION: &str = "\
+pub const TIDY_ACTION: &str = "\
 name: tidy
 description: Tidy one area
 actor: bot
@@ -30,19 +30,19 @@ arguments:
 ";
 
 /// Somebody at a shell.
-pub struct Shell {
-    program: Program,
+pub struct TranscriptShell {
+    program: TestProgram,
     seen: RefCell<Vec<String>>,
     transcript: RefCell<String>,
     /// The last view of each plan, so that the transcript can show what changed.
     views: RefCell<BTreeMap<String, Map<String, Value>>>,
 }
 
-impl Shell {
+impl TranscriptShell {
     /// At a shell, with an empty home.
     pub fn new() -> Self {
         Self {
-            program: Program::new(env!("CARGO_BIN_EXE_planwright")),
+            program: TestProgram::new(env!("CARGO_BIN_EXE_planwright")),
             seen: RefCell::default(),
             transcript: RefCell::default(),
             views: RefCell::default(),
@@ -52,117 +52,117 @@ impl Shell {
     /// At a shell, with the action `tidy` in the store.
     pub fn with_action() -> Self {
         let shell = Self::new();
-        shell.write("tidy.yaml", ACTION);
-        shell.quietly(&["action", "create", "--config", "tidy.yaml"]);
+        shell.write_file("tidy.yaml", TIDY_ACTION);
+        shell.run_quietly(&["action", "create", "--config", "tidy.yaml"]);
         shell
     }
 
     /// At a shell, with a plan of the action `tidy`; also its id.
     pub fn with_plan() -> (Self, String) {
         let shell = Self::with_action();
-        let data = shell.quietly(&["use", "tidy", "--arg", "area=src"]);
+        let data = shell.run_quietly(&["use", "tidy", "--arg", "area=src"]);
         let id = data["plan_id"].as_str().unwrap().to_owned();
         (shell, id)
     }
 
     /// The home, which is also the directory it is in.
-    pub fn home(&self) -> &Path {
+    pub fn home_path(&self) -> &Path {
         self.program.home()
     }
 
     /// The file of the default store.
-    pub fn store(&self) -> PathBuf {
-        self.home().join("planwright.db")
+    pub fn store_path(&self) -> PathBuf {
+        self.home_path().join("planwright.db")
     }
 
     /// A file in the home.
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.home().join(name);
+    pub fn write_file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.home_path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
     /// A run, not started yet.
-    pub fn run(&self, words: &[&str]) -> Run {
+    pub fn run(&self, words: &[&str]) -> TestRun {
         self.program.run(words)
     }
 
     /// The engine on the default store, to look behind the program's back.
-    pub fn engine(&self) -> Lifecycle {
-        planwright::open(&format!("sqlite:{}", self.store().display())).unwrap()
+    pub fn open_engine(&self) -> Lifecycle {
+        planwright::open(&format!("sqlite:{}", self.store_path().display())).unwrap()
     }
 
     /// Runs what must succeed, for its data only; nothing goes into the transcript.
     #[track_caller]
-    pub fn quietly(&self, words: &[&str]) -> Value {
+    pub fn run_quietly(&self, words: &[&str]) -> Value {
         let said = self.run(&[&["--format", "json"], words].concat()).finish();
-        assert_eq!(said.code(), Some(0), "{words:?}: {said:?}");
+        assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
         // Its ids may be shown by what is run later.
-        self.same_each_time(&said.stdout);
+        self.normalize_output(&said.stdout);
         said.data()
     }
 
     /// Runs what must succeed.
     #[track_caller]
-    pub fn good(&self, words: &[&str]) -> Said {
+    pub fn run_good(&self, words: &[&str]) -> TestRunOutput {
         let said = self.run(words).finish();
-        self.keep(words, &said);
-        assert_eq!(said.code(), Some(0), "{words:?}: {said:?}");
+        self.keep_run(words, &said);
+        assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
         said
     }
 
     /// Runs what must end with this exit code, say why on stderr, answer nothing, and store
     /// nothing.
     #[track_caller]
-    pub fn bad(&self, code: i32, words: &[&str]) -> Said {
-        self.bad_run(code, words, &self.run(words))
+    pub fn run_bad(&self, code: i32, words: &[&str]) -> TestRunOutput {
+        self.finish_bad_run(code, words, &self.run(words))
     }
 
     /// An address that is none: exit code 2, before anybody looks there.
     #[track_caller]
-    pub fn bad_store(&self, store: &str) -> Said {
+    pub fn run_bad_store(&self, store: &str) -> TestRunOutput {
         let words = ["--store", store, "list"];
         let said = self.run(&words).finish();
-        self.keep(&words, &said);
-        assert_eq!(said.code(), Some(2), "{said:?}");
+        self.keep_run(&words, &said);
+        assert_eq!(said.exit_code(), Some(2), "{said:?}");
         said
     }
 
     /// Runs what must end with this exit code and may have stored why beside the plan.
     #[track_caller]
-    pub fn bad_but_stored(&self, code: i32, words: &[&str]) -> Said {
+    pub fn run_bad_but_stored(&self, code: i32, words: &[&str]) -> TestRunOutput {
         let said = self.run(words).finish();
-        self.keep(words, &said);
-        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        self.keep_run(words, &said);
+        assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
         said
     }
 
     /// The same for a run that was made ready before; `words` are what the transcript shows.
     #[track_caller]
-    pub fn bad_run(&self, code: i32, words: &[&str], run: &Run) -> Said {
-        let before = self.stored();
+    pub fn finish_bad_run(&self, code: i32, words: &[&str], run: &TestRun) -> TestRunOutput {
+        let before = self.dump_store();
         let said = run.finish();
-        self.keep(words, &said);
-        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        self.keep_run(words, &said);
+        assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
         if said.stdout.starts_with('{') {
             said.envelope();
         } else {
             assert_eq!(said.stdout, "", "an error is no answer: {words:?}");
             assert!(!said.stderr.is_empty(), "{words:?} says nothing");
         }
-        assert_eq!(self.stored(), before, "{words:?} stored something");
+        assert_eq!(self.dump_store(), before, "{words:?} stored something");
         said
     }
 
     /// Runs it for programs; the envelope goes into the transcript.
     #[track_caller]
-    pub fn json(&self, words: &[&str]) -> Value {
+    pub fn run_json(&self, words: &[&str]) -> Value {
         let said = self.run(&[&["--format", "json"], words].concat()).finish();
         let envelope = said.envelope();
         assert_eq!(said.stderr, "", "{words:?}");
-        self.check(words, &said);
-        let shown = self.shown(envelope.clone());
-        self.add(&format!(
+        self.check_output(words, &said);
+        let shown = self.render_envelope(envelope.clone());
+        self.add_entry(&format!(
             "$ planwright --format json {}\n{shown}\n\n",
             words.join(" ")
         ));
@@ -170,7 +170,7 @@ impl Shell {
     }
 
     /// An envelope as the transcript shows it: of a plan, what changed since it was last shown.
-    fn shown(&self, mut envelope: Value) -> String {
+    fn render_envelope(&self, mut envelope: Value) -> String {
         envelope.as_object_mut().unwrap().remove("timing");
         if let Some(Value::Object(view)) = envelope.get_mut("data")
             && view.contains_key("timestamps")
@@ -186,37 +186,37 @@ impl Shell {
     }
 
     /// Everything the default store shows; nothing if there is none.
-    fn stored(&self) -> Option<Dump> {
+    fn dump_store(&self) -> Option<StoreDump> {
         // What is no store of ours is compared byte by byte by whoever put it there.
-        let readable = self.store().is_file() && self.engine().store().now().is_ok();
-        let engine = self.engine();
+        let readable = self.store_path().is_file() && self.open_engine().store().now().is_ok();
+        let engine = self.open_engine();
         let opens = readable && engine.list_actions(None, 1).is_ok();
-        opens.then(|| Dump::of(engine.store()))
+        opens.then(|| StoreDump::read_store(engine.store()))
     }
 
     /// Puts a run into the transcript.
     #[track_caller]
-    pub fn keep(&self, words: &[&str], said: &Said) {
-        self.check(words, said);
-        let shown: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    pub fn keep_run(&self, words: &[&str], said: &TestRunOutput) {
+        self.check_output(words, said);
+        let shown: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
         let mut entry = format!("$ planwright {}\n", shown.join(" "));
         match serde_json::from_str::<Value>(&said.stdout) {
-            Ok(envelope) => entry.push_str(&format!("{}\n", self.shown(envelope))),
+            Ok(envelope) => entry.push_str(&format!("{}\n", self.render_envelope(envelope))),
             Err(_) => entry.push_str(&said.stdout),
         }
         for line in said.stderr.lines() {
             entry.push_str(&format!("2> {line}\n"));
         }
-        if let Some(code @ 1..) = said.code() {
+        if let Some(code @ 1..) = said.exit_code() {
             entry.push_str(&format!("exit code {code}\n"));
         }
         entry.push('\n');
-        self.add(&entry);
+        self.add_entry(&entry);
     }
 
     /// What must hold for everything that is ever printed into a pipe.
     #[track_caller]
-    fn check(&self, words: &[&str], said: &Said) {
+    fn check_output(&self, words: &[&str], said: &TestRunOutput) {
         for text in [&said.stdout, &said.stderr] {
             assert!(!text.contains('\x1b'), "{words:?} prints colours");
             assert!(!text.contains("panicked"), "{words:?}: {text}");
@@ -236,8 +236,8 @@ impl Shell {
         }
     }
 
-    fn add(&self, entry: &str) {
-        let entry = self.same_each_time(entry);
+    fn add_entry(&self, entry: &str) {
+        let entry = self.normalize_output(entry);
         self.transcript.borrow_mut().push_str(&entry);
     }
 
@@ -248,12 +248,12 @@ impl Shell {
 
     /// The text with every id, time, path and name replaced by one that is the same in every run,
     /// and as long.
-    fn same_each_time(&self, text: &str) -> String {
+    fn normalize_output(&self, text: &str) -> String {
         let replace = |text: &str, pattern: &str, by: &dyn Fn(&Captures<'_>) -> String| {
             let pattern = Regex::new(pattern).unwrap();
             pattern.replace_all(text, by).into_owned()
         };
-        let home = self.home().display().to_string();
+        let home = self.home_path().display().to_string();
         let mut text = text.replace(&home, "/home/ada");
         let ids = Regex::new(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b").unwrap();
         for id in ids.find_iter(&text) {
@@ -293,7 +293,7 @@ impl Shell {
             format!("just now{gap}")
         });
         text = replace(&text, "CHANGED +GOAL", &|_| "CHANGED   GOAL".to_owned());
-        let name = user(self.home());
+        let name = user_name(self.home_path());
         let user = regex::escape(&name);
         text = replace(&text, &format!(r"\bby {user}\b"), &|_| "by ada".to_owned());
         text = replace(&text, &format!(r#"("\w*by": ?)"{user}""#), &|found| {
@@ -326,7 +326,7 @@ fn check_hint(hint: &str) {
 }
 
 /// The name of whoever runs the tests, as the program sees it.
-fn user(home: &Path) -> String {
+fn user_name(home: &Path) -> String {
     let uid = std::fs::metadata(home).unwrap().uid().to_string();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = passwd.lines().find_map(|line| {
@@ -336,7 +336,7 @@ fn user(home: &Path) -> String {
     named.unwrap_or_else(|| format!("uid-{uid}"))
 }
 
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%<>".contains(c);
     let word: String = if word.len() > 100 {
         format!("{}…", word.chars().take(60).collect::<String>())

@@ -1,16 +1,16 @@
 //! What an agent writes below a submodule is refused by name: git would keep only the submodule's commit.
 
-use crate::daily::{Loop, state};
+use crate::daily::{ScriptedAgentEnv, describe_state};
 
 /// A repository with a submodule `lib`, whose own repository is beside it.
-fn with_submodule(script: &str) -> Loop {
-    let day = Loop::with(&format!("#!/bin/sh\nset -e\n{script}"));
-    let inner = day.yard.other_repository("inner");
+fn with_submodule(script: &str) -> ScriptedAgentEnv {
+    let env = ScriptedAgentEnv::with_script(&format!("#!/bin/sh\nset -e\n{script}"));
+    let inner = env.repo.clone_repository("inner");
     let allowed = "protocol.file.allow=always";
-    day.yard
-        .git(&["-c", allowed, "submodule", "--quiet", "add", &inner, "lib"]);
-    day.yard.commit("with a submodule");
-    day
+    env.repo
+        .run_git(&["-c", allowed, "submodule", "--quiet", "add", &inner, "lib"]);
+    env.repo.commit_all("with a submodule");
+    env
 }
 
 #[test]
@@ -26,27 +26,31 @@ fn writes_below_a_submodule_are_refused_by_name() {
             "lib/new.txt",
         ),
     ] {
-        let day = with_submodule(script);
-        let (plan, data) = day.begun(7);
-        assert_eq!(state(&data), "execute/errored", "{script}");
+        let env = with_submodule(script);
+        let (plan, data) = env.start_plan(7);
+        assert_eq!(describe_state(&data), "execute/errored", "{script}");
         assert_eq!(data["error"]["category"], "actor", "{script}: {data}");
         let says = data["error"]["message"].as_str().unwrap();
         let expected = format!("{named} cannot be taken into the result");
         assert!(says.starts_with(&expected), "{script}: {says}");
         // Tried again, it is still there and still refused.
-        assert_eq!(day.seen(&["retry", &plan]).code(), Some(7), "{script}");
+        assert_eq!(
+            env.run_as_person(&["retry", &plan]).exit_code(),
+            Some(7),
+            "{script}"
+        );
         // Nor is it thrown away: its sandbox stays until somebody saw to it.
-        day.ends(0, &["cancel", &plan]);
-        day.ends(4, &["sandbox", "clean", &plan]);
+        env.run_expecting(0, &["cancel", &plan]);
+        env.run_expecting(4, &["sandbox", "clean", &plan]);
     }
 }
 
 /// Guards against opening what an agent left in the place of a file: a pipe is waited for without end.
 #[test]
 fn a_pipe_in_the_place_of_a_submodules_repository_keeps_nobody_waiting() {
-    let day = with_submodule("mkfifo lib/.git; echo x >> src/a.txt");
-    let said = day.here(&["run", "--actor", "scribe", "Write a line"]);
-    assert!(matches!(said.code(), Some(6 | 7)), "{said:?}");
+    let env = with_submodule("mkfifo lib/.git; echo x >> src/a.txt");
+    let said = env.run_here(&["run", "--actor", "scribe", "Write a line"]);
+    assert!(matches!(said.exit_code(), Some(6 | 7)), "{said:?}");
 }
 
 #[test]
@@ -56,10 +60,10 @@ fn a_submodule_that_is_not_written_to_is_no_obstacle() {
         "mkdir -p lib/empty; echo x >> src/a.txt",
         "rmdir lib; echo x >> src/a.txt",
     ] {
-        let day = with_submodule(script);
-        let (plan, _) = day.begun(6);
-        day.ends(0, &["apply", &plan, "--yes"]);
-        assert!(day.yard.read("src/a.txt").ends_with("x\n"), "{script}");
+        let env = with_submodule(script);
+        let (plan, _) = env.start_plan(6);
+        env.run_expecting(0, &["apply", &plan, "--yes"]);
+        assert!(env.repo.read_file("src/a.txt").ends_with("x\n"), "{script}");
     }
 }
 
@@ -72,16 +76,16 @@ fn a_submodule_that_was_checked_out_is_compared_with_its_commit() {
         ("rm lib/README.md; echo x >> src/a.txt", 7),
         ("echo x > lib/README.new; echo x >> src/a.txt", 7),
     ] {
-        let day = with_submodule(script);
+        let env = with_submodule(script);
         // The set-up is confined; where the submodule comes from is for the person to open.
-        let inner = day.yard.shop().with_file_name("inner");
+        let inner = env.repo.shop_path().with_file_name("inner");
         let inner = inner.to_str().unwrap();
-        day.ends(0, &["config", "set", "sandbox.readable", inner]);
+        env.run_expecting(0, &["config", "set", "sandbox.readable", inner]);
         let set_up = "git -c protocol.file.allow=always submodule --quiet update --init";
         let text = format!("sandbox:\n  setup: {set_up}\n");
-        day.yard.write("planwright.yaml", &text);
-        day.yard.commit("with a set-up");
-        let (_, data) = day.begun(code);
+        env.repo.write_file("planwright.yaml", &text);
+        env.repo.commit_all("with a set-up");
+        let (_, data) = env.start_plan(code);
         if code == 7 {
             let says = data["error"]["message"].as_str().unwrap();
             assert!(says.starts_with("lib/README."), "{script}: {says}");

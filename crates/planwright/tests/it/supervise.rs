@@ -1,15 +1,15 @@
 //! The program starts itself to supervise others; people never see it.
 
-use sandbox::{Confinement, Errand, RunEnded, Running, Supervisor};
+use sandbox::{Confinement, ProcessSpec, ProgramExit, SupervisedRun, Supervisor};
 
-use crate::shell::Shell;
+use crate::shell::TranscriptShell;
 
 #[test]
 fn the_program_supervises_without_settings_or_a_home() {
     let program = env!("CARGO_BIN_EXE_planwright");
     let supervisor = Supervisor::new(vec![program.into(), "supervise".into()]);
     let place = tempfile::tempdir().unwrap();
-    let errand = Errand {
+    let errand = ProcessSpec {
         command: ["/bin/sh", "-c", "echo done > result; exit 9"]
             .map(Into::into)
             .to_vec(),
@@ -19,15 +19,18 @@ fn the_program_supervises_without_settings_or_a_home() {
         confinement: Confinement::Off,
         locks: Vec::new(),
     };
-    let ending = supervisor.start(&errand).and_then(Running::wait).unwrap();
-    assert_eq!(ending.ended, RunEnded::Code(9));
+    let ending = supervisor
+        .start_program(&errand)
+        .and_then(SupervisedRun::wait)
+        .unwrap();
+    assert_eq!(ending.ended, ProgramExit::Code(9));
     let files: Vec<_> = std::fs::read_dir(place.path()).unwrap().collect();
     assert_eq!(files.len(), 1, "{files:?}");
 }
 
 #[test]
 fn nobody_is_told_of_it() {
-    let shell = Shell::new();
+    let shell = TranscriptShell::new();
     let said = shell.run(&["--help"]).finish();
     assert!(!said.stdout.contains("supervise "), "{said:?}");
     // Somebody who calls it has no socket to give.

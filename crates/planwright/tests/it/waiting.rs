@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{Running, Terminal};
+use testkit::{TestProcess, TestTerminal};
 
-use crate::daily::{Loop, SCRIBE, state, wait_for};
+use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv, describe_state, wait_for};
 
 /// An agent that works until it is let go, and fails if it is told to.
-const PATIENT: &str = "#!/bin/sh
+const PATIENT_AGENT: &str = "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 while [ ! -e \"$STARTS.go\" ]; do sleep 0.05; done
 if [ -e \"$STARTS.fail\" ]; then echo 'out of ideas' >&2; exit 3; fi
@@ -18,89 +18,96 @@ echo more >> src/a.txt
 ";
 
 /// A plan that a process of its own drives, and whose agent has begun.
-struct Busy {
-    day: Loop,
+struct BusyPlan {
+    env: ScriptedAgentEnv,
     plan: String,
-    driving: Running,
+    driving: TestProcess,
 }
 
-impl Busy {
+impl BusyPlan {
     fn new() -> Self {
-        let day = Loop::with(PATIENT);
+        let env = ScriptedAgentEnv::with_script(PATIENT_AGENT);
         let words = ["run", "--actor", "scribe", "Take your time"];
-        let driving = day.yard.program.run(words).within(day.yard.shop()).start();
-        wait_for("the agent starts", || !day.starts().is_empty());
-        let plan = day.ends(0, &["status", "@"])["plan_id"].clone();
+        let driving = env
+            .repo
+            .program
+            .run(words)
+            .with_directory(env.repo.shop_path())
+            .start();
+        wait_for("the agent starts", || !env.read_starts().is_empty());
+        let plan = env.run_expecting(0, &["status", "@"])["plan_id"].clone();
         let plan = plan.as_str().unwrap().to_owned();
-        Self { day, plan, driving }
+        Self { env, plan, driving }
     }
 
-    fn types(&self, words: &[&str]) -> Terminal {
-        let run = self.day.yard.program.run(words.to_vec());
-        let run = run.within(self.day.yard.shop()).set("TERM", "xterm");
-        run.at_a_terminal()
+    fn start_typing(&self, words: &[&str]) -> TestTerminal {
+        let run = self.env.repo.program.run(words.to_vec());
+        let run = run
+            .with_directory(self.env.repo.shop_path())
+            .with_variable("TERM", "xterm");
+        run.start_on_terminal()
     }
 
     /// Somebody who follows the plan, and was told that others work on it.
-    fn followed(&self) -> Terminal {
-        let mut follower = self.types(&["run", &self.plan]);
-        follower.shows("somebody else works on it");
+    fn start_follower(&self) -> TestTerminal {
+        let mut follower = self.start_typing(&["run", &self.plan]);
+        follower.wait_for_text("somebody else works on it");
         follower
     }
 
-    fn let_go(&self) {
-        std::fs::write(self.day.file("starts.go"), "").unwrap();
+    fn release_agent(&self) {
+        std::fs::write(self.env.tool_path("starts.go"), "").unwrap();
     }
 }
 
 #[test]
 fn whoever_follows_a_plan_comes_to_the_same_end_and_works_on_nothing() {
-    let busy = Busy::new();
-    let mut follower = busy.followed();
-    busy.let_go();
+    let busy = BusyPlan::new();
+    let mut follower = busy.start_follower();
+    busy.release_agent();
     let said = busy.driving.finish();
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    follower.shows("ater?").types("l");
-    let (status, seen) = follower.ends();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    follower.wait_for_text("ater?").type_line("l");
+    let (status, seen) = follower.wait_for_end();
     assert_eq!(status.code(), Some(6), "{seen}");
     assert!(seen.contains("1 file changed"), "{seen}");
     assert!(seen.contains("needs review"), "{seen}");
-    assert_eq!(busy.day.starts(), ["1"]);
-    assert_eq!(busy.day.yard.state_of(&busy.plan), "execute/complete");
+    assert_eq!(busy.env.read_starts(), ["1"]);
+    assert_eq!(busy.env.repo.plan_state(&busy.plan), "execute/complete");
 }
 
 #[test]
 fn whoever_follows_a_plan_is_told_that_it_failed() {
-    let busy = Busy::new();
-    let follower = busy.followed();
-    std::fs::write(busy.day.file("starts.fail"), "").unwrap();
-    busy.let_go();
+    let busy = BusyPlan::new();
+    let follower = busy.start_follower();
+    std::fs::write(busy.env.tool_path("starts.fail"), "").unwrap();
+    busy.release_agent();
     let said = busy.driving.finish();
-    assert_eq!(said.code(), Some(7), "{said:?}");
-    let (status, seen) = follower.ends();
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
+    let (status, seen) = follower.wait_for_end();
     assert_eq!(status.code(), Some(7), "{seen}");
     assert!(seen.contains("out of ideas"), "{seen}");
-    assert_eq!(busy.day.starts(), ["1"]);
-    assert_eq!(busy.day.yard.state_of(&busy.plan), "execute/errored");
+    assert_eq!(busy.env.read_starts(), ["1"]);
+    assert_eq!(busy.env.repo.plan_state(&busy.plan), "execute/errored");
 }
 
 #[test]
 fn whoever_follows_a_plan_goes_on_with_it_when_its_worker_dies() {
-    let busy = Busy::new();
-    let mut follower = busy.followed();
+    let busy = BusyPlan::new();
+    let mut follower = busy.start_follower();
     assert!(busy.driving.kill().was_killed());
-    follower.shows("working (scribe)");
-    std::fs::write(busy.day.file("starts.go"), "").unwrap();
-    follower.shows("ater?").types("l");
-    let (status, seen) = follower.ends();
+    follower.wait_for_text("working (scribe)");
+    std::fs::write(busy.env.tool_path("starts.go"), "").unwrap();
+    follower.wait_for_text("ater?").type_line("l");
+    let (status, seen) = follower.wait_for_end();
     assert_eq!(status.code(), Some(6), "{seen}");
-    assert_eq!(busy.day.starts(), ["1", "2"]);
-    assert_eq!(busy.day.yard.state_of(&busy.plan), "execute/complete");
+    assert_eq!(busy.env.read_starts(), ["1", "2"]);
+    assert_eq!(busy.env.repo.plan_state(&busy.plan), "execute/complete");
 }
 
 /// Has this process come as far as to open the store?
-fn looks_at_the_store(running: &Running) -> bool {
-    let descriptors = format!("/proc/{}/fd", running.number());
+fn has_opened_store(running: &TestProcess) -> bool {
+    let descriptors = format!("/proc/{}/fd", running.process_id());
     let Ok(entries) = std::fs::read_dir(descriptors) else {
         return false;
     };
@@ -109,130 +116,141 @@ fn looks_at_the_store(running: &Running) -> bool {
     opened.any(|path| is_store(&path))
 }
 
-fn waiting(day: &Loop, words: &[&str]) -> Running {
+fn start_waiting(env: &ScriptedAgentEnv, words: &[&str]) -> TestProcess {
     let words = [&["--format", "json", "wait"], words].concat();
-    let waiting = day.yard.program.run(words).start();
-    wait_for("it waits", || looks_at_the_store(&waiting));
+    let waiting = env.repo.program.run(words).start();
+    wait_for("it waits", || has_opened_store(&waiting));
     waiting
 }
 
 #[test]
 fn waiting_ends_when_another_process_is_done() {
-    let busy = Busy::new();
-    let waits = waiting(&busy.day, &[&busy.plan]);
-    busy.let_go();
+    let busy = BusyPlan::new();
+    let waits = start_waiting(&busy.env, &[&busy.plan]);
+    busy.release_agent();
     let said = waits.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     // Whoever came back too early would have seen it at work.
     let found = said.data()["plans"][0].clone();
-    assert_eq!(state(&found), "execute/complete", "{said:?}");
+    assert_eq!(describe_state(&found), "execute/complete", "{said:?}");
     assert_eq!(found["standing"], "needs review");
     assert!(said.messages().contains("planwright apply "), "{said:?}");
-    assert_eq!(busy.driving.finish().code(), Some(6));
+    assert_eq!(busy.driving.finish().exit_code(), Some(6));
 }
 
 #[test]
 fn several_plans_are_waited_for_until_the_last_is_there() {
-    let day = Loop::with(SCRIBE);
-    let (done, _) = day.begun(6);
-    let data = day.ends(
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (done, _) = env.start_plan(6);
+    let data = env.run_expecting(
         0,
         &["run", "--actor", "scribe", "--detach", "Write another"],
     );
     let open = data["plan_id"].as_str().unwrap().to_owned();
-    let waits = waiting(&day, &[&done, &open, "--until", "landed"]);
-    day.ends(0, &["apply", &done, "--yes"]);
-    day.ends(0, &["work", "--drain"]);
-    day.ends(0, &["apply", &open, "--yes"]);
+    let waits = start_waiting(&env, &[&done, &open, "--until", "landed"]);
+    env.run_expecting(0, &["apply", &done, "--yes"]);
+    env.run_expecting(0, &["work", "--drain"]);
+    env.run_expecting(0, &["apply", &open, "--yes"]);
     let said = waits.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     for found in said.data()["plans"].as_array().unwrap() {
-        assert_eq!(state(found), "apply/applied", "{said:?}");
+        assert_eq!(describe_state(found), "apply/applied", "{said:?}");
     }
 }
 
 #[test]
 fn waiting_ends_at_its_time_and_says_where_the_plan_stands() {
-    let day = Loop::with(SCRIBE);
-    let data = day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
     let plan = data["plan_id"].as_str().unwrap();
     let began = Instant::now();
-    let said = day.here(&["wait", plan, "--timeout", "1s"]);
+    let said = env.run_here(&["wait", plan, "--timeout", "1s"]);
     assert!(began.elapsed() >= Duration::from_secs(1));
-    assert_eq!(said.code(), Some(8), "{said:?}");
-    assert_eq!(state(&said.data()["plans"][0]), "strategize/queued");
-    let said = day.seen(&["wait", plan, "--timeout", "1s", "--until", "final"]);
-    assert_eq!(said.code(), Some(8), "{said:?}");
+    assert_eq!(said.exit_code(), Some(8), "{said:?}");
+    assert_eq!(
+        describe_state(&said.data()["plans"][0]),
+        "strategize/queued"
+    );
+    let said = env.run_as_person(&["wait", plan, "--timeout", "1s", "--until", "final"]);
+    assert_eq!(said.exit_code(), Some(8), "{said:?}");
     assert!(said.stdout.contains("waiting  Write a line"), "{said:?}");
     // Handed in, it needs a person; it is not over.
-    day.ends(0, &["work", "--drain"]);
-    day.ends(0, &["wait", plan, "--timeout", "1s"]);
-    day.ends(8, &["wait", plan, "--timeout", "1s", "--until", "final"]);
+    env.run_expecting(0, &["work", "--drain"]);
+    env.run_expecting(0, &["wait", plan, "--timeout", "1s"]);
+    env.run_expecting(8, &["wait", plan, "--timeout", "1s", "--until", "final"]);
 }
 
 #[test]
 fn waiting_for_a_landing_ends_when_the_plan_is_cancelled() {
-    let day = Loop::with(SCRIBE);
-    let (plan, _) = day.begun(6);
-    let waits = waiting(&day, &[&plan, "--until", "landed"]);
-    day.ends(0, &["cancel", &plan]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let waits = start_waiting(&env, &[&plan, "--until", "landed"]);
+    env.run_expecting(0, &["cancel", &plan]);
     let said = waits.finish();
-    assert_eq!(said.code(), Some(7), "{said:?}");
-    assert_eq!(state(&said.data()["plans"][0]), "execute/cancelled");
+    assert_eq!(said.exit_code(), Some(7), "{said:?}");
+    assert_eq!(
+        describe_state(&said.data()["plans"][0]),
+        "execute/cancelled"
+    );
     assert_eq!(said.data()["plans"][0]["standing"], "cancelled");
 }
 
 #[test]
 fn waiting_for_the_end_is_not_over_when_a_person_is_needed() {
-    let day = Loop::with(SCRIBE);
-    let (plan, _) = day.begun(6);
-    let waits = waiting(&day, &[&plan, "--until", "final"]);
-    day.ends(0, &["approve", &plan]);
-    day.ends(0, &["cancel", &plan]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let waits = start_waiting(&env, &[&plan, "--until", "final"]);
+    env.run_expecting(0, &["approve", &plan]);
+    env.run_expecting(0, &["cancel", &plan]);
     let said = waits.finish();
-    assert_eq!(state(&said.data()["plans"][0]), "execute/cancelled");
+    assert_eq!(
+        describe_state(&said.data()["plans"][0]),
+        "execute/cancelled"
+    );
 }
 
 #[test]
 fn what_happens_to_a_plan_is_told_as_it_happens_until_it_ends() {
-    let busy = Busy::new();
-    let mut follower = busy.types(&["log", &busy.plan, "--follow"]);
-    follower.shows(" made the plan: ").shows(" began to work");
-    busy.let_go();
-    follower.shows(" handed in the result");
-    assert_eq!(busy.driving.finish().code(), Some(6));
-    busy.day.ends(0, &["apply", &busy.plan, "--yes"]);
-    follower.shows(" landed it as one commit: ");
-    let (status, seen) = follower.ends();
+    let busy = BusyPlan::new();
+    let mut follower = busy.start_typing(&["log", &busy.plan, "--follow"]);
+    follower
+        .wait_for_text(" made the plan: ")
+        .wait_for_text(" began to work");
+    busy.release_agent();
+    follower.wait_for_text(" handed in the result");
+    assert_eq!(busy.driving.finish().exit_code(), Some(6));
+    busy.env.run_expecting(0, &["apply", &busy.plan, "--yes"]);
+    follower.wait_for_text(" landed it as one commit: ");
+    let (status, seen) = follower.wait_for_end();
     assert_eq!(status.code(), Some(0), "{seen}");
-    let story = busy.day.seen(&["log", &busy.plan]).stdout;
+    let story = busy.env.run_as_person(&["log", &busy.plan]).stdout;
     assert_eq!(seen.trim(), story.trim());
 }
 
 #[test]
 fn a_program_that_follows_a_plan_is_told_every_event_once() {
-    let day = Loop::with(SCRIBE);
-    let data = day.ends(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
     let plan = data["plan_id"].as_str().unwrap();
     let words = ["--format", "json", "log", plan, "--follow"];
-    let following = day.yard.program.run(words).start();
-    wait_for("it follows", || looks_at_the_store(&following));
-    day.ends(0, &["work", "--drain"]);
-    day.ends(0, &["cancel", plan]);
+    let following = env.repo.program.run(words).start();
+    wait_for("it follows", || has_opened_store(&following));
+    env.run_expecting(0, &["work", "--drain"]);
+    env.run_expecting(0, &["cancel", plan]);
     let said = following.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let lines: Vec<Value> = said
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let (_, told) = lines.split_last().unwrap();
-    let events = day.ends(0, &["log", plan])["events"].clone();
+    let events = env.run_expecting(0, &["log", plan])["events"].clone();
     assert_eq!(told, events.as_array().unwrap().as_slice());
     assert_eq!(told.last().unwrap()["type"], "cancelled");
     assert_eq!(said.data()["events"], told.len());
     // What has ended is told at once.
-    let again = day.here(&["log", plan, "--follow"]);
-    assert_eq!(again.code(), Some(0), "{again:?}");
+    let again = env.run_here(&["log", plan, "--follow"]);
+    assert_eq!(again.exit_code(), Some(0), "{again:?}");
     assert_eq!(again.stdout.lines().count(), lines.len());
 }

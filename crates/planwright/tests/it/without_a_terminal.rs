@@ -3,20 +3,20 @@
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use crate::daily::{Loop, SCRIBE, state};
-use crate::sessions::Desk;
+use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv, describe_state};
+use crate::sessions::TerminalEnv;
 
 /// A day that is written down: answers as they are, everything else that is said marked.
-struct Diary {
-    desk: Desk,
+struct PipedTranscript {
+    desk: TerminalEnv,
     text: String,
 }
 
-impl Diary {
+impl PipedTranscript {
     #[track_caller]
-    fn keep(&mut self, words: &[&str], code: i32) {
+    fn record_run(&mut self, words: &[&str], code: i32) {
         let said = self.desk.run(words).finish();
-        assert_eq!(said.code(), Some(code), "{words:?}: {said:?}");
+        assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
         let typed = words.iter().map(|word| match word.contains(' ') {
             true => format!(" \"{word}\""),
             false => format!(" {word}"),
@@ -24,8 +24,8 @@ impl Diary {
         self.text.push_str("$ planwright");
         self.text.extend(typed);
         self.text.push('\n');
-        self.text.push_str(&self.same_each_day(&said.stdout));
-        for line in self.same_each_day(&said.stderr).lines() {
+        self.text.push_str(&self.normalize_output(&said.stdout));
+        for line in self.normalize_output(&said.stderr).lines() {
             self.text.push_str(&format!("2> {line}\n"));
         }
         self.text.push_str(&format!("exit code {code}\n\n"));
@@ -33,13 +33,13 @@ impl Diary {
     }
 
     /// The text with every plan, commit, path and time called the same each day.
-    fn same_each_day(&self, text: &str) -> String {
-        let (shop, home) = (self.desk.yard.shop(), self.desk.yard.program.home());
+    fn normalize_output(&self, text: &str) -> String {
+        let (shop, home) = (self.desk.repo.shop_path(), self.desk.repo.program.home());
         let mut text = text
             .replace(shop.to_str().unwrap(), "/home/ada/shop")
             .replace(home.to_str().unwrap(), "/home/ada/.planwright");
         let words = Regex::new(r"\b[0-9a-z]{4,26}\b").unwrap();
-        let listed = self.desk.yard.ok(&["list", "--all"]);
+        let listed = self.desk.repo.run_ok(&["list", "--all"]);
         let plans = listed["plans"].as_array().unwrap().iter().rev();
         for (plan, name) in plans.zip(["plan1", "plan2"]) {
             let id = plan["plan_id"].as_str().unwrap().to_lowercase();
@@ -67,60 +67,67 @@ impl Diary {
 
 #[test]
 fn a_day_without_a_terminal() {
-    let mut day = Diary {
-        desk: Desk::new(),
+    let mut env = PipedTranscript {
+        desk: TerminalEnv::new(),
         text: String::new(),
     };
-    day.keep(&["init", "--yes"], 0);
-    day.keep(&["run", "Tidy the shop"], 6);
-    day.keep(&[], 0);
-    day.keep(&["diff", "@"], 0);
-    day.keep(&["revise", "@", "once more"], 6);
+    env.record_run(&["init", "--yes"], 0);
+    env.record_run(&["run", "Tidy the shop"], 6);
+    env.record_run(&[], 0);
+    env.record_run(&["diff", "@"], 0);
+    env.record_run(&["revise", "@", "once more"], 6);
     // Nobody can be asked, so nothing lands and nothing is taken back.
-    day.keep(&["apply", "@"], 6);
-    assert_eq!(day.desk.yard.read("README.md"), "# Shop\n");
-    day.keep(&["apply", "@", "--yes"], 0);
-    let text = day.desk.yard.read("README.md");
+    env.record_run(&["apply", "@"], 6);
+    assert_eq!(env.desk.repo.read_file("README.md"), "# Shop\n");
+    env.record_run(&["apply", "@", "--yes"], 0);
+    let text = env.desk.repo.read_file("README.md");
     assert_eq!(text.matches("A line for: ").count(), 2, "{text}");
-    day.keep(&["undo", "@"], 6);
-    assert_eq!(day.desk.yard.read("README.md"), text);
-    day.keep(&["undo", "@", "--yes"], 0);
-    assert_eq!(day.desk.yard.read("README.md"), "# Shop\n");
-    day.keep(&[], 0);
-    insta::assert_snapshot!(day.text);
+    env.record_run(&["undo", "@"], 6);
+    assert_eq!(env.desk.repo.read_file("README.md"), text);
+    env.record_run(&["undo", "@", "--yes"], 0);
+    assert_eq!(env.desk.repo.read_file("README.md"), "# Shop\n");
+    env.record_run(&[], 0);
+    insta::assert_snapshot!(env.text);
 }
 
 #[test]
 fn whoever_agrees_beforehand_is_not_asked() {
-    let day = Loop::with(SCRIBE);
-    let before = day.yard.read("src/a.txt");
-    let said = day.here(&["run", "--actor", "scribe", "--yes", "Write a line"]);
-    assert_eq!(said.code(), Some(0), "{said:?}");
-    assert_eq!(state(&said.data()), "apply/applied");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let before = env.repo.read_file("src/a.txt");
+    let said = env.run_here(&["run", "--actor", "scribe", "--yes", "Write a line"]);
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    assert_eq!(describe_state(&said.data()), "apply/applied");
     let after = format!("{before}Write a line\n");
-    assert_eq!(day.yard.read("src/a.txt"), after);
-    day.yard.assert_tidy();
+    assert_eq!(env.repo.read_file("src/a.txt"), after);
+    env.repo.assert_tidy();
     // Nor at a terminal.
     let words = ["run", "--actor", "scribe", "--yes", "Write another"];
-    let run = day.yard.program.run(words).within(day.yard.shop());
-    let (status, seen) = run.set("TERM", "xterm").at_a_terminal().ends();
+    let run = env
+        .repo
+        .program
+        .run(words)
+        .with_directory(env.repo.shop_path());
+    let (status, seen) = run
+        .with_variable("TERM", "xterm")
+        .start_on_terminal()
+        .wait_for_end();
     assert_eq!(status.code(), Some(0), "{seen}");
     assert!(seen.contains("landed on main as "), "{seen}");
     assert!(!seen.contains('?'), "{seen}");
     assert_eq!(
-        day.yard.read("src/a.txt"),
+        env.repo.read_file("src/a.txt"),
         format!("{after}Write another\n")
     );
     // A plan that is there already is landed by the same word.
-    let (plan, _) = day.begun(6);
-    day.ends(0, &["run", &plan, "--yes"]);
-    assert_eq!(day.yard.state_of(&plan), "apply/applied");
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(0, &["run", &plan, "--yes"]);
+    assert_eq!(env.repo.plan_state(&plan), "apply/applied");
 }
 
 /// To agree with a result is not to set its rules aside.
 #[test]
 fn whoever_agrees_beforehand_lands_nothing_that_a_gate_holds() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let rule = "changes.all(c, c.path != 'src/a.txt')";
     let add = [
         "invariant",
@@ -131,23 +138,23 @@ fn whoever_agrees_beforehand_lands_nothing_that_a_gate_holds() {
         "--expr",
         rule,
     ];
-    day.ends(0, &add);
-    let before = day.yard.read("src/a.txt");
+    env.run_expecting(0, &add);
+    let before = env.repo.read_file("src/a.txt");
     let words = ["run", "--actor", "scribe", "--yes", "Write a line"];
-    let said = day.here(&words);
-    assert_eq!(said.code(), Some(5), "{said:?}");
-    assert_eq!(day.yard.read("src/a.txt"), before);
-    let shown = day.ends(0, &["status", "@"]);
-    assert_eq!(state(&shown), "execute/complete");
+    let said = env.run_here(&words);
+    assert_eq!(said.exit_code(), Some(5), "{said:?}");
+    assert_eq!(env.repo.read_file("src/a.txt"), before);
+    let shown = env.run_expecting(0, &["status", "@"]);
+    assert_eq!(describe_state(&shown), "execute/complete");
     assert_eq!(shown["standing"], "blocked");
 }
 
 #[test]
 fn an_agent_that_is_installed_is_found() {
-    let desk = Desk::new();
+    let desk = TerminalEnv::new();
     let claude = desk.tools.path().join("claude");
     let said = desk.run(&["--format", "json", "actor", "list"]).finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let actors = said.data()["actors"].clone();
     let named = |name: &str| -> Value {
         let actors = actors.as_array().unwrap().iter();
@@ -174,7 +181,7 @@ fn an_agent_that_is_installed_is_found() {
     assert!(line("codex").contains("not installed"), "{said:?}");
 
     let said = desk.run(&["doctor"]).finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert!(said.stdout.contains("ok   agents    claude\n"), "{said:?}");
     let said = desk.run(&["--format", "json", "doctor"]).finish();
     let checks = said.data()["checks"].clone();
@@ -185,7 +192,7 @@ fn an_agent_that_is_installed_is_found() {
     // Gone from the path, it is gone from both, and nothing is wrong with that.
     std::fs::remove_file(&claude).unwrap();
     let said = desk.run(&["doctor"]).finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let none = "none that are known; any command can be one";
     assert!(said.stdout.contains(none), "{said:?}");
     let said = desk.run(&["actor", "list"]).finish();

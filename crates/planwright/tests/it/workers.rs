@@ -4,36 +4,36 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::Running;
+use testkit::TestProcess;
 
-use crate::daily::{Loop, SCRIBE, state, wait_for};
-use crate::fleet::signal;
+use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv, describe_state, wait_for};
+use crate::many_workers::send_signal;
 
 /// A plan that is left to workers.
-fn detached(day: &Loop, words: &[&str]) -> String {
+fn start_detached(env: &ScriptedAgentEnv, words: &[&str]) -> String {
     let words = [&["run", "--detach"], words].concat();
-    let data = day.ends(0, &words);
-    assert_eq!(state(&data), "strategize/queued");
+    let data = env.run_expecting(0, &words);
+    assert_eq!(describe_state(&data), "strategize/queued");
     data["plan_id"].as_str().unwrap().to_owned()
 }
 
 /// How many plans a worker took that had nothing else to do; it went well.
-fn taken(day: &Loop, words: &[&str]) -> u64 {
-    let data = day.ends(0, &[&["work"], words].concat());
+fn drain_and_count(env: &ScriptedAgentEnv, words: &[&str]) -> u64 {
+    let data = env.run_expecting(0, &[&["work"], words].concat());
     assert_eq!(data["troubles"], 0, "{data}");
     data["taken"].as_u64().unwrap()
 }
 
 /// A worker that goes on until it is stopped.
-fn working(day: &Loop) -> Running {
-    day.yard.program.run(["--format", "json", "work"]).start()
+fn start_worker(env: &ScriptedAgentEnv) -> TestProcess {
+    env.repo.program.run(["--format", "json", "work"]).start()
 }
 
 /// Stops a worker; what it tells of itself.
-fn stopped(worker: Running) -> Value {
-    signal(&worker, Signal::TERM);
+fn stop_worker(worker: TestProcess) -> Value {
+    send_signal(&worker, Signal::TERM);
     let said = worker.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let data = said.data();
     assert_eq!(data["interrupted"], true, "{data}");
     assert_eq!(data["troubles"], 0, "{data}");
@@ -41,80 +41,83 @@ fn stopped(worker: Running) -> Value {
 }
 
 /// A plan of a project that is left to workers.
-fn left_in(day: &Loop, project: &str) -> String {
+fn start_detached_in(env: &ScriptedAgentEnv, project: &str) -> String {
     let words = ["--actor", "scribe", "--project", project, "Write a line"];
-    detached(day, &words)
+    start_detached(env, &words)
 }
 
 /// A second project beside `shop`.
-fn with_another_project(day: &Loop) {
-    let other = day.yard.other_repository("other");
-    day.ends(0, &["project", "create", "other", "--git", &other]);
+fn add_another_project(env: &ScriptedAgentEnv) {
+    let other = env.repo.clone_repository("other");
+    env.run_expecting(0, &["project", "create", "other", "--git", &other]);
 }
 
 #[test]
 fn a_worker_for_a_project_leaves_the_others_alone() {
-    let day = Loop::with(SCRIBE);
-    with_another_project(&day);
-    let (shop, other) = (left_in(&day, "shop"), left_in(&day, "other"));
-    assert_eq!(taken(&day, &["--drain", "--project", "other"]), 1);
-    assert_eq!(day.starts(), [format!("execute {other} 1")]);
-    assert_eq!(day.yard.state_of(&other), "execute/complete");
-    assert_eq!(day.yard.state_of(&shop), "strategize/queued");
-    assert_eq!(taken(&day, &["--drain", "--project", "other"]), 0);
-    assert_eq!(taken(&day, &["--drain", "--project", "shop"]), 1);
-    assert_eq!(day.yard.state_of(&shop), "execute/complete");
-    let said = day.here(&["work", "--drain", "--project", "shpo"]);
-    assert_eq!(said.code(), Some(3), "{said:?}");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    add_another_project(&env);
+    let (shop, other) = (
+        start_detached_in(&env, "shop"),
+        start_detached_in(&env, "other"),
+    );
+    assert_eq!(drain_and_count(&env, &["--drain", "--project", "other"]), 1);
+    assert_eq!(env.read_starts(), [format!("execute {other} 1")]);
+    assert_eq!(env.repo.plan_state(&other), "execute/complete");
+    assert_eq!(env.repo.plan_state(&shop), "strategize/queued");
+    assert_eq!(drain_and_count(&env, &["--drain", "--project", "other"]), 0);
+    assert_eq!(drain_and_count(&env, &["--drain", "--project", "shop"]), 1);
+    assert_eq!(env.repo.plan_state(&shop), "execute/complete");
+    let said = env.run_here(&["work", "--drain", "--project", "shpo"]);
+    assert_eq!(said.exit_code(), Some(3), "{said:?}");
     assert!(said.messages().contains("shpo"), "{said:?}");
 }
 
 #[test]
 fn a_worker_for_an_actor_leaves_the_others_alone() {
-    let day = Loop::with(SCRIBE);
-    day.write_tool("painter", "#!/bin/sh\necho red >> src/b.txt\n");
-    day.define("painter", "");
-    let scribe = detached(&day, &["--actor", "scribe", "Write a line"]);
-    let painter = detached(&day, &["--actor", "painter", "Paint a wall"]);
-    assert_eq!(taken(&day, &["--drain", "--actor", "painter"]), 1);
-    assert_eq!(day.yard.state_of(&painter), "execute/complete");
-    assert_eq!(day.yard.state_of(&scribe), "strategize/queued");
-    assert!(day.starts().is_empty());
-    assert_eq!(taken(&day, &["--drain", "--actor", "scribe"]), 1);
-    assert_eq!(day.yard.state_of(&scribe), "execute/complete");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.write_tool("painter", "#!/bin/sh\necho red >> src/b.txt\n");
+    env.define_actor("painter", "");
+    let scribe = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let painter = start_detached(&env, &["--actor", "painter", "Paint a wall"]);
+    assert_eq!(drain_and_count(&env, &["--drain", "--actor", "painter"]), 1);
+    assert_eq!(env.repo.plan_state(&painter), "execute/complete");
+    assert_eq!(env.repo.plan_state(&scribe), "strategize/queued");
+    assert!(env.read_starts().is_empty());
+    assert_eq!(drain_and_count(&env, &["--drain", "--actor", "scribe"]), 1);
+    assert_eq!(env.repo.plan_state(&scribe), "execute/complete");
 }
 
 #[test]
 fn a_worker_that_takes_one_plan_takes_one() {
-    let day = Loop::with(SCRIBE);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let plans: Vec<String> = ["Write one", "Write two", "Write three"]
         .into_iter()
-        .map(|goal| detached(&day, &["--actor", "scribe", goal]))
+        .map(|goal| start_detached(&env, &["--actor", "scribe", goal]))
         .collect();
     let standing = || -> Vec<String> {
-        let states = plans.iter().map(|plan| day.yard.state_of(plan));
+        let states = plans.iter().map(|plan| env.repo.plan_state(plan));
         states.collect()
     };
     // Whatever it could do at once.
-    assert_eq!(taken(&day, &["--once", "--concurrency", "2"]), 1);
+    assert_eq!(drain_and_count(&env, &["--once", "--concurrency", "2"]), 1);
     let done = |states: Vec<String>| {
         let done = states.iter().filter(|state| *state == "execute/complete");
         done.count()
     };
     assert_eq!(done(standing()), 1);
-    assert_eq!(day.starts().len(), 1);
-    let said = day.seen(&["work", "--once"]);
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(env.read_starts().len(), 1);
+    let said = env.run_as_person(&["work", "--once"]);
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert!(said.stdout.contains("Took 1 plan further."), "{said:?}");
-    assert_eq!(taken(&day, &["--once"]), 1);
+    assert_eq!(drain_and_count(&env, &["--once"]), 1);
     assert_eq!(done(standing()), 3);
     // Nothing is due, and nothing is waited for.
-    assert_eq!(taken(&day, &["--once"]), 0);
+    assert_eq!(drain_and_count(&env, &["--once"]), 0);
 }
 
 #[test]
 fn a_worker_that_is_stopped_gives_its_plan_back_and_leaves_no_process() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 if [ ! -e \"$STARTS.go\" ]; then
@@ -126,40 +129,41 @@ fi
 echo whole >> src/a.txt
 ",
     );
-    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
-    let worker = working(&day);
-    let is_written =
-        |name: &str| std::fs::read_to_string(day.file(name)).is_ok_and(|text| text.ends_with('\n'));
+    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let worker = start_worker(&env);
+    let is_written = |name: &str| {
+        std::fs::read_to_string(env.tool_path(name)).is_ok_and(|text| text.ends_with('\n'))
+    };
     wait_for("the agent works", || {
         is_written("starts.deep") && is_written("starts.agent")
     });
-    let before = day.ends(0, &["status", &plan]);
-    assert_eq!(state(&before), "execute/processing");
-    let number = worker.number();
-    assert_eq!(stopped(worker)["taken"], 0);
+    let before = env.run_expecting(0, &["status", &plan]);
+    assert_eq!(describe_state(&before), "execute/processing");
+    let number = worker.process_id();
+    assert_eq!(stop_worker(worker)["taken"], 0);
     for name in ["starts.deep", "starts.agent"] {
-        let process = std::fs::read_to_string(day.file(name)).unwrap();
+        let process = std::fs::read_to_string(env.tool_path(name)).unwrap();
         assert!(!Path::new("/proc").join(process.trim()).exists(), "{name}");
     }
     assert!(!Path::new("/proc").join(number.to_string()).exists());
-    let after = day.ends(0, &["status", &plan]);
-    assert_eq!(state(&after), "execute/queued");
+    let after = env.run_expecting(0, &["status", &plan]);
+    assert_eq!(describe_state(&after), "execute/queued");
     assert_eq!(after["attempt"], before["attempt"]);
     assert_eq!(after["lease"], Value::Null);
 
     // Whoever comes next goes on at once: nothing is taken from anybody.
-    std::fs::write(day.file("starts.go"), "").unwrap();
-    let data = day.ends(0, &["work", "--drain"]);
+    std::fs::write(env.tool_path("starts.go"), "").unwrap();
+    let data = env.run_expecting(0, &["work", "--drain"]);
     assert_eq!((&data["taken"], &data["reclaimed"]), (&1.into(), &0.into()));
-    assert_eq!(day.yard.state_of(&plan), "execute/complete");
-    assert_eq!(day.starts(), ["1", "1"]);
-    day.ends(0, &["apply", &plan, "--yes"]);
-    let text = day.yard.read("src/a.txt");
+    assert_eq!(env.repo.plan_state(&plan), "execute/complete");
+    assert_eq!(env.read_starts(), ["1", "1"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    let text = env.repo.read_file("src/a.txt");
     assert!(text.ends_with("six\nhalf\nwhole\n"), "{text}");
 }
 
 /// Works until it is let go.
-const WAITS: &str = "#!/bin/sh
+const WAITING_AGENT: &str = "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 while [ ! -e \"$STARTS.go\" ]; do sleep 0.05; done
 echo whole >> src/a.txt
@@ -168,47 +172,52 @@ echo whole >> src/a.txt
 /// A worker whose terminal is closed stops as one does that is asked to.
 #[test]
 fn a_worker_stops_when_its_terminal_is_closed() {
-    let day = Loop::with(WAITS);
-    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
-    let worker = working(&day);
-    wait_for("the agent works", || !day.starts().is_empty());
-    signal(&worker, Signal::HUP);
+    let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
+    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let worker = start_worker(&env);
+    wait_for("the agent works", || !env.read_starts().is_empty());
+    send_signal(&worker, Signal::HUP);
     let said = worker.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert_eq!(said.data()["interrupted"], true, "{said:?}");
-    assert_eq!(day.yard.state_of(&plan), "execute/queued");
+    assert_eq!(env.repo.plan_state(&plan), "execute/queued");
 }
 
 /// Whoever starts it with `nohup` wants it to outlive the terminal.
 #[test]
 fn a_worker_that_ignores_hangups_goes_on_without_its_terminal() {
-    let day = Loop::with(WAITS);
-    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
-    let run = day.yard.program.run(["--format", "json", "work", "--once"]);
-    let worker = run.launched_by(&["nohup"]).start();
-    wait_for("the agent works", || !day.starts().is_empty());
-    signal(&worker, Signal::HUP);
-    std::fs::write(day.file("starts.go"), "").unwrap();
+    let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
+    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let run = env.repo.program.run(["--format", "json", "work", "--once"]);
+    let worker = run.with_launcher(&["nohup"]).start();
+    wait_for("the agent works", || !env.read_starts().is_empty());
+    send_signal(&worker, Signal::HUP);
+    std::fs::write(env.tool_path("starts.go"), "").unwrap();
     let said = worker.finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert_eq!(said.data()["interrupted"], false, "{said:?}");
-    assert_eq!(day.yard.state_of(&plan), "execute/complete");
+    assert_eq!(env.repo.plan_state(&plan), "execute/complete");
 }
 
 /// A process that was killed gave nothing back. Whoever looks sees that, with the command that goes on, and changes
 /// nothing by looking.
 #[test]
 fn a_plan_whose_process_was_killed_is_shown_with_the_command_that_goes_on() {
-    let day = Loop::with(WAITS);
+    let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
     let words = ["run", "--actor", "scribe", "Write a line"];
-    let run = day.yard.program.run(words).within(day.yard.shop()).start();
-    wait_for("the agent works", || !day.starts().is_empty());
-    let working = day.ends(0, &["list"])["plans"][0].clone();
+    let run = env
+        .repo
+        .program
+        .run(words)
+        .with_directory(env.repo.shop_path())
+        .start();
+    wait_for("the agent works", || !env.read_starts().is_empty());
+    let working = env.run_expecting(0, &["list"])["plans"][0].clone();
     assert_eq!(working["standing"], "working", "{working}");
     assert_eq!(working["next"], Value::Null, "{working}");
     run.kill();
 
-    let listed = day.ends(0, &["list"])["plans"][0].clone();
+    let listed = env.run_expecting(0, &["list"])["plans"][0].clone();
     let (plan, handle) = (&listed["plan_id"], listed["handle"].as_str().unwrap());
     let goes_on = format!("planwright run {handle}");
     assert_eq!(listed["standing"], "interrupted", "{listed}");
@@ -218,41 +227,44 @@ fn a_plan_whose_process_was_killed_is_shown_with_the_command_that_goes_on() {
         (&["status", "@"], "(process ended)"),
         (&["why", "@"], "its process has ended"),
     ] {
-        let said = day.seen(words);
-        assert_eq!(said.code(), Some(0), "{said:?}");
+        let said = env.run_as_person(words);
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
         let shown = format!("{}{}", said.stdout, said.stderr);
         assert!(shown.contains(&goes_on), "{words:?}: {shown}");
         assert!(shown.contains(says), "{words:?}: {shown}");
         assert!(!shown.contains("Nothing needs you"), "{words:?}: {shown}");
         assert!(!shown.contains("planwright wait"), "{words:?}: {shown}");
     }
-    let seen = day.seen(&["list"]).stdout;
+    let seen = env.run_as_person(&["list"]).stdout;
     assert!(seen.contains("interrupted"), "{seen}");
-    let data = day.ends(0, &[]);
+    let data = env.run_expecting(0, &[]);
     assert_eq!(data["interrupted"][0]["plan_id"], *plan, "{data}");
     assert_eq!(data["interrupted"][0]["next"], goes_on, "{data}");
-    let status = day.ends(0, &["status", "@"]);
+    let status = env.run_expecting(0, &["status", "@"]);
     assert_eq!(status["version"], listed["version"], "{status}");
-    assert_eq!(state(&status), "execute/processing");
+    assert_eq!(describe_state(&status), "execute/processing");
 
-    std::fs::write(day.file("starts.go"), "").unwrap();
-    day.ends(6, &["run", handle]);
-    assert_eq!(day.starts(), ["1", "2"]);
-    let data = day.ends(0, &[]);
+    std::fs::write(env.tool_path("starts.go"), "").unwrap();
+    env.run_expecting(6, &["run", handle]);
+    assert_eq!(env.read_starts(), ["1", "2"]);
+    let data = env.run_expecting(0, &[]);
     assert_eq!(data["interrupted"], serde_json::json!([]), "{data}");
 }
 
 #[test]
 fn plans_of_a_paused_project_wait_until_it_is_resumed() {
-    let day = Loop::with(SCRIBE);
-    with_another_project(&day);
-    let (shop, other) = (left_in(&day, "shop"), left_in(&day, "other"));
-    day.ends(0, &["project", "pause", "shop"]);
-    assert_eq!(taken(&day, &["--drain"]), 1);
-    assert_eq!(day.yard.state_of(&other), "execute/complete");
-    assert_eq!(day.yard.state_of(&shop), "strategize/queued");
-    assert_eq!(day.starts(), [format!("execute {other} 1")]);
-    let said = day.seen(&["why", &shop]);
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    add_another_project(&env);
+    let (shop, other) = (
+        start_detached_in(&env, "shop"),
+        start_detached_in(&env, "other"),
+    );
+    env.run_expecting(0, &["project", "pause", "shop"]);
+    assert_eq!(drain_and_count(&env, &["--drain"]), 1);
+    assert_eq!(env.repo.plan_state(&other), "execute/complete");
+    assert_eq!(env.repo.plan_state(&shop), "strategize/queued");
+    assert_eq!(env.read_starts(), [format!("execute {other} 1")]);
+    let said = env.run_as_person(&["why", &shop]);
     assert!(said.stdout.contains("paused"), "{said:?}");
     assert!(
         said.stderr.contains("planwright project resume shop"),
@@ -260,52 +272,52 @@ fn plans_of_a_paused_project_wait_until_it_is_resumed() {
     );
 
     // A worker that is there already comes back to it.
-    let worker = working(&day);
-    let later = left_in(&day, "other");
+    let worker = start_worker(&env);
+    let later = start_detached_in(&env, "other");
     wait_for("the worker is at work", || {
-        day.yard.state_of(&later) == "execute/complete"
+        env.repo.plan_state(&later) == "execute/complete"
     });
-    assert_eq!(day.yard.state_of(&shop), "strategize/queued");
-    day.ends(0, &["project", "resume", "shop"]);
+    assert_eq!(env.repo.plan_state(&shop), "strategize/queued");
+    env.run_expecting(0, &["project", "resume", "shop"]);
     wait_for("the worker comes back to it", || {
-        day.yard.state_of(&shop) == "execute/complete"
+        env.repo.plan_state(&shop) == "execute/complete"
     });
-    stopped(worker);
-    assert_eq!(day.starts().len(), 3);
+    stop_worker(worker);
+    assert_eq!(env.read_starts().len(), 3);
 }
 
 #[test]
 fn a_question_that_nobody_answered_in_time_is_given_up_by_whoever_comes_later() {
-    let day = Loop::with(SCRIBE);
-    let file = day.file("me.yaml");
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let file = env.tool_path("me.yaml");
     std::fs::write(&file, "name: me\nkind: human\ntimeout: 4s\n").unwrap();
-    day.ends(0, &["actor", "add", file.to_str().unwrap()]);
-    let asked = day.ends(6, &["run", "--actor", "me", "Do it yourself"]);
+    env.run_expecting(0, &["actor", "add", file.to_str().unwrap()]);
+    let asked = env.run_expecting(6, &["run", "--actor", "me", "Do it yourself"]);
     let plan = asked["plan_id"].as_str().unwrap();
     assert_ne!(asked["question"]["deadline"], Value::Null, "{asked}");
     // The time passes by itself; a worker finds out when it looks.
     wait_for("a worker finds it overdue", || {
-        taken(&day, &["--drain"]);
-        day.yard.state_of(plan) == "execute/errored"
+        drain_and_count(&env, &["--drain"]);
+        env.repo.plan_state(plan) == "execute/errored"
     });
-    let data = day.ends(0, &["status", plan]);
+    let data = env.run_expecting(0, &["status", plan]);
     assert_eq!(data["error"]["category"], "unanswered", "{data}");
     let message = data["error"]["message"].as_str().unwrap();
     assert!(message.contains("nobody answered"), "{message}");
-    let story = day.seen(&["log", plan]).stdout;
+    let story = env.run_as_person(&["log", plan]).stdout;
     assert!(story.contains("waited in vain for an answer"), "{story}");
     // Too late, and what helps is said.
-    let said = day.here(&["answer", plan, "done"]);
-    assert_eq!(said.code(), Some(4), "{said:?}");
+    let said = env.run_here(&["answer", plan, "done"]);
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.messages().contains("planwright retry "), "{said:?}");
-    let said = day.seen(&["retry", plan]);
-    assert_eq!(said.code(), Some(6), "{said:?}");
-    assert_eq!(day.yard.state_of(plan), "execute/awaiting_input");
+    let said = env.run_as_person(&["retry", plan]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert_eq!(env.repo.plan_state(plan), "execute/awaiting_input");
 }
 
 #[test]
 fn what_fails_for_a_while_is_tried_again_by_a_worker_until_it_is_done() {
-    let day = Loop::with(
+    let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
 echo \"attempt $PLANWRIGHT_ATTEMPT\" >> src/a.txt
@@ -314,19 +326,19 @@ if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then
 fi
 ",
     );
-    let plan = detached(&day, &["--actor", "scribe", "Write a line"]);
-    let worker = working(&day);
+    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let worker = start_worker(&env);
     wait_for("the first attempt fails", || {
-        let data = day.ends(0, &["status", &plan]);
+        let data = env.run_expecting(0, &["status", &plan]);
         data["attempt"] == 2 || data["retry_at"] != Value::Null
     });
     wait_for("the second attempt is done", || {
-        day.yard.state_of(&plan) == "execute/complete"
+        env.repo.plan_state(&plan) == "execute/complete"
     });
-    stopped(worker);
-    assert_eq!(day.starts(), ["1", "2"]);
-    assert_eq!(day.ends(0, &["status", &plan])["attempt"], 2);
-    let story = day.seen(&["log", &plan]).stdout;
+    stop_worker(worker);
+    assert_eq!(env.read_starts(), ["1", "2"]);
+    assert_eq!(env.run_expecting(0, &["status", &plan])["attempt"], 2);
+    let story = env.run_as_person(&["log", &plan]).stdout;
     assert!(story.contains("failed (transient): too busy"), "{story}");
     assert!(story.contains("will try again at"), "{story}");
 }

@@ -2,23 +2,23 @@
 
 use plan::changeset::TreePath;
 
-use crate::error::Doing;
-use crate::git::{self, Answered, Git};
+use crate::error::FileErrorContext;
+use crate::git::{self, GitCommand, GitOutput};
 use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError};
 
 /// What merging gave.
 #[derive(Debug, Clone)]
-pub(crate) struct Merged {
+pub(crate) struct MergeResult {
     /// The tree; where there are conflicts, with their marks in it.
     pub tree: ObjectId,
     /// The paths with conflicts.
     pub conflicts: Vec<TreePath>,
 }
 
-impl Merged {
+impl MergeResult {
     /// Nothing had to be merged.
-    pub fn clean(tree: &ObjectId) -> Self {
+    pub fn without_conflicts(tree: &ObjectId) -> Self {
         Self {
             tree: tree.clone(),
             conflicts: Vec::new(),
@@ -30,55 +30,57 @@ impl Merged {
 ///
 /// The base is said, not looked for: what a person took out of their history since must not come
 /// back. So the target's tree is committed on the base, too, and nothing else is in common.
-pub(crate) fn merge(
+pub(crate) fn merge_onto_tip(
     vault: &Vault,
     base: &ObjectId,
     tip: &ObjectId,
     work: &ObjectId,
-) -> Result<Merged, SandboxError> {
+) -> Result<MergeResult, SandboxError> {
     if base == tip {
-        return Ok(Merged::clean(&vault.tree_of(work)?));
+        return Ok(MergeResult::without_conflicts(&vault.read_tree_of(work)?));
     }
-    let ours = vault.commit(&vault.tree_of(tip)?, Some(base), "Target")?;
-    let answered = vault.git().ask(&merge_tree(ours.as_str(), work.as_str()))?;
-    understood(&answered)
+    let ours = vault.create_commit(&vault.read_tree_of(tip)?, Some(base), "Target")?;
+    let answered = vault
+        .git()
+        .try_run(&merge_tree_arguments(ours.as_str(), work.as_str()))?;
+    parse_merge_output(&answered)
 }
 
 /// The same, with these names in the marks of conflicts instead of commits: what the target is
 /// called, and what the work is.
-pub(crate) fn merge_named(
+pub(crate) fn merge_with_labels(
     vault: &Vault,
     base: &ObjectId,
     tip: &ObjectId,
     work: &ObjectId,
-    names: [&str; 2],
-) -> Result<Merged, SandboxError> {
+    labels: [&str; 2],
+) -> Result<MergeResult, SandboxError> {
     // What git would take for an object stays one.
     let is_plain = |name: &&str| name.parse::<ObjectId>().is_err();
-    if base == tip || names[0] == names[1] || !names.iter().all(is_plain) {
-        return merge(vault, base, tip, work);
+    if base == tip || labels[0] == labels[1] || !labels.iter().all(is_plain) {
+        return merge_onto_tip(vault, base, tip, work);
     }
-    let ours = vault.commit(&vault.tree_of(tip)?, Some(base), "Target")?;
+    let ours = vault.create_commit(&vault.read_tree_of(tip)?, Some(base), "Target")?;
     // git marks the sides with what it was given. So it is given branches, in a repository that
     // nobody else uses and that goes with this merge.
-    let scratch = vault.scratch();
+    let scratch = vault.new_scratch_dir();
     let path = &scratch.0;
-    vault::bare_repository(path, ours.format())?;
-    vault::copy_if_there(vault.path(), path, "shallow")?;
-    for (name, commit) in names.into_iter().zip([&ours, work]) {
+    vault::create_bare_repository(path, ours.object_format())?;
+    vault::mirror_file(vault.path(), path, "shallow")?;
+    for (name, commit) in labels.into_iter().zip([&ours, work]) {
         let name = path.join("refs/heads").join(name);
         let parent = name.parent().unwrap_or(path);
-        std::fs::create_dir_all(parent).doing("made", parent)?;
-        std::fs::write(&name, format!("{commit}\n")).doing("written", &name)?;
+        std::fs::create_dir_all(parent).while_being("made", parent)?;
+        std::fs::write(&name, format!("{commit}\n")).while_being("written", &name)?;
     }
-    let git = Git::at(vault.surroundings(), path);
-    let git = git.with("GIT_OBJECT_DIRECTORY", vault.objects());
-    let answered = git.ask(&merge_tree(names[0], names[1]))?;
+    let git = GitCommand::at_git_dir(vault.git_env(), path);
+    let git = git.with_variable("GIT_OBJECT_DIRECTORY", vault.objects_dir());
+    let answered = git.try_run(&merge_tree_arguments(labels[0], labels[1]))?;
     // A name that means something else to git is not worth failing for.
-    understood(&answered).or_else(|_| merge(vault, base, tip, work))
+    parse_merge_output(&answered).or_else(|_| merge_onto_tip(vault, base, tip, work))
 }
 
-fn merge_tree<'a>(ours: &'a str, theirs: &'a str) -> [&'a str; 7] {
+fn merge_tree_arguments<'a>(ours: &'a str, theirs: &'a str) -> [&'a str; 7] {
     [
         "merge-tree",
         "--write-tree",
@@ -90,14 +92,14 @@ fn merge_tree<'a>(ours: &'a str, theirs: &'a str) -> [&'a str; 7] {
     ]
 }
 
-fn understood(answered: &Answered) -> Result<Merged, SandboxError> {
-    let mut fields = git::fields(&answered.stdout);
+fn parse_merge_output(answered: &GitOutput) -> Result<MergeResult, SandboxError> {
+    let mut fields = git::split_nul_fields(&answered.stdout);
     let tree = fields
         .next()
         .and_then(|field| std::str::from_utf8(field).ok())
         .and_then(|text| text.trim().parse().ok());
-    let (0 | 1, Some(tree)) = (answered.code, tree) else {
-        return Err(SandboxError::Git {
+    let (0 | 1, Some(tree)) = (answered.exit_code, tree) else {
+        return Err(SandboxError::GitFailed {
             command: "merge-tree".to_owned(),
             said: answered.stderr.trim().chars().take(2000).collect(),
         });
@@ -107,11 +109,11 @@ fn understood(answered: &Answered) -> Result<Merged, SandboxError> {
         .collect::<Result<Vec<_>, SandboxError>>()?;
     conflicts.sort();
     conflicts.dedup();
-    Ok(Merged { tree, conflicts })
+    Ok(MergeResult { tree, conflicts })
 }
 
 /// The commits since the base that changed these paths, newest first, at most twenty.
-pub(crate) fn commits_between(
+pub(crate) fn list_commits_between(
     vault: &Vault,
     base: &ObjectId,
     tip: &ObjectId,
@@ -119,14 +121,14 @@ pub(crate) fn commits_between(
 ) -> Result<Vec<ObjectId>, SandboxError> {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    const MOST_PATHS: usize = 100;
+    const MAX_LOG_PATHS: usize = 100;
     let range = format!("{base}..{tip}");
     let options = ["log", "--format=%H", "--max-count=20", &range, "--"];
     let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
-    let shown = paths.iter().take(MOST_PATHS);
+    let shown = paths.iter().take(MAX_LOG_PATHS);
     arguments.extend(shown.map(|path| OsStr::from_bytes(path.as_bytes())));
-    let git = vault.git().with("GIT_LITERAL_PATHSPECS", "1");
-    let answered = git.ask(&arguments)?;
+    let git = vault.git().with_variable("GIT_LITERAL_PATHSPECS", "1");
+    let answered = git.try_run(&arguments)?;
     Ok(String::from_utf8_lossy(&answered.stdout)
         .lines()
         .filter_map(|line| line.parse().ok())

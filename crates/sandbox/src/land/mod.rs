@@ -9,43 +9,43 @@
 //! journal beside the index, written before the branch moves, lets whoever comes after a crash
 //! finish: the branch tells whether it moved, the staged files tell which of them were exchanged.
 
-mod aim;
-mod exchange;
-mod in_tree;
+mod file_exchange;
 mod index;
 mod journal;
+mod landing_lock;
 mod merge;
 mod message;
-mod others;
-mod part;
-mod settle;
-mod turn;
+mod partial_result;
+mod proposal_target;
+mod recover;
+mod recover_others;
+mod working_tree;
 
 use plan::Epoch;
 use plan::changeset::TreePath;
 
-use crate::compare::{self, Difference};
-use crate::error::Doing;
-use crate::fault::Step;
-use crate::git::at_once;
-use crate::inside::check_reachable;
-use crate::modes::Modes;
-use crate::refs::{self, Fence};
-use crate::repository::{self, Checkout, Repository};
-use crate::room::{Room, SitePlace, Workshop};
+use crate::compare::{self, PathDifference};
+use crate::error::FileErrorContext;
+use crate::file_modes::FileModes;
+use crate::git::run_both;
+use crate::inspect::check_objects_present;
+use crate::refs::{self, EpochFence};
+use crate::repository::{self, Repository, UserCheckout};
+use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
+use crate::step_faults::Step;
 use crate::vault::{self, Vault};
-use crate::{ObjectId, Obstacle, SandboxError, files};
+use crate::{LandingObstacle, ObjectId, SandboxError, files};
 
-use aim::Aim;
 use index::IndexLock;
-use journal::Journal;
+use journal::LandingJournal;
+use proposal_target::ProposalTarget;
 
-pub(crate) use merge::merge_named;
-pub use message::Message;
+pub(crate) use merge::merge_with_labels;
+pub use message::LandingMessage;
 
 /// What a plan made of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SandboxResult {
     /// The commit it started from.
     pub base: ObjectId,
     /// The tree it ended in.
@@ -54,7 +54,7 @@ pub struct Outcome {
 
 /// How a result arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
+pub enum LandingMethod {
     /// As one commit on the branch; with a second parent if merging was asked for.
     Commit {
         /// Keep the plan's own commit as a second parent.
@@ -68,7 +68,7 @@ pub enum How {
 
 /// What is about to happen to one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proposal {
+pub struct LandingProposal {
     /// The full name of the ref.
     pub target: String,
     /// What it points to; nothing if it does not exist yet.
@@ -76,14 +76,14 @@ pub struct Proposal {
     /// What it shall point to.
     pub new: ObjectId,
     /// The commit the result was merged with; `old`, unless that is nothing.
-    pub onto: ObjectId,
+    pub merged_with: ObjectId,
 }
 
 /// What came of merging and looking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Proposed {
+pub enum ProposalOutcome {
     /// It can land.
-    Ready(Proposal),
+    Ready(LandingProposal),
     /// Somebody else changed the same lines.
     Conflict {
         /// Where.
@@ -92,30 +92,30 @@ pub enum Proposed {
         commits: Vec<ObjectId>,
     },
     /// Something of the person's is in the way.
-    Hindered(Obstacle),
+    Blocked(LandingObstacle),
     /// The target has it all already.
-    Nothing,
+    AlreadyLanded,
 }
 
 /// What became of a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Landed {
+pub enum LandAttempt {
     /// The target contains it. Files the person saved meanwhile were left as they saved them.
-    Yes {
+    Landed {
         /// Those files.
         kept: Vec<TreePath>,
     },
     /// Something is in the way; the target is untouched.
-    Hindered(Obstacle),
+    Blocked(LandingObstacle),
     /// The target moved elsewhere and never contained it.
-    Moved,
+    TargetMoved,
     /// The target contained it once, and somebody removed it.
     Removed,
 }
 
 /// What a look at the target shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum TargetState {
     /// It contains the change.
     Landed,
     /// It is where it was.
@@ -126,389 +126,446 @@ pub enum Seen {
     Removed,
 }
 
-impl Workshop {
+impl Sandboxes {
     /// Merges a result with where its target is now, and copies what would land into the user's
     /// repository, pinned and durable. No branch, index or file of theirs is touched.
-    pub fn propose(
+    pub fn propose_landing(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         epoch: Epoch,
-        result: &Outcome,
-        how: &How,
-        message: &Message,
-    ) -> Result<Proposed, SandboxError> {
-        let repository = self.repository(room.site)?;
-        let vault = self.make_vault(room, &repository)?;
+        result: &SandboxResult,
+        method: &LandingMethod,
+        message: &LandingMessage,
+    ) -> Result<ProposalOutcome, SandboxError> {
+        let repository = self.open_repository(key.resource)?;
+        let vault = self.create_vault(key, &repository)?;
         let (base, tree) = (&result.base, &result.tree);
-        check_reachable(&vault.git(), repository.path(), &vault, base, tree)?;
-        self.settle_leftovers(&repository)?;
+        check_objects_present(&vault.git(), repository.path(), &vault, base, tree)?;
+        self.recover_other_plans_if_any(&repository)?;
         let git = repository.git();
-        let (fence, aim) = at_once(
-            || Fence::raise_anew(&git, room.plan, epoch),
-            || self.aim(room, &repository, how),
+        let (fence, target) = run_both(
+            || EpochFence::raise_without_reading(&git, key.plan_id, epoch),
+            || self.resolve_proposal_target(key, &repository, method),
         );
         let fence = fence?;
-        self.after(Step::Fenced, repository.path())?;
-        let aim = aim?;
-        let merging = matches!(how, How::Commit { merge: true });
-        let (work, merged) = if result.base == aim.tip && !merging {
-            (None, merge::Merged::clean(&result.tree))
+        self.complete_step(Step::Fenced, repository.path())?;
+        let target = target?;
+        let merging = matches!(method, LandingMethod::Commit { merge: true });
+        let (work, merged) = if result.base == target.tip && !merging {
+            (None, merge::MergeResult::without_conflicts(&result.tree))
         } else {
-            let work = vault.commit(&result.tree, Some(&result.base), "Result")?;
-            let merged = merge::merge(&vault, &result.base, &aim.tip, &work)?;
+            let work = vault.create_commit(&result.tree, Some(&result.base), "Result")?;
+            let merged = merge::merge_onto_tip(&vault, &result.base, &target.tip, &work)?;
             (Some(work), merged)
         };
         if !merged.conflicts.is_empty() {
-            return self.conflict(room, &repository, &aim, &result.base, merged.conflicts);
+            return self.describe_conflict(
+                key,
+                &repository,
+                &target,
+                &result.base,
+                merged.conflicts,
+            );
         }
-        if merged.tree == aim.tip_tree && !message.even_if_empty {
-            return Ok(Proposed::Nothing);
+        if merged.tree == target.tip_tree && !message.allow_empty {
+            return Ok(ProposalOutcome::AlreadyLanded);
         }
-        let second = work.as_ref().filter(|_| merging);
-        let (brought, obstacle) = at_once(
-            || self.bring(&vault, &repository, &aim, &merged.tree, second, message),
-            || self.obstacle(room, &repository, &aim, &merged.tree),
+        let second_parent = work.as_ref().filter(|_| merging);
+        let (prepared, obstacle) = run_both(
+            || {
+                self.prepare_landing_commit(
+                    &vault,
+                    &repository,
+                    &target,
+                    &merged.tree,
+                    second_parent,
+                    message,
+                )
+            },
+            || self.find_obstacle(key, &repository, &target, &merged.tree),
         );
-        let new = brought.map_err(|error| error.explained_by_space(repository.path()))?;
-        let pin = refs::Change::Put {
-            name: refs::pin(room.plan, &room.name()),
+        let new = prepared.map_err(|error| error.explain_full_disk(repository.path()))?;
+        let pin = refs::RefChange::Set {
+            name: refs::pin_ref(key.plan_id, &key.dir_name()),
             new: new.clone(),
         };
-        fence.change(&git, "planwright: about to land", &[pin])?;
-        self.after(Step::Pinned, repository.path())?;
+        fence.update_refs(&git, "planwright: about to land", &[pin])?;
+        self.complete_step(Step::Pinned, repository.path())?;
         if let Some(obstacle) = obstacle? {
-            return Ok(Proposed::Hindered(obstacle));
+            return Ok(ProposalOutcome::Blocked(obstacle));
         }
-        Ok(Proposed::Ready(Proposal {
-            target: aim.target,
-            old: aim.old,
+        Ok(ProposalOutcome::Ready(LandingProposal {
+            target: target.target,
+            old: target.old,
             new,
-            onto: aim.tip,
+            merged_with: target.tip,
         }))
     }
 
     /// Who changed the same lines: others by their commits, or the person by edits that are in no commit. The
     /// commits of ours that a working tree or a directory was looked at with are of no use to anybody.
-    fn conflict(
+    fn describe_conflict(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         repository: &Repository,
-        aim: &Aim,
+        target: &ProposalTarget,
         base: &ObjectId,
         paths: Vec<TreePath>,
-    ) -> Result<Proposed, SandboxError> {
-        let vault = self.vault(room);
-        let tip = match &room.site.place {
-            SitePlace::Dir { .. } => None,
-            SitePlace::Git { .. } if !in_tree::is_in_tree(room, &aim.target) => {
-                Some(aim.tip.clone())
+    ) -> Result<ProposalOutcome, SandboxError> {
+        let vault = self.vault_for(key);
+        let tip = match &key.resource.location {
+            ResourceLocation::Dir { .. } => None,
+            ResourceLocation::Git { .. }
+                if !working_tree::is_working_tree_landing(key, &target.target) =>
+            {
+                Some(target.tip.clone())
             }
-            SitePlace::Git { .. } => {
-                let head = in_tree::head(repository)?;
-                let edited = compare::differences(&vault.git(), head.as_str(), aim.tip.as_str())?;
+            ResourceLocation::Git { .. } => {
+                let head = working_tree::read_head(repository)?;
+                let edited =
+                    compare::list_differences(&vault.git(), head.as_str(), target.tip.as_str())?;
                 let is_edited = |path: &&TreePath| edited.iter().any(|one| one.path == **path);
                 let edited: Vec<TreePath> = paths.iter().filter(is_edited).cloned().collect();
                 if !edited.is_empty() {
-                    return Ok(Proposed::Hindered(Obstacle::LocalEdits(edited)));
+                    return Ok(ProposalOutcome::Blocked(LandingObstacle::LocalEdits(
+                        edited,
+                    )));
                 }
                 Some(head)
             }
         };
         let commits = match tip {
-            Some(tip) => merge::commits_between(&vault, base, &tip, &paths)?,
+            Some(tip) => merge::list_commits_between(&vault, base, &tip, &paths)?,
             None => Vec::new(),
         };
-        Ok(Proposed::Conflict { paths, commits })
+        Ok(ProposalOutcome::Conflict { paths, commits })
     }
 
     /// The commit that would land, in the user's repository.
-    fn bring(
+    fn prepare_landing_commit(
         &self,
         vault: &Vault,
         repository: &Repository,
-        aim: &Aim,
+        target: &ProposalTarget,
         tree: &ObjectId,
-        second: Option<&ObjectId>,
-        message: &Message,
+        second_parent: Option<&ObjectId>,
+        message: &LandingMessage,
     ) -> Result<ObjectId, SandboxError> {
-        let new = commit(vault, repository, tree, &aim.tip, second, message)?;
-        self.after(Step::Committed, vault.path())?;
-        copy_objects_on(vault, repository, &new, &aim.tip, aim.is_theirs)?;
-        self.after(Step::ObjectsCopied, repository.path())?;
+        let new =
+            create_landing_commit(vault, repository, tree, &target.tip, second_parent, message)?;
+        self.complete_step(Step::Committed, vault.path())?;
+        copy_objects_above(vault, repository, &new, &target.tip, target.is_user_commit)?;
+        self.complete_step(Step::ObjectsCopied, repository.path())?;
         Ok(new)
     }
 
     /// What is in the way of a target's files becoming those of this tree.
-    fn obstacle(
+    fn find_obstacle(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         repository: &Repository,
-        aim: &Aim,
+        target: &ProposalTarget,
         tree: &ObjectId,
-    ) -> Result<Option<Obstacle>, SandboxError> {
-        let checkouts = repository.checkouts()?;
-        if let Some(obstacle) = repository::in_progress(&checkouts, &aim.target) {
+    ) -> Result<Option<LandingObstacle>, SandboxError> {
+        let checkouts = repository.list_checkouts()?;
+        if let Some(obstacle) = repository::find_operation_in_progress(&checkouts, &target.target) {
             return Ok(Some(obstacle));
         }
-        let Some(checkout) = checkout_for(repository, &checkouts, room, &aim.target) else {
+        let Some(checkout) = find_checkout_for(repository, &checkouts, key, &target.target) else {
             return Ok(None);
         };
-        let git = self.vault(room).git();
-        let touched = compare::differences(&git, aim.tip_tree.as_str(), tree.as_str())?;
-        let edits =
-            self.edits_in_the_way(room, repository, &checkout, &aim.target, &aim.tip, &touched)?;
-        Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
+        let git = self.vault_for(key).git();
+        let touched = compare::list_differences(&git, target.tip_tree.as_str(), tree.as_str())?;
+        let edits = self.find_conflicting_edits(
+            key,
+            repository,
+            &checkout,
+            &target.target,
+            &target.tip,
+            &touched,
+        )?;
+        Ok((!edits.is_empty()).then_some(LandingObstacle::LocalEdits(edits)))
     }
 
     /// Is everything of a result there, so that it can be shown and landed? Asked before somebody signs it.
-    pub fn check_result(&self, room: &Room<'_>, result: &Outcome) -> Result<(), SandboxError> {
-        self.look(room, &result.base, &result.tree).map(drop)
+    pub fn check_result(
+        &self,
+        key: &SandboxKey<'_>,
+        result: &SandboxResult,
+    ) -> Result<(), SandboxError> {
+        self.diff_trees(key, &result.base, &result.tree).map(drop)
     }
 
     /// Can a result arrive like this at all? Asked before somebody signs it.
-    pub fn check_arrival(&self, room: &Room<'_>, how: &How) -> Result<(), SandboxError> {
-        match (&room.site.place, how) {
-            (SitePlace::Git { .. }, How::Branch(name)) => {
-                self.repository(room.site)?.check_new_branch(name)
+    pub fn check_landing_method(
+        &self,
+        key: &SandboxKey<'_>,
+        method: &LandingMethod,
+    ) -> Result<(), SandboxError> {
+        match (&key.resource.location, method) {
+            (ResourceLocation::Git { .. }, LandingMethod::Branch(name)) => {
+                self.open_repository(key.resource)?.check_new_branch(name)
             }
-            (SitePlace::Git { .. }, How::Uncommitted) => {
-                in_tree::check_work_tree(&self.repository(room.site)?)
+            (ResourceLocation::Git { .. }, LandingMethod::Uncommitted) => {
+                working_tree::check_work_tree(&self.open_repository(key.resource)?)
             }
-            (SitePlace::Dir { path }, How::Branch(_)) => Err(SandboxError::BadPlace {
-                path: path.clone(),
-                why: "is not a git repository: it has no branches".to_owned(),
-                hint: "Land it in the directory: leave out --as branch.".to_owned(),
-            }),
-            (SitePlace::Git { .. }, How::Commit { .. })
-            | (SitePlace::Dir { .. }, How::Commit { .. } | How::Uncommitted) => Ok(()),
+            (ResourceLocation::Dir { path }, LandingMethod::Branch(_)) => {
+                Err(SandboxError::UnusableLocation {
+                    path: path.clone(),
+                    why: "is not a git repository: it has no branches".to_owned(),
+                    hint: "Land it in the directory: leave out --as branch.".to_owned(),
+                })
+            }
+            (ResourceLocation::Git { .. }, LandingMethod::Commit { .. })
+            | (
+                ResourceLocation::Dir { .. },
+                LandingMethod::Commit { .. } | LandingMethod::Uncommitted,
+            ) => Ok(()),
         }
     }
 
     /// Where the target stands. Only looks.
-    pub fn observe(&self, room: &Room<'_>, proposal: &Proposal) -> Result<Seen, SandboxError> {
-        observe(&self.repository(room.site)?, proposal)
+    pub fn observe_target(
+        &self,
+        key: &SandboxKey<'_>,
+        proposal: &LandingProposal,
+    ) -> Result<TargetState, SandboxError> {
+        read_target_state(&self.open_repository(key.resource)?, proposal)
     }
 
     /// Brings a proposal in, or finishes what a crash left of bringing it in.
-    pub fn land(
+    pub fn land_proposal(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         epoch: Epoch,
-        proposal: &Proposal,
-    ) -> Result<Landed, SandboxError> {
-        let repository = self.repository(room.site)?;
-        let _turn = turn::take(&repository)?;
+        proposal: &LandingProposal,
+    ) -> Result<LandAttempt, SandboxError> {
+        let repository = self.open_repository(key.resource)?;
+        let _lock = landing_lock::lock_repository(&repository)?;
         let git = repository.git();
-        let (raised, touched) = at_once(
-            || Fence::raise_and_read(&git, room.plan, epoch, &proposal.target),
-            || touched_by(&repository, proposal),
+        let (raised, touched) = run_both(
+            || EpochFence::raise_and_read(&git, key.plan_id, epoch, &proposal.target),
+            || list_proposal_differences(&repository, proposal),
         );
         let (fence, tip) = raised?;
-        let checkouts = repository.checkouts()?;
-        let kept = self.settle_journal(room, &repository, &checkouts, proposal)?;
-        self.settle_others(&repository, &checkouts)?;
+        let checkouts = repository.list_checkouts()?;
+        let kept = self.recover_from_journal(key, &repository, &checkouts, proposal)?;
+        self.recover_other_plans(&repository, &checkouts)?;
         let kept = kept.unwrap_or_default();
-        match judge(&repository, proposal, tip.as_ref())? {
-            Seen::Landed => return Ok(Landed::Yes { kept }),
-            Seen::Moved => return Ok(Landed::Moved),
-            Seen::Removed => return Ok(Landed::Removed),
-            Seen::Untouched => {}
+        match classify_target(&repository, proposal, tip.as_ref())? {
+            TargetState::Landed => return Ok(LandAttempt::Landed { kept }),
+            TargetState::Moved => return Ok(LandAttempt::TargetMoved),
+            TargetState::Removed => return Ok(LandAttempt::Removed),
+            TargetState::Untouched => {}
         }
-        let landed = match checkout_for(&repository, &checkouts, room, &proposal.target) {
+        let attempt = match find_checkout_for(&repository, &checkouts, key, &proposal.target) {
             Some(checkout) => {
                 let (head, touched) = touched?;
-                let journey = Journey {
+                let landing = CheckoutLanding {
                     repository: &repository,
                     checkout: &checkout,
                     proposal,
                     head: &head,
                     touched: &touched,
                 };
-                self.land_in(room, epoch, &fence, &journey)
+                self.land_in_checkout(key, epoch, &fence, &landing)
             }
             None => {
-                if let Some(obstacle) = repository::in_progress(&checkouts, &proposal.target) {
-                    return Ok(Landed::Hindered(obstacle));
+                if let Some(obstacle) =
+                    repository::find_operation_in_progress(&checkouts, &proposal.target)
+                {
+                    return Ok(LandAttempt::Blocked(obstacle));
                 }
-                move_ref(&repository, &fence, room, proposal)?;
-                self.after(Step::RefMoved, repository.path())?;
-                Ok(Landed::Yes { kept: Vec::new() })
+                move_ref(&repository, &fence, key, proposal)?;
+                self.complete_step(Step::RefMoved, repository.path())?;
+                Ok(LandAttempt::Landed { kept: Vec::new() })
             }
         };
-        match landed {
-            Err(SandboxError::TargetMoved { .. }) => Ok(Landed::Moved),
+        match attempt {
+            Err(SandboxError::TargetMoved { .. }) => Ok(LandAttempt::TargetMoved),
             other => other,
         }
     }
 
     /// Finishes, or takes back, what a crash left of a landing. What is in the user's checkouts
     /// tells; nothing else is needed.
-    pub fn settle(&self, room: &Room<'_>, proposal: &Proposal) -> Result<(), SandboxError> {
-        let repository = self.repository(room.site)?;
-        let _turn = turn::take(&repository)?;
+    pub fn recover_landing(
+        &self,
+        key: &SandboxKey<'_>,
+        proposal: &LandingProposal,
+    ) -> Result<(), SandboxError> {
+        let repository = self.open_repository(key.resource)?;
+        let _lock = landing_lock::lock_repository(&repository)?;
         // As in settling what others left: nothing moves the branch late.
-        Fence::void(&repository.git(), room.plan)?;
-        let checkouts = repository.checkouts()?;
-        self.settle_journal(room, &repository, &checkouts, proposal)
+        EpochFence::invalidate(&repository.git(), key.plan_id)?;
+        let checkouts = repository.list_checkouts()?;
+        self.recover_from_journal(key, &repository, &checkouts, proposal)
             .map(drop)
     }
 
     /// Removes what only kept the landing safe.
-    pub fn release_pins(&self, room: &Room<'_>, epoch: Epoch) -> Result<(), SandboxError> {
-        let repository = self.repository(room.site)?;
+    pub fn release_pins(&self, key: &SandboxKey<'_>, epoch: Epoch) -> Result<(), SandboxError> {
+        let repository = self.open_repository(key.resource)?;
         let git = repository.git();
-        let fence = Fence::raise(&git, room.plan, epoch)?;
-        let name = room.name();
-        fence.take_down(
+        let fence = EpochFence::raise_to_epoch(&git, key.plan_id, epoch)?;
+        let name = key.dir_name();
+        fence.remove_with_refs(
             &git,
-            &[refs::pin(room.plan, &name), refs::base(room.plan, &name)],
+            &[
+                refs::pin_ref(key.plan_id, &name),
+                refs::base_ref(key.plan_id, &name),
+            ],
         )?;
-        self.after(Step::Unpinned, repository.path())
+        self.complete_step(Step::Unpinned, repository.path())
     }
 
-    fn land_in(
+    fn land_in_checkout(
         &self,
-        room: &Room<'_>,
+        key: &SandboxKey<'_>,
         epoch: Epoch,
-        fence: &Fence,
-        journey: &Journey<'_>,
-    ) -> Result<Landed, SandboxError> {
-        let Journey {
+        fence: &EpochFence,
+        landing: &CheckoutLanding<'_>,
+    ) -> Result<LandAttempt, SandboxError> {
+        let CheckoutLanding {
             repository,
             checkout,
             proposal,
             ..
-        } = *journey;
-        let lock = IndexLock::take(&checkout.git_dir, room.plan, epoch)?;
-        self.after(Step::IndexLocked, &checkout.git_dir)?;
+        } = *landing;
+        let lock = IndexLock::acquire(&checkout.git_dir, key.plan_id, epoch)?;
+        self.complete_step(Step::IndexLocked, &checkout.git_dir)?;
         // Looked at again: only now can no other git change branch, index or files.
-        match self.look_again(room, journey) {
+        match self.recheck_obstacles(key, landing) {
             Ok(None) => {}
             Ok(Some(obstacle)) => {
-                lock.remove()?;
-                return Ok(Landed::Hindered(obstacle));
+                lock.release()?;
+                return Ok(LandAttempt::Blocked(obstacle));
             }
             Err(error) => {
-                lock.remove()?;
+                lock.release()?;
                 return Err(error);
             }
         }
-        let yard = journal::yard(room, &checkout.git_dir);
-        let staged = Modes::known(self, room, repository).and_then(|modes| {
-            let journal = Journal::stage(room, journey, &modes)?;
-            modes.remember(room, repository, journey.touched)?;
+        let landing_dir = journal::landing_dir(key, &checkout.git_dir);
+        let staged = FileModes::read_known(self, key, repository).and_then(|modes| {
+            let journal = LandingJournal::stage_files(key, landing, &modes)?;
+            modes.save_for_directory(key, repository, landing.touched)?;
             Ok(journal)
         });
         let staged = staged.and_then(|journal| {
-            self.after(Step::Staged, &checkout.git_dir)?;
-            journal.write(room, checkout)?;
-            self.after(Step::Journalled, &checkout.git_dir)?;
+            self.complete_step(Step::Staged, &checkout.git_dir)?;
+            journal.write(key, checkout)?;
+            self.complete_step(Step::Journalled, &checkout.git_dir)?;
             if !journal.keeps_index() {
-                lock.exchange(&yard)?;
+                lock.install_new_index(&landing_dir)?;
             }
-            self.after(Step::IndexPlaced, &checkout.git_dir)?;
-            move_ref(repository, fence, room, proposal)?;
+            self.complete_step(Step::IndexPlaced, &checkout.git_dir)?;
+            move_ref(repository, fence, key, proposal)?;
             Ok(journal)
         });
         let journal = match staged {
             Ok(journal) => journal,
             Err(error) => {
                 // Asked before what was laid ready is removed again.
-                let error = error.explained_by_space(&checkout.work_tree);
-                if observe(repository, proposal)? == Seen::Landed {
+                let error = error.explain_full_disk(&checkout.work_tree);
+                if read_target_state(repository, proposal)? == TargetState::Landed {
                     // It failed after the branch had moved: whoever comes next rolls forward.
                     return Err(error);
                 }
                 // What was prepared for it goes away again. If even that fails, the journal stays and
                 // whoever comes next does it.
-                lock.put_back(&yard)?;
-                Journal::forget(room, checkout)?;
-                lock.remove()?;
+                lock.restore_old_index(&landing_dir)?;
+                LandingJournal::remove_landing_files(key, checkout)?;
+                lock.release()?;
                 return Err(error);
             }
         };
-        self.after(Step::RefMoved, repository.path())?;
-        let kept = exchange::exchange(self, room, checkout, &journal)?;
-        self.after(Step::AllExchanged, &checkout.work_tree)?;
+        self.complete_step(Step::RefMoved, repository.path())?;
+        let kept = file_exchange::exchange_files(self, key, checkout, &journal)?;
+        self.complete_step(Step::AllExchanged, &checkout.work_tree)?;
         // Under the same lock all the time, the index is still the one that was put there.
-        self.finish(room, repository, checkout, &journal, lock)?;
-        Ok(Landed::Yes { kept })
+        self.finish_landing(key, repository, checkout, &journal, lock)?;
+        Ok(LandAttempt::Landed { kept })
     }
 }
 
-impl Workshop {
+impl Sandboxes {
     /// What is in the way of a landing now; a checkout that went on to another branch has moved.
-    fn look_again(
+    fn recheck_obstacles(
         &self,
-        room: &Room<'_>,
-        journey: &Journey<'_>,
-    ) -> Result<Option<Obstacle>, SandboxError> {
-        let Journey {
+        key: &SandboxKey<'_>,
+        landing: &CheckoutLanding<'_>,
+    ) -> Result<Option<LandingObstacle>, SandboxError> {
+        let CheckoutLanding {
             repository,
             checkout,
             proposal,
             head,
             touched,
-        } = *journey;
+        } = *landing;
         let target = &proposal.target;
-        let checkouts = repository.checkouts()?;
-        if let Some(obstacle) = repository::in_progress(&checkouts, target) {
+        let checkouts = repository.list_checkouts()?;
+        if let Some(obstacle) = repository::find_operation_in_progress(&checkouts, target) {
             return Ok(Some(obstacle));
         }
-        let still = checkout_for(repository, &checkouts, room, target);
+        let still = find_checkout_for(repository, &checkouts, key, target);
         if still.is_none_or(|still| still.git_dir != checkout.git_dir) {
             return Err(SandboxError::TargetMoved {
                 target: target.clone(),
             });
         }
-        let edits = self.edits_in_the_way(room, repository, checkout, target, head, touched)?;
-        Ok((!edits.is_empty()).then_some(Obstacle::LocalEdits(edits)))
+        let edits =
+            self.find_conflicting_edits(key, repository, checkout, target, head, touched)?;
+        Ok((!edits.is_empty()).then_some(LandingObstacle::LocalEdits(edits)))
     }
 }
 
 /// The checkout whose files follow the ref.
-fn checkout_for(
+fn find_checkout_for(
     repository: &Repository,
-    checkouts: &[Checkout],
-    room: &Room<'_>,
+    checkouts: &[UserCheckout],
+    key: &SandboxKey<'_>,
     target: &str,
-) -> Option<Checkout> {
-    if in_tree::is_in_tree(room, target) {
+) -> Option<UserCheckout> {
+    if working_tree::is_working_tree_landing(key, target) {
         return repository.own_checkout();
     }
-    repository::checkout_of(checkouts, target).cloned()
+    repository::find_checkout_of(checkouts, target).cloned()
 }
 
 /// A landing on its way into a checkout.
 #[derive(Clone, Copy)]
-struct Journey<'a> {
+struct CheckoutLanding<'a> {
     repository: &'a Repository,
-    checkout: &'a Checkout,
-    proposal: &'a Proposal,
+    checkout: &'a UserCheckout,
+    proposal: &'a LandingProposal,
     /// The commit it was made on.
     head: &'a ObjectId,
     /// What differs between that and what lands.
-    touched: &'a [Difference],
+    touched: &'a [PathDifference],
 }
 
 /// The commit a proposal was made on, and what it changes.
-fn touched_by(
+fn list_proposal_differences(
     repository: &Repository,
-    proposal: &Proposal,
-) -> Result<(ObjectId, Vec<Difference>), SandboxError> {
-    let head = head_of(repository, proposal)?;
-    let touched = repository.differences(&head, &proposal.new)?;
+    proposal: &LandingProposal,
+) -> Result<(ObjectId, Vec<PathDifference>), SandboxError> {
+    let head = find_proposal_parent(repository, proposal)?;
+    let touched = repository.list_differences(&head, &proposal.new)?;
     Ok((head, touched))
 }
 
 /// The commit a proposal was made on: the first parent of what lands.
-fn head_of(repository: &Repository, proposal: &Proposal) -> Result<ObjectId, SandboxError> {
+fn find_proposal_parent(
+    repository: &Repository,
+    proposal: &LandingProposal,
+) -> Result<ObjectId, SandboxError> {
     // An older intent has no word of it where the target did not exist.
-    if !proposal.onto.is_nothing() {
-        return Ok(proposal.onto.clone());
+    if !proposal.merged_with.is_null() {
+        return Ok(proposal.merged_with.clone());
     }
-    let first = refs::read(&repository.git(), &format!("{}^1", proposal.new))?;
-    first.ok_or_else(|| SandboxError::ObjectGone {
+    let first = refs::resolve_name(&repository.git(), &format!("{}^1", proposal.new))?;
+    first.ok_or_else(|| SandboxError::ObjectMissing {
         path: repository.path().to_owned(),
         object: proposal.new.to_string(),
     })
@@ -516,17 +573,17 @@ fn head_of(repository: &Repository, proposal: &Proposal) -> Result<ObjectId, San
 
 fn move_ref(
     repository: &Repository,
-    fence: &Fence,
-    room: &Room<'_>,
-    proposal: &Proposal,
+    fence: &EpochFence,
+    key: &SandboxKey<'_>,
+    proposal: &LandingProposal,
 ) -> Result<(), SandboxError> {
-    let message = format!("planwright: land {}", room.plan);
-    let step = refs::Change::Move {
+    let message = format!("planwright: land {}", key.plan_id);
+    let change = refs::RefChange::Move {
         name: proposal.target.clone(),
         new: proposal.new.clone(),
         old: proposal.old.clone(),
     };
-    fence.change(&repository.git(), &message, &[step])?;
+    fence.update_refs(&repository.git(), &message, &[change])?;
     let file = repository.common_dir().join(&proposal.target);
     match file.parent().filter(|parent| parent.is_dir()) {
         Some(parent) => files::sync_directory(parent),
@@ -535,17 +592,20 @@ fn move_ref(
 }
 
 /// Looks where the target is, and whether it ever contained the change.
-fn observe(repository: &Repository, proposal: &Proposal) -> Result<Seen, SandboxError> {
-    let tip = refs::read(&repository.git(), &proposal.target)?;
-    judge(repository, proposal, tip.as_ref())
+fn read_target_state(
+    repository: &Repository,
+    proposal: &LandingProposal,
+) -> Result<TargetState, SandboxError> {
+    let tip = refs::resolve_name(&repository.git(), &proposal.target)?;
+    classify_target(repository, proposal, tip.as_ref())
 }
 
 /// The same, the target being there.
-fn judge(
+fn classify_target(
     repository: &Repository,
-    proposal: &Proposal,
+    proposal: &LandingProposal,
     tip: Option<&ObjectId>,
-) -> Result<Seen, SandboxError> {
+) -> Result<TargetState, SandboxError> {
     let git = repository.git();
     if let Some(tip) = tip {
         let ancestor = [
@@ -555,43 +615,43 @@ fn judge(
             tip.as_str(),
         ];
         let known = *tip == proposal.old;
-        if *tip == proposal.new || (!known && git.ask(&ancestor)?.code == 0) {
-            return Ok(Seen::Landed);
+        if *tip == proposal.new || (!known && git.try_run(&ancestor)?.exit_code == 0) {
+            return Ok(TargetState::Landed);
         }
     }
     // A target that is where it was may have been put back there: somebody took the change out.
-    let was_there = repository.was_at(&proposal.target, &proposal.new)?;
-    let expected = Some(&proposal.old).filter(|old| !old.is_nothing());
+    let was_there = repository.was_ref_at(&proposal.target, &proposal.new)?;
+    let expected = Some(&proposal.old).filter(|old| !old.is_null());
     Ok(if was_there {
-        Seen::Removed
+        TargetState::Removed
     } else if tip == expected {
-        Seen::Untouched
+        TargetState::Untouched
     } else {
-        Seen::Moved
+        TargetState::Moved
     })
 }
 
-fn commit(
+fn create_landing_commit(
     vault: &Vault,
     repository: &Repository,
     tree: &ObjectId,
     tip: &ObjectId,
-    second: Option<&ObjectId>,
-    message: &Message,
+    second_parent: Option<&ObjectId>,
+    message: &LandingMessage,
 ) -> Result<ObjectId, SandboxError> {
     let (name, email) = match repository.identity() {
         Some((name, email)) => (name.as_str(), email.as_str()),
         None => ("Planwright", "planwright@localhost"),
     };
     let mut arguments = vec!["commit-tree", tree.as_str(), "-p", tip.as_str()];
-    if let Some(second) = second {
+    if let Some(second) = second_parent {
         arguments.extend(["-p", second.as_str()]);
     }
     arguments.extend(["-F", "-"]);
-    let git = vault::signed(vault.git(), name, email, message.seconds);
-    let output = git.run_with(&arguments, message.text().as_bytes())?;
+    let git = vault::with_author(vault.git(), name, email, message.unix_seconds);
+    let output = git.run_with_input(&arguments, message.to_text().as_bytes())?;
     let text = String::from_utf8_lossy(&output);
-    text.trim().parse().map_err(|_| SandboxError::Git {
+    text.trim().parse().map_err(|_| SandboxError::GitFailed {
         command: "commit-tree".to_owned(),
         said: format!("it answered `{}`", text.trim()),
     })
@@ -604,26 +664,26 @@ pub(crate) fn copy_objects(
     new: &ObjectId,
     tip: &ObjectId,
 ) -> Result<(), SandboxError> {
-    copy_objects_on(vault, repository, new, tip, has(repository, tip)?)
+    copy_objects_above(vault, repository, new, tip, has_object(repository, tip)?)
 }
 
 /// Is this object in the user's repository?
-fn has(repository: &Repository, object: &ObjectId) -> Result<bool, SandboxError> {
+fn has_object(repository: &Repository, object: &ObjectId) -> Result<bool, SandboxError> {
     let there = ["cat-file", "-e", object.as_str()];
-    Ok(repository.git().ask(&there)?.code == 0)
+    Ok(repository.git().try_run(&there)?.exit_code == 0)
 }
 
 /// The same, knowing whether their repository has the tip.
-fn copy_objects_on(
+fn copy_objects_above(
     vault: &Vault,
     repository: &Repository,
     new: &ObjectId,
     tip: &ObjectId,
-    is_theirs: bool,
+    has_tip: bool,
 ) -> Result<(), SandboxError> {
     // A snapshot of what is not committed is only in the vault; what it was taken on is theirs.
-    let has = if is_theirs { "" } else { "^1" };
-    let wanted = format!("{new}\n^{tip}{has}\n");
+    let exclusion_suffix = if has_tip { "" } else { "^1" };
+    let wanted = format!("{new}\n^{tip}{exclusion_suffix}\n");
     let pack = [
         "pack-objects",
         "--revs",
@@ -639,5 +699,5 @@ fn copy_objects_on(
     let packs = repository.common_dir().join("objects/pack");
     std::fs::File::open(&packs)
         .and_then(|directory| directory.sync_all())
-        .doing("synced", &packs)
+        .while_being("synced", &packs)
 }

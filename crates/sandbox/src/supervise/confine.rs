@@ -6,12 +6,12 @@
 
 use std::sync::OnceLock;
 
-use super::ending::Isolated;
-use super::errand::Reach;
+use super::process_spec::ReachablePaths;
+use super::run_ending::IsolationLevel;
 
 /// Programs, libraries, their settings, and what the system says about itself.
 #[cfg(target_os = "linux")]
-const SYSTEM: &[&str] = &[
+const SYSTEM_READ_PATHS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -49,32 +49,34 @@ const SYSTEM: &[&str] = &[
 
 /// Devices that give something to read and nothing to break.
 #[cfg(target_os = "linux")]
-const SOURCES: &[&str] = &["/dev/random", "/dev/urandom"];
+const READABLE_DEVICES: &[&str] = &["/dev/random", "/dev/urandom"];
 
 /// Devices that take what is written to them. Not `/dev/pts`: all terminals of the user are in there, to be
 /// read from as they type, and written to.
 #[cfg(target_os = "linux")]
-const SINKS: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+const WRITABLE_DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
 /// Whether Landlock is used if it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Landlock {
+pub(super) enum LandlockMode {
     /// It is.
-    AsFound,
+    IfAvailable,
     /// It is taken for missing.
-    Denied,
+    Disabled,
 }
 
 /// What this system offers. Nothing is confined by asking, and while a process lives the answer stays
 /// the same.
-pub fn offered() -> Isolated {
-    static OFFERED: OnceLock<Isolated> = OnceLock::new();
-    *OFFERED.get_or_init(|| {
+pub fn detect_isolation() -> IsolationLevel {
+    static DETECTED_ISOLATION: OnceLock<IsolationLevel> = OnceLock::new();
+    *DETECTED_ISOLATION.get_or_init(|| {
         // Only the thread that says so is confined, and it ends with the answer.
-        let asked = std::thread::spawn(|| confine_to(&Reach::default(), Landlock::AsFound));
+        let asked = std::thread::spawn(|| {
+            confine_thread(&ReachablePaths::default(), LandlockMode::IfAvailable)
+        });
         match asked.join() {
             Ok(Ok(isolation)) => isolation,
-            Ok(Err(_)) | Err(_) => Isolated::Unavailable,
+            Ok(Err(_)) | Err(_) => IsolationLevel::Unavailable,
         }
     })
 }
@@ -82,58 +84,68 @@ pub fn offered() -> Isolated {
 /// Confines the calling thread, and whatever it becomes or starts, for ever. Where the system offers
 /// less than all of it, that much.
 #[cfg(target_os = "linux")]
-pub(super) fn confine_to(reach: &Reach, landlock: Landlock) -> Result<Isolated, String> {
-    if landlock == Landlock::Denied {
-        return Ok(Isolated::Unavailable);
+pub(super) fn confine_thread(
+    paths: &ReachablePaths,
+    landlock: LandlockMode,
+) -> Result<IsolationLevel, String> {
+    if landlock == LandlockMode::Disabled {
+        return Ok(IsolationLevel::Unavailable);
     }
-    by_landlock::restrict(reach).map_err(|error| error.to_string())
+    landlock_rules::restrict_thread(paths).map_err(|error| error.to_string())
 }
 
 /// There is nothing that could confine it.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine_to(_reach: &Reach, _landlock: Landlock) -> Result<Isolated, String> {
-    Ok(Isolated::Unavailable)
+pub(super) fn confine_to(
+    _reach: &ReachablePaths,
+    _landlock: LandlockMode,
+) -> Result<IsolationLevel, String> {
+    Ok(IsolationLevel::Unavailable)
 }
 
 #[cfg(target_os = "linux")]
-mod by_landlock {
+mod landlock_rules {
     use landlock::{
         ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
         RulesetError, RulesetStatus, Scope, path_beneath_rules,
     };
 
-    use super::{Isolated, Reach, SINKS, SOURCES, SYSTEM};
+    use super::{
+        IsolationLevel, READABLE_DEVICES, ReachablePaths, SYSTEM_READ_PATHS, WRITABLE_DEVICES,
+    };
 
     /// The newest version of which we use everything.
-    const NEWEST: ABI = ABI::V6;
+    const NEWEST_ABI: ABI = ABI::V6;
 
     /// What is missing on an older kernel is left out, and the version that was found says what.
-    pub fn restrict(reach: &Reach) -> Result<Isolated, RulesetError> {
-        let reading = AccessFs::from_read(NEWEST);
-        let everything = AccessFs::from_all(NEWEST);
+    pub fn restrict_thread(paths: &ReachablePaths) -> Result<IsolationLevel, RulesetError> {
+        let reading = AccessFs::from_read(NEWEST_ABI);
+        let everything = AccessFs::from_all(NEWEST_ABI);
         let status = Ruleset::default()
             .handle_access(everything)?
-            .scope(Scope::from_all(NEWEST))?
+            .scope(Scope::from_all(NEWEST_ABI))?
             .create()?
-            .add_rules(path_beneath_rules(SYSTEM, reading))?
-            .add_rules(path_beneath_rules(SOURCES, AccessFs::ReadFile))?
-            .add_rules(path_beneath_rules(SINKS, writing_devices()))?
-            .add_rules(path_beneath_rules(&reach.readable, reading))?
-            .add_rules(path_beneath_rules(&reach.writable, everything))?
+            .add_rules(path_beneath_rules(SYSTEM_READ_PATHS, reading))?
+            .add_rules(path_beneath_rules(READABLE_DEVICES, AccessFs::ReadFile))?
+            .add_rules(path_beneath_rules(WRITABLE_DEVICES, device_write_access()))?
+            .add_rules(path_beneath_rules(&paths.readable, reading))?
+            .add_rules(path_beneath_rules(&paths.writable, everything))?
             .restrict_self()?;
         if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-            return Ok(Isolated::Unavailable);
+            return Ok(IsolationLevel::Unavailable);
         }
         Ok(match status.landlock {
             LandlockStatus::Available { effective_abi, .. } => {
-                Isolated::by_landlock(effective_abi as u32)
+                IsolationLevel::from_landlock_abi(effective_abi as u32)
             }
-            LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => Isolated::Unavailable,
+            LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => {
+                IsolationLevel::Unavailable
+            }
         })
     }
 
     /// Opened, written and asked about, but neither made nor removed.
-    fn writing_devices() -> landlock::BitFlags<AccessFs> {
+    fn device_write_access() -> landlock::BitFlags<AccessFs> {
         AccessFs::ReadFile
             | AccessFs::ReadDir
             | AccessFs::WriteFile

@@ -13,51 +13,51 @@
 //! what the program is for.
 
 mod confine;
-mod ending;
-mod errand;
-mod family;
-mod hold;
-mod inner;
-mod leftover;
-mod outer;
+mod file_lock;
+mod launcher;
+mod messages;
+mod orphans;
 mod output;
-mod running;
-mod wire;
+mod process_spec;
+mod process_tree;
+mod run_ending;
+mod supervised_run;
+mod supervising_process;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-pub use confine::offered;
-pub use ending::{Ending, Isolated, RunEnded};
-pub use errand::{Confinement, Errand, Reach};
-pub use hold::Hold;
-pub use output::Output;
-pub use running::{Running, Stopper, Supervisor};
+pub use confine::detect_isolation;
+pub use file_lock::SharedLock;
+pub use output::ProgramOutput;
+pub use process_spec::{Confinement, ProcessSpec, ReachablePaths};
+pub use run_ending::{IsolationLevel, ProgramExit, RunEnding};
+pub use supervised_run::{RunStopper, SupervisedRun, Supervisor};
 
-pub(crate) use hold::{Alone, take, take_alone};
+pub(crate) use file_lock::{ExclusiveLock, lock_exclusive, lock_shared};
 
 /// Says that this is the last stage; the number of the supervising process follows.
-const INNER: &str = "--inner";
+const LAUNCHER_FLAG: &str = "--inner";
 
 /// Behaves as on a system without Landlock, so that this can be tried where there is one. Only whoever
 /// starts the supervising process can say it.
-const WITHOUT_LANDLOCK: &str = "--without-landlock";
+const WITHOUT_LANDLOCK_FLAG: &str = "--without-landlock";
 
 /// What came of something that nobody needs if they are gone: the exit codes say little, because it is
 /// the socket on which everything is told.
-const MISUSED: u8 = 2;
+const MISUSE_EXIT_CODE: u8 = 2;
 
 /// The body of the command that supervises. It is started by [`Supervisor`], with a socket in place of
 /// its standard input; a person has no use for it.
-pub fn supervise(arguments: &[OsString]) -> ExitCode {
-    let landlock = match arguments.iter().any(|word| word == WITHOUT_LANDLOCK) {
-        true => confine::Landlock::Denied,
-        false => confine::Landlock::AsFound,
+pub fn run_supervisor(arguments: &[OsString]) -> ExitCode {
+    let landlock = match arguments.iter().any(|word| word == WITHOUT_LANDLOCK_FLAG) {
+        true => confine::LandlockMode::Disabled,
+        false => confine::LandlockMode::IfAvailable,
     };
-    let inner = arguments.iter().position(|word| word == INNER);
-    match inner.map(|at| arguments.get(at + 1)) {
-        None => outer::run(),
-        Some(Some(supervisor)) => inner::run(supervisor, landlock),
-        Some(None) => ExitCode::from(MISUSED),
+    let flag_position = arguments.iter().position(|word| word == LAUNCHER_FLAG);
+    match flag_position.map(|at| arguments.get(at + 1)) {
+        None => supervising_process::run_supervising_process(),
+        Some(Some(supervisor)) => launcher::run_launcher(supervisor, landlock),
+        Some(None) => ExitCode::from(MISUSE_EXIT_CODE),
     }
 }

@@ -10,27 +10,27 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 /// One of the outputs of a program, to be read to its end.
 #[derive(Debug)]
-pub struct Output {
+pub struct ProgramOutput {
     pipe: OwnedFd,
     /// At its end once the run is over.
-    over: Arc<UnixStream>,
+    run_end: Arc<UnixStream>,
 }
 
-impl Output {
-    pub(super) fn new(pipe: OwnedFd, over: &Arc<UnixStream>) -> Self {
+impl ProgramOutput {
+    pub(super) fn new(pipe: OwnedFd, run_end: &Arc<UnixStream>) -> Self {
         Self {
             pipe,
-            over: Arc::clone(over),
+            run_end: Arc::clone(run_end),
         }
     }
 }
 
-impl Read for Output {
+impl Read for ProgramOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let is_readable = loop {
             let mut polled = [
                 PollFd::new(&self.pipe, PollFlags::IN),
-                PollFd::from_borrowed_fd(self.over.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.run_end.as_fd(), PollFlags::IN),
             ];
             match poll(&mut polled, None) {
                 Ok(_) => break !polled[0].revents().is_empty(),

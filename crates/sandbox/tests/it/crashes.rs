@@ -5,15 +5,15 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::Epoch;
-use planwright_sandbox::land::{How, Landed, Proposal, Proposed};
-use planwright_sandbox::{Faults, ObjectId, Room, SandboxError, Start, Step};
+use planwright_sandbox::land::{LandAttempt, LandingMethod, LandingProposal, ProposalOutcome};
+use planwright_sandbox::{ObjectId, SandboxEntryMode, SandboxError, SandboxKey, Step, StepFaults};
 
-use crate::yard::{Yard, message, plan, write};
+use crate::fixture::{SandboxFixture, make_landing_message, test_plan_id, write_file};
 
-const COMMIT: How = How::Commit { merge: false };
+const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
 /// The steps of making a sandbox and capturing it.
-const WORKING: [Step; 7] = [
+const WORK_STEPS: [Step; 7] = [
     Step::VaultMade,
     Step::BasePinned,
     Step::FilesLaidOut,
@@ -24,7 +24,7 @@ const WORKING: [Step; 7] = [
 ];
 
 /// The steps of proposing.
-const PROPOSING: [Step; 4] = [
+const PROPOSE_STEPS: [Step; 4] = [
     Step::Fenced,
     Step::Committed,
     Step::ObjectsCopied,
@@ -32,7 +32,7 @@ const PROPOSING: [Step; 4] = [
 ];
 
 /// The steps of landing in a checkout.
-const LANDING: [Step; 10] = [
+const LAND_STEPS: [Step; 10] = [
     Step::IndexLocked,
     Step::Staged,
     Step::Journalled,
@@ -46,7 +46,7 @@ const LANDING: [Step; 10] = [
 ];
 
 /// The branch is where it was.
-const BEFORE_THE_BRANCH: [Step; 4] = [
+const STEPS_BEFORE_REF_MOVES: [Step; 4] = [
     Step::IndexLocked,
     Step::Staged,
     Step::Journalled,
@@ -56,13 +56,13 @@ const BEFORE_THE_BRANCH: [Step; 4] = [
 #[test]
 fn every_step_is_in_the_matrix() {
     let elsewhere = [Step::Unpinned, Step::Rescued, Step::SandboxSetAside];
-    let covered = [&WORKING[..], &PROPOSING, &LANDING, &elsewhere].concat();
+    let covered = [&WORK_STEPS[..], &PROPOSE_STEPS, &LAND_STEPS, &elsewhere].concat();
     assert_eq!(covered, Step::ALL);
 }
 
 /// Fails at one step as if the disk were full.
-fn failing(at: Step) -> Faults {
-    Faults::new(move |step| {
+fn fail_at_step(at: Step) -> StepFaults {
+    StepFaults::new(move |step| {
         if step == at {
             return Err(std::io::Error::from_raw_os_error(28));
         }
@@ -72,49 +72,53 @@ fn failing(at: Step) -> Faults {
 
 #[test]
 fn making_and_capturing_a_sandbox_can_be_killed_anywhere() {
-    for step in WORKING {
-        let yard = Yard::new();
-        let before = yard.photograph_of_theirs();
-        kill_at(step, "work", &yard, None);
-        assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
-        let sandbox = yard.enter(plan(1), 1);
-        yard.usual_work_again(&sandbox.path);
-        let result = yard.captured(plan(1), 1);
-        let Proposed::Ready(proposal) = yard.propose(plan(1), 2, &result, &COMMIT) else {
+    for step in WORK_STEPS {
+        let fixture = SandboxFixture::new();
+        let before = fixture.snapshot_user_files();
+        kill_at(step, "work", &fixture, None);
+        assert_eq!(fixture.snapshot_user_files(), before, "{step:?}");
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+        fixture.redo_usual_work(&sandbox.path);
+        let result = fixture.capture_result(test_plan_id(1), 1);
+        let ProposalOutcome::Ready(proposal) =
+            fixture.propose_landing(test_plan_id(1), 2, &result, &AS_COMMIT)
+        else {
             panic!("{step:?}");
         };
-        yard.land(plan(1), 2, &proposal);
-        assert_landed(&yard, &proposal, step);
+        fixture.land_proposal(test_plan_id(1), 2, &proposal);
+        assert_landed(&fixture, &proposal, step);
     }
 }
 
 #[test]
 fn proposing_can_be_killed_anywhere() {
-    for step in PROPOSING {
-        let yard = Yard::new();
-        let sandbox = yard.enter(plan(1), 1);
-        yard.usual_work(&sandbox);
-        let result = yard.captured(plan(1), 1);
-        let before = yard.photograph_of_theirs();
-        kill_at(step, "propose", &yard, None);
-        assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
-        let Proposed::Ready(proposal) = yard.propose(plan(1), 3, &result, &COMMIT) else {
+    for step in PROPOSE_STEPS {
+        let fixture = SandboxFixture::new();
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+        fixture.do_usual_work(&sandbox);
+        let result = fixture.capture_result(test_plan_id(1), 1);
+        let before = fixture.snapshot_user_files();
+        kill_at(step, "propose", &fixture, None);
+        assert_eq!(fixture.snapshot_user_files(), before, "{step:?}");
+        let ProposalOutcome::Ready(proposal) =
+            fixture.propose_landing(test_plan_id(1), 3, &result, &AS_COMMIT)
+        else {
             panic!("{step:?}");
         };
-        yard.land(plan(1), 3, &proposal);
-        assert_landed(&yard, &proposal, step);
+        fixture.land_proposal(test_plan_id(1), 3, &proposal);
+        assert_landed(&fixture, &proposal, step);
     }
 }
 
 /// A git that moves a branch outlives whoever started it, and may come to it late.
-struct Orphan(String);
+struct OrphanedGit(String);
 
-impl Orphan {
+impl OrphanedGit {
     /// Of a landing that was killed right before.
-    fn of(yard: &Yard, proposal: &Proposal) -> Self {
-        let fence = format!("refs/planwright/fence/{}", plan(1));
-        let mark = yard.git(&["rev-parse", &fence]);
-        let Proposal {
+    fn from_killed_landing(fixture: &SandboxFixture, proposal: &LandingProposal) -> Self {
+        let fence = format!("refs/planwright/fence/{}", test_plan_id(1));
+        let mark = fixture.run_git(&["rev-parse", &fence]);
+        let LandingProposal {
             target, old, new, ..
         } = proposal;
         Self(format!(
@@ -122,11 +126,12 @@ impl Orphan {
         ))
     }
 
-    fn moves_the_branch(&self, yard: &Yard) -> bool {
-        let script = yard.directory.path().join("script");
+    fn tries_to_move_branch(&self, fixture: &SandboxFixture) -> bool {
+        let script = fixture.directory.path().join("script");
         std::fs::write(&script, &self.0).unwrap();
         let mut git = Command::new("git");
-        git.args(["update-ref", "--stdin"]).current_dir(yard.path());
+        git.args(["update-ref", "--stdin"])
+            .current_dir(fixture.path());
         let input = std::fs::File::open(script).unwrap();
         git.stdin(input).output().unwrap().status.success()
     }
@@ -134,177 +139,184 @@ impl Orphan {
 
 #[test]
 fn a_branch_is_not_moved_late_once_another_plan_settled_that_it_did_not_move() {
-    let yard = Yard::new();
-    let proposal = yard.proposed(plan(1), &COMMIT);
-    kill_at(Step::Journalled, "land", &yard, Some(&proposal));
-    let orphan = Orphan::of(&yard, &proposal);
-    let sandbox = yard.enter(plan(2), 1);
-    write(&sandbox.path.join("other.txt"), "other\n");
-    let result = yard.captured(plan(2), 1);
-    yard.propose(plan(2), 2, &result, &COMMIT);
-    assert!(!orphan.moves_the_branch(&yard));
-    assert_eq!(yard.tip(), proposal.old);
-    yard.assert_clean();
+    let fixture = SandboxFixture::new();
+    let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+    kill_at(Step::Journalled, "land", &fixture, Some(&proposal));
+    let orphan = OrphanedGit::from_killed_landing(&fixture, &proposal);
+    let sandbox = fixture.enter_sandbox(test_plan_id(2), 1);
+    write_file(&sandbox.path.join("other.txt"), "other\n");
+    let result = fixture.capture_result(test_plan_id(2), 1);
+    fixture.propose_landing(test_plan_id(2), 2, &result, &AS_COMMIT);
+    assert!(!orphan.tries_to_move_branch(&fixture));
+    assert_eq!(fixture.tip(), proposal.old);
+    fixture.assert_clean();
     // Whoever goes on with it may, also under the same epoch.
-    let landed = yard.land(plan(1), 2, &proposal);
-    assert_eq!(landed, Landed::Yes { kept: Vec::new() });
-    assert_eq!(yard.tip(), proposal.new);
+    let landed = fixture.land_proposal(test_plan_id(1), 2, &proposal);
+    assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
+    assert_eq!(fixture.tip(), proposal.new);
 }
 
 #[test]
 fn a_branch_is_not_moved_late_once_its_landing_was_taken_back() {
-    let yard = Yard::new();
-    let proposal = yard.proposed(plan(1), &COMMIT);
-    kill_at(Step::Journalled, "land", &yard, Some(&proposal));
-    let orphan = Orphan::of(&yard, &proposal);
-    let room = yard.room(plan(1));
-    yard.workshop.settle(&room, &proposal).unwrap();
-    assert!(!orphan.moves_the_branch(&yard));
-    assert_eq!(yard.tip(), proposal.old);
-    yard.assert_clean();
+    let fixture = SandboxFixture::new();
+    let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+    kill_at(Step::Journalled, "land", &fixture, Some(&proposal));
+    let orphan = OrphanedGit::from_killed_landing(&fixture, &proposal);
+    let key = fixture.sandbox_key(test_plan_id(1));
+    fixture.sandboxes.recover_landing(&key, &proposal).unwrap();
+    assert!(!orphan.tries_to_move_branch(&fixture));
+    assert_eq!(fixture.tip(), proposal.old);
+    fixture.assert_clean();
 }
 
 /// What is tried above does move a branch if nothing keeps it from it.
 #[test]
 fn what_a_killed_landing_started_moves_the_branch_before_anybody_settled_it() {
-    let yard = Yard::new();
-    let proposal = yard.proposed(plan(1), &COMMIT);
-    kill_at(Step::Journalled, "land", &yard, Some(&proposal));
-    assert!(Orphan::of(&yard, &proposal).moves_the_branch(&yard));
-    yard.land(plan(1), 3, &proposal);
-    assert_landed(&yard, &proposal, Step::Journalled);
+    let fixture = SandboxFixture::new();
+    let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+    kill_at(Step::Journalled, "land", &fixture, Some(&proposal));
+    assert!(OrphanedGit::from_killed_landing(&fixture, &proposal).tries_to_move_branch(&fixture));
+    fixture.land_proposal(test_plan_id(1), 3, &proposal);
+    assert_landed(&fixture, &proposal, Step::Journalled);
 }
 
 #[test]
 fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
-    for step in LANDING {
-        let yard = Yard::new();
-        let before = yard.tip();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        kill_at(step, "land", &yard, Some(&proposal));
-        assert_whole(&yard, &before, &proposal, step);
+    for step in LAND_STEPS {
+        let fixture = SandboxFixture::new();
+        let before = fixture.tip();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        kill_at(step, "land", &fixture, Some(&proposal));
+        assert_old_or_new(&fixture, &before, &proposal, step);
         assert_eq!(
-            yard.land(plan(1), 3, &proposal),
-            Landed::Yes { kept: Vec::new() },
+            fixture.land_proposal(test_plan_id(1), 3, &proposal),
+            LandAttempt::Landed { kept: Vec::new() },
             "{step:?}"
         );
-        assert_landed(&yard, &proposal, step);
+        assert_landed(&fixture, &proposal, step);
         // And once more: nothing is left to do.
-        let after = yard.photograph_of_theirs();
-        yard.land(plan(1), 4, &proposal);
-        assert_eq!(yard.photograph_of_theirs(), after, "{step:?}");
+        let after = fixture.snapshot_user_files();
+        fixture.land_proposal(test_plan_id(1), 4, &proposal);
+        assert_eq!(fixture.snapshot_user_files(), after, "{step:?}");
     }
 }
 
 #[test]
 fn landing_in_the_working_tree_alone_can_be_killed_anywhere() {
-    for step in LANDING {
-        let yard = Yard::new();
-        let proposal = yard.proposed(plan(1), &How::Uncommitted);
-        kill_at(step, "land", &yard, Some(&proposal));
-        yard.land(plan(1), 3, &proposal);
+    for step in LAND_STEPS {
+        let fixture = SandboxFixture::new();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &LandingMethod::Uncommitted);
+        kill_at(step, "land", &fixture, Some(&proposal));
+        fixture.land_proposal(test_plan_id(1), 3, &proposal);
         assert_eq!(
-            yard.git(&["status", "--porcelain", "-uall"]),
+            fixture.run_git(&["status", "--porcelain", "-uall"]),
             "D old/gone.txt\n M src/a.txt\n?? src/new/c.txt",
             "{step:?}"
         );
-        yard.assert_tidy();
+        fixture.assert_no_leftovers();
     }
 }
 
 #[test]
 fn a_full_disk_at_any_step_leaves_the_target_before_or_after() {
-    for step in LANDING {
-        let yard = Yard::new();
-        let before = yard.tip();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        let failed = yard
-            .with_faults(failing(step))
-            .land(&yard.room(plan(1)), Epoch(2), &proposal);
+    for step in LAND_STEPS {
+        let fixture = SandboxFixture::new();
+        let before = fixture.tip();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        let failed = fixture.with_faults(fail_at_step(step)).land_proposal(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(2),
+            &proposal,
+        );
         let failed = failed.unwrap_err();
         assert!(failed.is_out_of_space(), "{step:?}: {failed}");
-        assert_whole(&yard, &before, &proposal, step);
-        yard.land(plan(1), 2, &proposal);
-        assert_landed(&yard, &proposal, step);
+        assert_old_or_new(&fixture, &before, &proposal, step);
+        fixture.land_proposal(test_plan_id(1), 2, &proposal);
+        assert_landed(&fixture, &proposal, step);
     }
 }
 
 #[test]
 fn a_landing_that_never_moved_the_branch_is_taken_back() {
-    for step in BEFORE_THE_BRANCH {
-        let yard = Yard::new();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        let before = yard.photograph_of_theirs();
-        kill_at(step, "land", &yard, Some(&proposal));
+    for step in STEPS_BEFORE_REF_MOVES {
+        let fixture = SandboxFixture::new();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        let before = fixture.snapshot_user_files();
+        kill_at(step, "land", &fixture, Some(&proposal));
         assert_ne!(
-            yard.photograph_of_theirs(),
+            fixture.snapshot_user_files(),
             before,
             "{step:?}: a lock is left"
         );
-        yard.workshop
-            .settle(&yard.room(plan(1)), &proposal)
+        fixture
+            .sandboxes
+            .recover_landing(&fixture.sandbox_key(test_plan_id(1)), &proposal)
             .unwrap();
-        assert_eq!(yard.photograph_of_theirs(), before, "{step:?}");
+        assert_eq!(fixture.snapshot_user_files(), before, "{step:?}");
     }
 }
 
 /// A git that has seen the new branch must not be able to have read the old index: it would write that back.
 #[test]
 fn whoever_sees_the_branch_moved_sees_the_index_moved() {
-    for step in &LANDING[4..] {
-        let yard = Yard::new();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        kill_at(*step, "land", &yard, Some(&proposal));
-        assert_eq!(yard.tip(), proposal.new, "{step:?}");
-        let staged = yard.git(&["diff-index", "--cached", "HEAD"]);
+    for step in &LAND_STEPS[4..] {
+        let fixture = SandboxFixture::new();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        kill_at(*step, "land", &fixture, Some(&proposal));
+        assert_eq!(fixture.tip(), proposal.new, "{step:?}");
+        let staged = fixture.run_git(&["diff-index", "--cached", "HEAD"]);
         assert_eq!(staged, "", "{step:?}");
     }
 }
 
 #[test]
 fn a_lock_removed_by_hand_before_the_branch_moved_leaves_nothing_in_the_index() {
-    let yard = Yard::new();
-    let proposal = yard.proposed(plan(1), &COMMIT);
-    kill_at(Step::IndexPlaced, "land", &yard, Some(&proposal));
-    std::fs::remove_file(yard.path().join(".git/index.lock")).unwrap();
-    yard.write("src/b.txt", "staged by a person\n");
-    yard.git(&["add", "src/b.txt"]);
-    let room = yard.room(plan(1));
-    yard.workshop.settle(&room, &proposal).unwrap();
-    assert_eq!(yard.git(&["status", "--porcelain"]), "M  src/b.txt");
-    yard.assert_tidy();
+    let fixture = SandboxFixture::new();
+    let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+    kill_at(Step::IndexPlaced, "land", &fixture, Some(&proposal));
+    std::fs::remove_file(fixture.path().join(".git/index.lock")).unwrap();
+    fixture.write_file("src/b.txt", "staged by a person\n");
+    fixture.run_git(&["add", "src/b.txt"]);
+    let key = fixture.sandbox_key(test_plan_id(1));
+    fixture.sandboxes.recover_landing(&key, &proposal).unwrap();
+    assert_eq!(fixture.run_git(&["status", "--porcelain"]), "M  src/b.txt");
+    fixture.assert_no_leftovers();
 }
 
 #[test]
 fn what_a_person_saves_after_the_branch_moved_stays() {
     for step in [Step::RefMoved, Step::SomeExchanged, Step::AllExchanged] {
-        let yard = Yard::new();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        kill_at(step, "land", &yard, Some(&proposal));
-        yard.write("src/a.txt", "saved by a person\n");
-        yard.write("src/b.txt", "and here\n");
-        yard.land(plan(1), 3, &proposal);
-        assert_eq!(yard.read("src/a.txt"), "saved by a person\n", "{step:?}");
-        assert_eq!(yard.read("src/b.txt"), "and here\n", "{step:?}");
+        let fixture = SandboxFixture::new();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        kill_at(step, "land", &fixture, Some(&proposal));
+        fixture.write_file("src/a.txt", "saved by a person\n");
+        fixture.write_file("src/b.txt", "and here\n");
+        fixture.land_proposal(test_plan_id(1), 3, &proposal);
         assert_eq!(
-            yard.git(&["status", "--porcelain"]),
+            fixture.read_file("src/a.txt"),
+            "saved by a person\n",
+            "{step:?}"
+        );
+        assert_eq!(fixture.read_file("src/b.txt"), "and here\n", "{step:?}");
+        assert_eq!(
+            fixture.run_git(&["status", "--porcelain"]),
             "M src/a.txt\n M src/b.txt",
             "{step:?}"
         );
-        assert_eq!(yard.tip(), proposal.new);
-        yard.assert_tidy();
+        assert_eq!(fixture.tip(), proposal.new);
+        fixture.assert_no_leftovers();
     }
 }
 
 #[test]
 fn a_lock_removed_by_hand_does_not_stop_recovery() {
     for step in [Step::RefMoved, Step::AllExchanged, Step::IndexRefreshed] {
-        let yard = Yard::new();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        kill_at(step, "land", &yard, Some(&proposal));
-        std::fs::remove_file(yard.path().join(".git/index.lock")).unwrap();
-        yard.land(plan(1), 3, &proposal);
-        assert_landed(&yard, &proposal, step);
+        let fixture = SandboxFixture::new();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        kill_at(step, "land", &fixture, Some(&proposal));
+        std::fs::remove_file(fixture.path().join(".git/index.lock")).unwrap();
+        fixture.land_proposal(test_plan_id(1), 3, &proposal);
+        assert_landed(&fixture, &proposal, step);
     }
 }
 
@@ -312,143 +324,174 @@ fn a_lock_removed_by_hand_does_not_stop_recovery() {
 #[test]
 fn a_killed_landing_the_person_reset_by_hand_stays_reset() {
     for step in [Step::RefMoved, Step::SomeExchanged, Step::IndexRefreshed] {
-        let yard = Yard::new();
-        let start = yard.tip();
-        let proposal = yard.proposed(plan(1), &COMMIT);
-        kill_at(step, "land", &yard, Some(&proposal));
-        std::fs::remove_file(yard.path().join(".git/index.lock")).unwrap();
-        yard.git(&["reset", "-q", "--hard", start.as_str()]);
-        yard.git(&["clean", "-qfd"]);
-        let landed = yard.land(plan(1), 3, &proposal);
-        assert_eq!(landed, Landed::Removed, "{step:?}");
-        assert_eq!(yard.tip(), start, "{step:?}");
-        yard.assert_clean();
-        yard.assert_tidy();
+        let fixture = SandboxFixture::new();
+        let start = fixture.tip();
+        let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        kill_at(step, "land", &fixture, Some(&proposal));
+        std::fs::remove_file(fixture.path().join(".git/index.lock")).unwrap();
+        fixture.run_git(&["reset", "-q", "--hard", start.as_str()]);
+        fixture.run_git(&["clean", "-qfd"]);
+        let landed = fixture.land_proposal(test_plan_id(1), 3, &proposal);
+        assert_eq!(landed, LandAttempt::Removed, "{step:?}");
+        assert_eq!(fixture.tip(), start, "{step:?}");
+        fixture.assert_clean();
+        fixture.assert_no_leftovers();
     }
 }
 
 /// Killed, a landing keeps nobody else from landing: whoever comes next finishes it, or takes it back.
 #[test]
 fn another_plan_finishes_what_a_killed_one_left() {
-    for step in LANDING {
-        let yard = Yard::new();
-        let first = yard.proposed(plan(1), &COMMIT);
-        kill_at(step, "land", &yard, Some(&first));
-        let moved = yard.tip() == first.new;
-        let sandbox = yard.enter(plan(2), 1);
-        write(&sandbox.path.join("second.txt"), "second\n");
+    for step in LAND_STEPS {
+        let fixture = SandboxFixture::new();
+        let first = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+        kill_at(step, "land", &fixture, Some(&first));
+        let moved = fixture.tip() == first.new;
+        let sandbox = fixture.enter_sandbox(test_plan_id(2), 1);
+        write_file(&sandbox.path.join("second.txt"), "second\n");
         // Where the first one works, too, but not in the same lines.
         let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
         let text = text.replace("one\n", "ONE\n");
-        write(&sandbox.path.join("src/a.txt"), &text);
-        let result = yard.captured(plan(2), 1);
-        let Proposed::Ready(second) = yard.propose(plan(2), 2, &result, &COMMIT) else {
+        write_file(&sandbox.path.join("src/a.txt"), &text);
+        let result = fixture.capture_result(test_plan_id(2), 1);
+        let ProposalOutcome::Ready(second) =
+            fixture.propose_landing(test_plan_id(2), 2, &result, &AS_COMMIT)
+        else {
             panic!("{step:?}");
         };
-        yard.land(plan(2), 2, &second);
-        assert_eq!(yard.tip(), second.new, "{step:?}");
-        assert_eq!(yard.read("second.txt"), "second\n", "{step:?}");
+        fixture.land_proposal(test_plan_id(2), 2, &second);
+        assert_eq!(fixture.tip(), second.new, "{step:?}");
+        assert_eq!(fixture.read_file("second.txt"), "second\n", "{step:?}");
         assert_eq!(
-            yard.path().join("src/new/c.txt").exists(),
+            fixture.path().join("src/new/c.txt").exists(),
             moved,
             "{step:?}"
         );
-        yard.assert_clean();
-        yard.assert_tidy();
-        let landed = yard.land(plan(1), 3, &first);
-        assert_eq!(landed == Landed::Moved, !moved, "{step:?}: {landed:?}");
+        fixture.assert_clean();
+        fixture.assert_no_leftovers();
+        let landed = fixture.land_proposal(test_plan_id(1), 3, &first);
+        assert_eq!(
+            landed == LandAttempt::TargetMoved,
+            !moved,
+            "{step:?}: {landed:?}"
+        );
     }
 }
 
 #[test]
 fn somebody_elses_lock_is_waited_for_and_never_removed() {
-    let yard = Yard::new();
-    let proposal = yard.proposed(plan(1), &COMMIT);
-    let lock = yard.path().join(".git/index.lock");
+    let fixture = SandboxFixture::new();
+    let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+    let lock = fixture.path().join(".git/index.lock");
     std::fs::write(&lock, "theirs").unwrap();
-    let before = yard.tip();
-    let refused = yard.workshop.land(&yard.room(plan(1)), Epoch(2), &proposal);
-    assert!(matches!(refused, Err(SandboxError::Locked { .. })));
+    let before = fixture.tip();
+    let refused =
+        fixture
+            .sandboxes
+            .land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
+    assert!(matches!(refused, Err(SandboxError::LockedByGit { .. })));
     assert_eq!(std::fs::read_to_string(&lock).unwrap(), "theirs");
-    assert_eq!(yard.tip(), before);
+    assert_eq!(fixture.tip(), before);
     std::fs::remove_file(&lock).unwrap();
-    yard.land(plan(1), 2, &proposal);
-    yard.assert_clean();
+    fixture.land_proposal(test_plan_id(1), 2, &proposal);
+    fixture.assert_clean();
 }
 
 #[test]
 fn rescuing_and_removing_can_be_killed_anywhere() {
     for step in [Step::Rescued, Step::SandboxSetAside] {
-        let yard = Yard::new();
-        let sandbox = yard.enter(plan(1), 1);
-        yard.usual_work(&sandbox);
-        kill_at(step, "clean", &yard, None);
-        let room = yard.room(plan(1));
-        let kept = yard.workshop.rescue(&room).unwrap().unwrap();
-        yard.workshop.remove(plan(1), || Ok(())).unwrap();
+        let fixture = SandboxFixture::new();
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+        fixture.do_usual_work(&sandbox);
+        kill_at(step, "clean", &fixture, None);
+        let key = fixture.sandbox_key(test_plan_id(1));
+        let kept = fixture
+            .sandboxes
+            .rescue_current_work(&key)
+            .unwrap()
+            .unwrap();
+        fixture
+            .sandboxes
+            .remove_plan(test_plan_id(1), || Ok(()))
+            .unwrap();
         assert_eq!(
-            yard.git(&["show", &format!("{}:src/new/c.txt", kept.name)]),
+            fixture.run_git(&["show", &format!("{}:src/new/c.txt", kept.ref_name)]),
             "new"
         );
         assert!(!sandbox.path.exists());
         // Whatever was set aside goes with the next one.
-        let sandbox = yard.enter(plan(1), 2);
-        yard.usual_work(&sandbox);
-        yard.workshop.remove(plan(1), || Ok(())).unwrap();
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 2);
+        fixture.do_usual_work(&sandbox);
+        fixture
+            .sandboxes
+            .remove_plan(test_plan_id(1), || Ok(()))
+            .unwrap();
         for place in ["sandboxes", "vaults"] {
-            let place = yard.directory.path().join("home").join(place);
+            let place = fixture.directory.path().join("home").join(place);
             let left: Vec<_> = std::fs::read_dir(place).unwrap().collect();
             assert!(left.is_empty(), "{step:?}: {left:?}");
         }
-        assert_eq!(yard.workshop.sandboxes().unwrap(), []);
+        assert_eq!(fixture.sandboxes.list_plan_dirs().unwrap(), []);
     }
 }
 
 /// At every instant: the branch is old or new, and each file is wholly old or wholly new.
-fn assert_whole(yard: &Yard, before: &ObjectId, proposal: &Proposal, step: Step) {
-    let tip = yard.tip();
+fn assert_old_or_new(
+    fixture: &SandboxFixture,
+    before: &ObjectId,
+    proposal: &LandingProposal,
+    step: Step,
+) {
+    let tip = fixture.tip();
     assert!(
         tip == *before || tip == proposal.new,
         "{step:?}: the branch is at {tip}"
     );
-    let text = yard.read("src/a.txt");
+    let text = fixture.read_file("src/a.txt");
     let old = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n";
     let new = "one\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n";
     assert!(text == old || text == new, "{step:?}: torn: {text:?}");
-    if let Ok(text) = std::fs::read_to_string(yard.path().join("src/new/c.txt")) {
+    if let Ok(text) = std::fs::read_to_string(fixture.path().join("src/new/c.txt")) {
         assert_eq!(text, "new\n", "{step:?}");
     }
-    if let Ok(text) = std::fs::read_to_string(yard.path().join("old/gone.txt")) {
+    if let Ok(text) = std::fs::read_to_string(fixture.path().join("old/gone.txt")) {
         assert_eq!(text, "to be deleted\n", "{step:?}");
     }
 }
 
-fn assert_landed(yard: &Yard, proposal: &Proposal, step: Step) {
-    assert_eq!(yard.tip(), proposal.new, "{step:?}");
-    assert_eq!(yard.git(&["rev-list", "--count", "HEAD"]), "2", "{step:?}");
-    assert!(yard.read("src/a.txt").ends_with("EIGHT\n"), "{step:?}");
-    assert_eq!(yard.read("src/new/c.txt"), "new\n", "{step:?}");
-    assert!(!yard.path().join("old").exists(), "{step:?}");
-    yard.assert_clean();
-    yard.assert_tidy();
+fn assert_landed(fixture: &SandboxFixture, proposal: &LandingProposal, step: Step) {
+    assert_eq!(fixture.tip(), proposal.new, "{step:?}");
+    assert_eq!(
+        fixture.run_git(&["rev-list", "--count", "HEAD"]),
+        "2",
+        "{step:?}"
+    );
+    assert!(
+        fixture.read_file("src/a.txt").ends_with("EIGHT\n"),
+        "{step:?}"
+    );
+    assert_eq!(fixture.read_file("src/new/c.txt"), "new\n", "{step:?}");
+    assert!(!fixture.path().join("old").exists(), "{step:?}");
+    fixture.assert_clean();
+    fixture.assert_no_leftovers();
 }
 
-const ROLE: &str = "PLANWRIGHT_TEST_ROLE";
-const YARD: &str = "PLANWRIGHT_TEST_YARD";
-const STEP: &str = "PLANWRIGHT_TEST_STEP";
-const PROPOSAL: &str = "PLANWRIGHT_TEST_PROPOSAL";
+const ROLE_VARIABLE: &str = "PLANWRIGHT_TEST_ROLE";
+const FIXTURE_VARIABLE: &str = "PLANWRIGHT_TEST_YARD";
+const STEP_VARIABLE: &str = "PLANWRIGHT_TEST_STEP";
+const PROPOSAL_VARIABLE: &str = "PLANWRIGHT_TEST_PROPOSAL";
 
 /// Runs a part of a plan's life in a process that is killed right after a step.
-fn kill_at(step: Step, role: &str, yard: &Yard, proposal: Option<&Proposal>) {
+fn kill_at(step: Step, role: &str, fixture: &SandboxFixture, proposal: Option<&LandingProposal>) {
     let proposal = proposal.map_or_else(String::new, |proposal| {
         format!("{} {} {}", proposal.target, proposal.old, proposal.new)
     });
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["crashes::child_process", "--exact", "--nocapture"])
-        .env(ROLE, role)
-        .env(YARD, yard.directory.path())
-        .env(STEP, step.as_str())
-        .env(PROPOSAL, proposal)
+        .env(ROLE_VARIABLE, role)
+        .env(FIXTURE_VARIABLE, fixture.directory.path())
+        .env(STEP_VARIABLE, step.as_str())
+        .env(PROPOSAL_VARIABLE, proposal)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&status.stdout).into_owned();
@@ -462,67 +505,73 @@ fn kill_at(step: Step, role: &str, yard: &Yard, proposal: Option<&Proposal>) {
 /// What a child does; as a test of its own it has no role.
 #[test]
 fn child_process() {
-    let Ok(role) = std::env::var(ROLE) else {
+    let Ok(role) = std::env::var(ROLE_VARIABLE) else {
         return;
     };
-    let directory = std::env::var_os(YARD).unwrap();
-    let at = std::env::var(STEP).unwrap();
-    let yard = Yard::found(Path::new(&directory));
-    let workshop = yard.with_faults(Faults::new(move |step| {
+    let directory = std::env::var_os(FIXTURE_VARIABLE).unwrap();
+    let at = std::env::var(STEP_VARIABLE).unwrap();
+    let fixture = SandboxFixture::open_existing(Path::new(&directory));
+    let sandboxes = fixture.with_faults(StepFaults::new(move |step| {
         if step.as_str() == at {
             let me = rustix::process::getpid();
             rustix::process::kill_process(me, rustix::process::Signal::KILL).unwrap();
         }
         Ok(())
     }));
-    let room = Room {
-        plan: plan(1),
-        site: &yard.site,
+    let key = SandboxKey {
+        plan_id: test_plan_id(1),
+        resource: &fixture.resource,
     };
     match role.as_str() {
         "work" => {
-            let base = workshop.tip(&yard.site).unwrap();
-            let sandbox = workshop
-                .enter(&room, Epoch(1), &base, Start::Continue)
+            let base = sandboxes.read_tip(&fixture.resource).unwrap();
+            let sandbox = sandboxes
+                .enter_sandbox(&key, Epoch(1), &base, SandboxEntryMode::Continue)
                 .unwrap()
                 .sandbox;
-            yard.usual_work(&sandbox);
-            workshop.capture(&room, Epoch(1), &base).unwrap();
+            fixture.do_usual_work(&sandbox);
+            sandboxes.capture_sandbox(&key, Epoch(1), &base).unwrap();
         }
         "propose" => {
-            let result = yard.captured(plan(1), 1);
-            workshop
-                .propose(&room, Epoch(2), &result, &COMMIT, &message(plan(1)))
+            let result = fixture.capture_result(test_plan_id(1), 1);
+            sandboxes
+                .propose_landing(
+                    &key,
+                    Epoch(2),
+                    &result,
+                    &AS_COMMIT,
+                    &make_landing_message(test_plan_id(1)),
+                )
                 .unwrap();
         }
         "land" => {
-            let text = std::env::var(PROPOSAL).unwrap();
+            let text = std::env::var(PROPOSAL_VARIABLE).unwrap();
             let parts: Vec<&str> = text.split(' ').collect();
-            let proposal = Proposal {
+            let proposal = LandingProposal {
                 target: parts[0].to_owned(),
                 old: parts[1].parse().unwrap(),
                 new: parts[2].parse().unwrap(),
-                onto: parts[1].parse().unwrap(),
+                merged_with: parts[1].parse().unwrap(),
             };
-            workshop.land(&room, Epoch(2), &proposal).unwrap();
+            sandboxes.land_proposal(&key, Epoch(2), &proposal).unwrap();
         }
         "clean" => {
-            workshop.rescue(&room).unwrap();
-            workshop.remove(plan(1), || Ok(())).unwrap();
+            sandboxes.rescue_current_work(&key).unwrap();
+            sandboxes.remove_plan(test_plan_id(1), || Ok(())).unwrap();
         }
         other => panic!("no role {other}"),
     }
     panic!("{role} ended without being killed");
 }
 
-impl Yard {
+impl SandboxFixture {
     /// The usual work, where some of it may have been done.
-    fn usual_work_again(&self, path: &Path) {
-        write(
+    fn redo_usual_work(&self, path: &Path) {
+        write_file(
             &path.join("src/a.txt"),
             "one\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n",
         );
-        write(&path.join("src/new/c.txt"), "new\n");
+        write_file(&path.join("src/new/c.txt"), "new\n");
         let _ = std::fs::remove_file(path.join("old/gone.txt"));
     }
 }

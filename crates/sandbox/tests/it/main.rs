@@ -11,19 +11,19 @@
 mod agent_refs;
 mod confinement;
 mod crashes;
-mod hanging;
+mod hanging_git;
 mod landing;
 mod model;
-mod odd;
-mod parts;
+mod partial_landing;
+mod preparation;
 mod presence;
-mod ready;
+mod random_schedules;
 mod sandboxes;
-mod schedules;
+mod unusual_repositories;
 // Shared as a file: the crate it lives in brings databases along.
+mod fixture;
+mod process_fixture;
 #[path = "../../../testkit/src/script.rs"]
 mod script;
-mod stage;
 mod supervise;
 mod vaults;
-mod yard;

@@ -6,19 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub const SLOTS: usize = 4;
+pub const SLOT_COUNT: usize = 4;
 
 /// What stands in the slots of one file.
-pub type Sheet = [u32; SLOTS];
+pub type FileSlots = [u32; SLOT_COUNT];
 
 /// Files by path.
-pub type Tree = BTreeMap<String, Sheet>;
+pub type ModelTree = BTreeMap<String, FileSlots>;
 
 /// What a person has in their files that is not committed; nothing where they deleted one.
-pub type Edits = BTreeMap<String, Option<Sheet>>;
+pub type ModelEdits = BTreeMap<String, Option<FileSlots>>;
 
 /// The text of a file.
-pub fn text(path: &str, sheet: &Sheet) -> String {
+pub fn render_file(path: &str, sheet: &FileSlots) -> String {
     let mut text = String::new();
     for (slot, value) in sheet.iter().enumerate() {
         for line in 0..4 {
@@ -31,8 +31,12 @@ pub fn text(path: &str, sheet: &Sheet) -> String {
 }
 
 /// Brings what happened from `base` to `theirs` onto `ours`, or says which paths conflict.
-pub fn merge(base: &Tree, ours: &Tree, theirs: &Tree) -> Result<Tree, BTreeSet<String>> {
-    let mut merged = Tree::new();
+pub fn merge_model_trees(
+    base: &ModelTree,
+    ours: &ModelTree,
+    theirs: &ModelTree,
+) -> Result<ModelTree, BTreeSet<String>> {
+    let mut merged = ModelTree::new();
     let mut conflicts = BTreeSet::new();
     let paths: BTreeSet<&String> = [base, ours, theirs]
         .iter()
@@ -45,7 +49,7 @@ pub fn merge(base: &Tree, ours: &Tree, theirs: &Tree) -> Result<Tree, BTreeSet<S
         } else if our == before {
             their.copied()
         } else if let (Some(before), Some(our), Some(their)) = (before, our, their) {
-            let sheet = merge_sheets(before, our, their);
+            let sheet = merge_slots(before, our, their);
             if sheet.is_none() {
                 conflicts.insert(path.clone());
             }
@@ -63,9 +67,9 @@ pub fn merge(base: &Tree, ours: &Tree, theirs: &Tree) -> Result<Tree, BTreeSet<S
     }
 }
 
-fn merge_sheets(base: &Sheet, ours: &Sheet, theirs: &Sheet) -> Option<Sheet> {
+fn merge_slots(base: &FileSlots, ours: &FileSlots, theirs: &FileSlots) -> Option<FileSlots> {
     let mut merged = *ours;
-    for slot in 0..SLOTS {
+    for slot in 0..SLOT_COUNT {
         if theirs[slot] != base[slot] && ours[slot] != theirs[slot] {
             if ours[slot] != base[slot] {
                 return None;
@@ -77,7 +81,7 @@ fn merge_sheets(base: &Sheet, ours: &Sheet, theirs: &Sheet) -> Option<Sheet> {
 }
 
 /// The paths in which two trees differ.
-pub fn differing(one: &Tree, other: &Tree) -> BTreeSet<String> {
+pub fn list_differing_paths(one: &ModelTree, other: &ModelTree) -> BTreeSet<String> {
     one.keys()
         .chain(other.keys())
         .filter(|path| one.get(*path) != other.get(*path))
@@ -86,7 +90,7 @@ pub fn differing(one: &Tree, other: &Tree) -> BTreeSet<String> {
 }
 
 /// A tree with edits on top.
-pub fn overlaid(tree: &Tree, edits: &Edits) -> Tree {
+pub fn apply_edits(tree: &ModelTree, edits: &ModelEdits) -> ModelTree {
     let mut files = tree.clone();
     for (path, edit) in edits {
         match edit {
@@ -98,15 +102,15 @@ pub fn overlaid(tree: &Tree, edits: &Edits) -> Tree {
 }
 
 /// Chance that can be repeated: the same seed gives the same numbers.
-pub struct Dice(u64);
+pub struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A number below `sides`.
-    pub fn roll(&mut self, sides: usize) -> usize {
+    pub fn next_below(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -115,12 +119,12 @@ impl Dice {
     }
 
     /// Happens this often in a hundred.
-    pub fn happens(&mut self, percent: usize) -> bool {
-        self.roll(100) < percent
+    pub fn is_hit(&mut self, percent: usize) -> bool {
+        self.next_below(100) < percent
     }
 
     /// One of these.
-    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.roll(of.len())]
+    pub fn pick_one<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.next_below(choices.len())]
     }
 }

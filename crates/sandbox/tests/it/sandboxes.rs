@@ -2,23 +2,23 @@
 //! of ours and nothing else.
 
 use plan::Epoch;
-use plan::changeset::Operation;
-use planwright_sandbox::{Faults, Room, SandboxError, Start, Step};
+use plan::changeset::PathOperation;
+use planwright_sandbox::{SandboxEntryMode, SandboxError, SandboxKey, Step, StepFaults};
 
-use crate::yard::{Yard, git, plan, write};
+use crate::fixture::{SandboxFixture, run_git, test_plan_id, write_file};
 
 #[test]
 fn whatever_an_agent_does_with_git_the_persons_repository_stays_as_it_was() {
-    let yard = Yard::new();
-    let before = yard.photograph_of_theirs();
-    let sandbox = yard.enter(plan(1), 1);
-    let agents = |arguments: &[&str]| git(&sandbox.path, arguments);
+    let fixture = SandboxFixture::new();
+    let before = fixture.snapshot_user_files();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    let agents = |arguments: &[&str]| run_git(&sandbox.path, arguments);
     assert_eq!(agents(&["status", "--porcelain"]), "");
     assert_eq!(agents(&["symbolic-ref", "--short", "HEAD"]), "main");
     assert_eq!(agents(&["remote"]), "");
-    write(&sandbox.path.join("src/a.txt"), "rewritten\n");
+    write_file(&sandbox.path.join("src/a.txt"), "rewritten\n");
     agents(&["commit", "-qam", "work"]);
-    write(&sandbox.path.join("src/b.txt"), "stashed\n");
+    write_file(&sandbox.path.join("src/b.txt"), "stashed\n");
     agents(&["stash", "-q"]);
     agents(&["stash", "pop", "-q"]);
     agents(&["checkout", "-qb", "topic"]);
@@ -28,9 +28,13 @@ fn whatever_an_agent_does_with_git_the_persons_repository_stays_as_it_was() {
     agents(&["gc", "-q", "--prune=now"]);
     agents(&["reflog", "expire", "--expire=now", "--all"]);
     agents(&["gc", "-q", "--prune=now", "--aggressive"]);
-    let captured = yard
-        .workshop
-        .capture(&yard.room(plan(1)), Epoch(1), &sandbox.base)
+    let captured = fixture
+        .sandboxes
+        .capture_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(1),
+            &sandbox.base,
+        )
         .unwrap();
     let paths: Vec<String> = captured
         .changes
@@ -38,44 +42,52 @@ fn whatever_an_agent_does_with_git_the_persons_repository_stays_as_it_was() {
         .map(|change| format!("{} {}", change.operation, change.path))
         .collect();
     assert_eq!(paths, ["modify src/a.txt", "modify src/b.txt"]);
-    assert_eq!(yard.photograph_of_theirs(), before);
-    yard.assert_clean();
+    assert_eq!(fixture.snapshot_user_files(), before);
+    fixture.assert_clean();
 }
 
 #[test]
 fn the_base_outlives_the_persons_gc() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
-    yard.usual_work(&sandbox);
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
     // They amend the commit away and prune everything nobody points to.
-    yard.write("README.md", "# Other\n");
-    yard.git(&["commit", "-qa", "--amend", "--no-verify", "-m", "other"]);
-    yard.git(&["reflog", "expire", "--expire=now", "--all"]);
-    yard.git(&["gc", "-q", "--prune=now"]);
-    let captured = yard
-        .workshop
-        .capture(&yard.room(plan(1)), Epoch(1), &sandbox.base)
+    fixture.write_file("README.md", "# Other\n");
+    fixture.run_git(&["commit", "-qa", "--amend", "--no-verify", "-m", "other"]);
+    fixture.run_git(&["reflog", "expire", "--expire=now", "--all"]);
+    fixture.run_git(&["gc", "-q", "--prune=now"]);
+    let captured = fixture
+        .sandboxes
+        .capture_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(1),
+            &sandbox.base,
+        )
         .unwrap();
     assert_eq!(captured.changes.len(), 3);
 }
 
 #[test]
 fn changes_are_read_from_the_tree_and_renames_are_renames() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     std::fs::rename(
         sandbox.path.join("src/a.txt"),
         sandbox.path.join("src/moved.txt"),
     )
     .unwrap();
-    write(&sandbox.path.join("bin.dat"), "\0\u{1}\u{2}");
-    write(&sandbox.path.join("target/junk"), "ignored");
+    write_file(&sandbox.path.join("bin.dat"), "\0\u{1}\u{2}");
+    write_file(&sandbox.path.join("target/junk"), "ignored");
     std::fs::remove_file(sandbox.path.join("old/gone.txt")).unwrap();
-    let captured = yard
-        .workshop
-        .capture(&yard.room(plan(1)), Epoch(1), &sandbox.base)
+    let captured = fixture
+        .sandboxes
+        .capture_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(1),
+            &sandbox.base,
+        )
         .unwrap();
-    let mut seen: Vec<(Operation, String, Option<String>)> = captured
+    let mut seen: Vec<(PathOperation, String, Option<String>)> = captured
         .changes
         .iter()
         .map(|change| {
@@ -87,27 +99,27 @@ fn changes_are_read_from_the_tree_and_renames_are_renames() {
     assert_eq!(
         seen,
         [
-            (Operation::Create, "bin.dat".to_owned(), None),
-            (Operation::Delete, "old/gone.txt".to_owned(), None),
+            (PathOperation::Create, "bin.dat".to_owned(), None),
+            (PathOperation::Delete, "old/gone.txt".to_owned(), None),
             (
-                Operation::Rename,
+                PathOperation::Rename,
                 "src/moved.txt".to_owned(),
                 Some("src/a.txt".to_owned())
             ),
         ]
     );
     assert!(captured.changes.iter().all(|change| {
-        change.before.is_some() == (change.operation != Operation::Create)
-            && change.after.is_some() == (change.operation != Operation::Delete)
+        change.before.is_some() == (change.operation != PathOperation::Create)
+            && change.after.is_some() == (change.operation != PathOperation::Delete)
     }));
 }
 
 #[test]
 fn entering_twice_is_entering_once() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
-    write(&sandbox.path.join("src/a.txt"), "half done\n");
-    let again = yard.enter(plan(1), 1);
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    write_file(&sandbox.path.join("src/a.txt"), "half done\n");
+    let again = fixture.enter_sandbox(test_plan_id(1), 1);
     assert_eq!(again, sandbox);
     assert_eq!(
         std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap(),
@@ -117,20 +129,20 @@ fn entering_twice_is_entering_once() {
 
 #[test]
 fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
-    let yard = Yard::new();
-    let room = yard.room(plan(1));
-    let sandbox = yard.enter(plan(1), 1);
-    yard.usual_work(&sandbox);
-    yard.captured(plan(1), 1);
-    write(&sandbox.path.join("after.txt"), "after the checkpoint\n");
+    let fixture = SandboxFixture::new();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
+    fixture.capture_result(test_plan_id(1), 1);
+    write_file(&sandbox.path.join("after.txt"), "after the checkpoint\n");
     let mut inside = std::process::Command::new("sleep")
         .arg("60")
         .current_dir(sandbox.path.join("src"))
         .spawn()
         .unwrap();
-    let second = yard
-        .workshop
-        .enter(&room, Epoch(2), &sandbox.base, Start::Continue)
+    let second = fixture
+        .sandboxes
+        .enter_sandbox(&key, Epoch(2), &sandbox.base, SandboxEntryMode::Continue)
         .unwrap()
         .sandbox;
     inside.kill().unwrap();
@@ -140,56 +152,62 @@ fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
     assert!(!second.path.join("after.txt").exists());
     assert!(sandbox.path.join("after.txt").exists(), "kept for rescue");
     // Nobody is in the second one: the next holder goes on in the same place.
-    let third = yard
-        .workshop
-        .enter(&room, Epoch(3), &sandbox.base, Start::Continue)
+    let third = fixture
+        .sandboxes
+        .enter_sandbox(&key, Epoch(3), &sandbox.base, SandboxEntryMode::Continue)
         .unwrap()
         .sandbox;
-    assert_eq!((third.path, third.held_by), (second.path, Epoch(3)));
+    assert_eq!((third.path, third.holder_epoch), (second.path, Epoch(3)));
 }
 
 #[test]
 fn a_sandbox_with_a_held_lock_is_not_taken_over() {
-    let yard = Yard::new();
-    let room = yard.room(plan(1));
-    let sandbox = yard.enter(plan(1), 1);
-    let lock = std::fs::File::create(sandbox.lock()).unwrap();
+    let fixture = SandboxFixture::new();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    let lock = std::fs::File::create(sandbox.lock_path()).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
     let enter = |epoch| {
-        let workshop = &yard.workshop;
-        workshop.enter(&room, Epoch(epoch), &sandbox.base, Start::Continue)
+        let sandboxes = &fixture.sandboxes;
+        sandboxes.enter_sandbox(
+            &key,
+            Epoch(epoch),
+            &sandbox.base,
+            SandboxEntryMode::Continue,
+        )
     };
     let second = enter(2).unwrap().sandbox;
     assert_ne!(second.path, sandbox.path);
     assert!(sandbox.path.exists(), "kept for rescue");
-    assert_ne!(second.lock(), sandbox.lock());
+    assert_ne!(second.lock_path(), sandbox.lock_path());
 }
 
 #[test]
 fn a_sandbox_whose_programs_are_being_ended_is_waited_for() {
-    let yard = Yard::new();
-    let room = yard.room(plan(1));
-    let sandbox = yard.enter(plan(1), 1);
-    let lock = std::fs::File::create(sandbox.lock()).unwrap();
+    let fixture = SandboxFixture::new();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    let lock = std::fs::File::create(sandbox.lock_path()).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
     let ending = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(300));
         drop(lock);
     });
-    let workshop = &yard.workshop;
-    let second = workshop.enter(&room, Epoch(2), &sandbox.base, Start::Continue);
+    let sandboxes = &fixture.sandboxes;
+    let second = sandboxes.enter_sandbox(&key, Epoch(2), &sandbox.base, SandboxEntryMode::Continue);
     assert_eq!(second.unwrap().sandbox.path, sandbox.path);
     ending.join().unwrap();
 }
 
 #[test]
 fn whoever_has_entered_keeps_its_sandbox_from_a_later_holder() {
-    let yard = Yard::new();
-    let room = yard.room(plan(1));
-    let base = yard.tip();
+    let fixture = SandboxFixture::new();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let base = fixture.tip();
     let enter = |epoch| {
-        let workshop = &yard.workshop;
-        let entered = workshop.enter(&room, Epoch(epoch), &base, Start::Continue);
+        let sandboxes = &fixture.sandboxes;
+        let entered =
+            sandboxes.enter_sandbox(&key, Epoch(epoch), &base, SandboxEntryMode::Continue);
         entered.unwrap()
     };
     let first = enter(1);
@@ -198,37 +216,44 @@ fn whoever_has_entered_keeps_its_sandbox_from_a_later_holder() {
     drop((first, second));
     // Taken over, it is held as well.
     let third = enter(3);
-    assert_eq!(third.sandbox.made_by, Epoch(2));
+    assert_eq!(third.sandbox.creator_epoch, Epoch(2));
     let fourth = enter(4);
-    assert_eq!(fourth.sandbox.made_by, Epoch(4));
+    assert_eq!(fourth.sandbox.creator_epoch, Epoch(4));
 }
 
 #[test]
 fn whoever_comes_back_late_is_told_that_its_sandbox_is_another_s() {
-    let yard = Yard::new();
-    let room = yard.room(plan(1));
-    let sandbox = yard.enter(plan(1), 1);
-    yard.usual_work(&sandbox);
-    yard.captured(plan(1), 1);
-    let second = yard.enter(plan(1), 2);
+    let fixture = SandboxFixture::new();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
+    fixture.capture_result(test_plan_id(1), 1);
+    let second = fixture.enter_sandbox(test_plan_id(1), 2);
     assert_eq!(second.path, sandbox.path, "nobody was in it");
-    write(&second.path.join("second.txt"), "of the second\n");
-    let newer = yard.captured(plan(1), 2);
+    write_file(&second.path.join("second.txt"), "of the second\n");
+    let newer = fixture.capture_result(test_plan_id(1), 2);
     let base = &sandbox.base;
     let late = [
-        yard.workshop
-            .enter(&room, Epoch(1), base, Start::Base)
+        fixture
+            .sandboxes
+            .enter_sandbox(&key, Epoch(1), base, SandboxEntryMode::ResetToBase)
             .map(drop),
-        yard.workshop.occupy(&room, Epoch(1)).map(drop),
-        yard.workshop.capture(&room, Epoch(1), base).map(drop),
-        yard.workshop.catch_up(&room, Epoch(1), base).map(drop),
-        yard.workshop.drop_paths(&room, Epoch(1), &[]),
+        fixture.sandboxes.occupy_sandbox(&key, Epoch(1)).map(drop),
+        fixture
+            .sandboxes
+            .capture_sandbox(&key, Epoch(1), base)
+            .map(drop),
+        fixture
+            .sandboxes
+            .merge_target_into_sandbox(&key, Epoch(1), base)
+            .map(drop),
+        fixture.sandboxes.revert_paths(&key, Epoch(1), &[]),
     ];
     for came in late {
         assert!(
             matches!(
                 came,
-                Err(SandboxError::Fenced {
+                Err(SandboxError::FencedByNewerHolder {
                     given: 1,
                     current: 2
                 })
@@ -236,34 +261,39 @@ fn whoever_comes_back_late_is_told_that_its_sandbox_is_another_s() {
             "{came:?}"
         );
     }
-    assert_eq!(yard.captured(plan(1), 2), newer);
+    assert_eq!(fixture.capture_result(test_plan_id(1), 2), newer);
 }
 
 #[test]
 fn a_sandbox_that_somebody_has_entered_is_not_removed() {
-    let yard = Yard::new();
-    let room = yard.room(plan(1));
-    let entered = yard
-        .workshop
-        .enter(&room, Epoch(1), &yard.tip(), Start::Continue)
+    let fixture = SandboxFixture::new();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let entered = fixture
+        .sandboxes
+        .enter_sandbox(&key, Epoch(1), &fixture.tip(), SandboxEntryMode::Continue)
         .unwrap();
-    let kept = yard.workshop.remove(plan(1), || Ok(()));
+    let kept = fixture.sandboxes.remove_plan(test_plan_id(1), || Ok(()));
     assert!(
-        matches!(kept, Err(SandboxError::WorkedIn { .. })),
+        matches!(kept, Err(SandboxError::SandboxInUse { .. })),
         "{kept:?}"
     );
     assert!(entered.sandbox.path.exists());
     drop(entered);
-    assert!(yard.workshop.remove(plan(1), || Ok(())).unwrap());
+    assert!(
+        fixture
+            .sandboxes
+            .remove_plan(test_plan_id(1), || Ok(()))
+            .unwrap()
+    );
 }
 
 /// Whoever takes a sandbox over does so with the lock to itself; who waited for the lock looks again.
 #[test]
 fn whoever_waited_while_its_sandbox_was_taken_over_is_told_so() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
-    let state = sandbox.lock().with_extension("json");
-    let lock = std::fs::File::create(sandbox.lock()).unwrap();
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    let state = sandbox.lock_path().with_extension("json");
+    let lock = std::fs::File::create(sandbox.lock_path()).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let taking_over = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -273,9 +303,14 @@ fn whoever_waited_while_its_sandbox_was_taken_over_is_told_so() {
         std::fs::write(&state, taken).unwrap();
         drop(lock);
     });
-    let late = yard.workshop.occupy(&yard.room(plan(1)), Epoch(1));
+    let late = fixture
+        .sandboxes
+        .occupy_sandbox(&fixture.sandbox_key(test_plan_id(1)), Epoch(1));
     assert!(
-        matches!(late, Err(SandboxError::Fenced { current: 2, .. })),
+        matches!(
+            late,
+            Err(SandboxError::FencedByNewerHolder { current: 2, .. })
+        ),
         "{late:?}"
     );
     taking_over.join().unwrap();
@@ -285,32 +320,35 @@ fn whoever_waited_while_its_sandbox_was_taken_over_is_told_so() {
 /// holder remembered meanwhile.
 #[test]
 fn a_late_checkpoint_does_not_replace_a_newer_one() {
-    let yard = std::sync::Arc::new(Yard::new());
-    let sandbox = yard.enter(plan(1), 1);
-    yard.usual_work(&sandbox);
-    let meanwhile = std::sync::Arc::clone(&yard);
+    let fixture = std::sync::Arc::new(SandboxFixture::new());
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
+    let meanwhile = std::sync::Arc::clone(&fixture);
     let stopped = std::sync::atomic::AtomicBool::new(false);
-    let faults = Faults::new(move |step| {
+    let faults = StepFaults::new(move |step| {
         let once = || !stopped.swap(true, std::sync::atomic::Ordering::SeqCst);
         if step == Step::TreeWritten && once() {
             // It holds the first one, so that this is another.
-            let second = meanwhile.enter(plan(1), 2);
-            write(&second.path.join("second.txt"), "of the second\n");
-            meanwhile.captured(plan(1), 2);
+            let second = meanwhile.enter_sandbox(test_plan_id(1), 2);
+            write_file(&second.path.join("second.txt"), "of the second\n");
+            meanwhile.capture_result(test_plan_id(1), 2);
         }
         Ok(())
     });
-    let room = yard.room(plan(1));
-    let late = yard
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let late = fixture
         .with_faults(faults)
-        .capture(&room, Epoch(1), &sandbox.base);
+        .capture_sandbox(&key, Epoch(1), &sandbox.base);
     assert!(
-        matches!(late, Err(SandboxError::Fenced { current: 2, .. })),
+        matches!(
+            late,
+            Err(SandboxError::FencedByNewerHolder { current: 2, .. })
+        ),
         "{late:?}"
     );
-    let third = yard
-        .workshop
-        .enter(&room, Epoch(3), &sandbox.base, Start::Continue)
+    let third = fixture
+        .sandboxes
+        .enter_sandbox(&key, Epoch(3), &sandbox.base, SandboxEntryMode::Continue)
         .unwrap()
         .sandbox;
     assert!(third.path.join("second.txt").exists());
@@ -318,17 +356,22 @@ fn a_late_checkpoint_does_not_replace_a_newer_one() {
 
 #[test]
 fn starting_from_the_base_discards_what_was_left_but_not_what_is_ignored() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
-    yard.usual_work(&sandbox);
-    write(&sandbox.path.join("target/cache"), "useful");
-    let again = yard
-        .workshop
-        .enter(&yard.room(plan(1)), Epoch(2), &sandbox.base, Start::Base)
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
+    write_file(&sandbox.path.join("target/cache"), "useful");
+    let again = fixture
+        .sandboxes
+        .enter_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(2),
+            &sandbox.base,
+            SandboxEntryMode::ResetToBase,
+        )
         .unwrap()
         .sandbox;
     assert_eq!(again.path, sandbox.path);
-    assert_eq!(git(&again.path, &["status", "--porcelain"]), "");
+    assert_eq!(run_git(&again.path, &["status", "--porcelain"]), "");
     assert!(again.path.join("old/gone.txt").exists());
     assert!(!again.path.join("src/new").exists());
     assert!(again.path.join("target/cache").exists());
@@ -336,17 +379,22 @@ fn starting_from_the_base_discards_what_was_left_but_not_what_is_ignored() {
 
 #[test]
 fn dropped_paths_go_back_to_the_base() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
-    yard.usual_work(&sandbox);
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
     let paths =
         ["old/gone.txt", "src/new/c.txt"].map(|path| plan::changeset::TreePath::new(path).unwrap());
-    yard.workshop
-        .drop_paths(&yard.room(plan(1)), Epoch(1), &paths)
+    fixture
+        .sandboxes
+        .revert_paths(&fixture.sandbox_key(test_plan_id(1)), Epoch(1), &paths)
         .unwrap();
-    let captured = yard
-        .workshop
-        .capture(&yard.room(plan(1)), Epoch(1), &sandbox.base)
+    let captured = fixture
+        .sandboxes
+        .capture_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(1),
+            &sandbox.base,
+        )
         .unwrap();
     let left: Vec<String> = captured
         .changes
@@ -358,47 +406,47 @@ fn dropped_paths_go_back_to_the_base() {
 
 #[test]
 fn eight_sandboxes_at_once() {
-    let yard = Yard::new();
+    let fixture = SandboxFixture::new();
     std::thread::scope(|scope| {
         for number in 1..=8 {
-            let yard = &yard;
+            let fixture = &fixture;
             scope.spawn(move || {
-                let sandbox = yard.enter(plan(number), 1);
-                write(
+                let sandbox = fixture.enter_sandbox(test_plan_id(number), 1);
+                write_file(
                     &sandbox.path.join("src/b.txt"),
                     &format!("by plan {number}\n"),
                 );
-                yard.captured(plan(number), 1);
+                fixture.capture_result(test_plan_id(number), 1);
             });
         }
     });
     for number in 1..=8 {
-        let room = Room {
-            plan: plan(number),
-            site: &yard.site,
+        let key = SandboxKey {
+            plan_id: test_plan_id(number),
+            resource: &fixture.resource,
         };
-        let sandbox = yard.workshop.current(&room).unwrap().unwrap();
+        let sandbox = fixture.sandboxes.current_sandbox(&key).unwrap().unwrap();
         let text = std::fs::read_to_string(sandbox.path.join("src/b.txt")).unwrap();
         assert_eq!(text, format!("by plan {number}\n"));
     }
-    yard.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
 fn configuration_an_agent_writes_is_never_run() {
-    let yard = Yard::new();
-    let sandbox = yard.enter(plan(1), 1);
-    let trap = yard.directory.path().join("sprung");
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    let trap = fixture.directory.path().join("sprung");
     let run = format!("touch {}", trap.display());
-    let agents = |arguments: &[&str]| git(&sandbox.path, arguments);
+    let agents = |arguments: &[&str]| run_git(&sandbox.path, arguments);
     agents(&["config", "core.fsmonitor", &run]);
     agents(&["config", "filter.evil.clean", &format!("{run}; cat")]);
     agents(&["config", "filter.evil.smudge", &format!("{run}; cat")]);
     agents(&["config", "diff.external", &run]);
-    write(&sandbox.path.join(".gitattributes"), "*.txt diff=evil\n");
-    write(&sandbox.path.join("src/a.txt"), "changed\n");
-    yard.captured(plan(1), 1);
+    write_file(&sandbox.path.join(".gitattributes"), "*.txt diff=evil\n");
+    write_file(&sandbox.path.join("src/a.txt"), "changed\n");
+    fixture.capture_result(test_plan_id(1), 1);
     let _ = std::fs::remove_file(&trap);
-    yard.captured(plan(1), 1);
+    fixture.capture_result(test_plan_id(1), 1);
     assert!(!trap.exists(), "the engine ran what an agent configured");
 }

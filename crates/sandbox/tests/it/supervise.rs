@@ -10,101 +10,103 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use planwright_sandbox::{Errand, Isolated, RunEnded, SandboxError, Supervisor};
+use planwright_sandbox::{IsolationLevel, ProcessSpec, ProgramExit, SandboxError, Supervisor};
 
-use crate::script::write_program;
-use crate::stage::{
-    SUPERVISOR, Stage, eventually, is_alive, last_stages, run, run_by, standing_supervisor,
-    supervising, supervisor,
+use crate::process_fixture::{
+    ProcessFixture, SUPERVISOR, is_alive, list_launchers, list_supervisors, make_idling_supervisor,
+    make_supervisor, run_program, run_program_with, wait_until,
 };
+use crate::script::write_program;
 
-fn not_started(ended: &RunEnded) -> &str {
+fn not_started_reason(ended: &ProgramExit) -> &str {
     match ended {
-        RunEnded::NotStarted(why) => why,
+        ProgramExit::NotStarted(why) => why,
         other => panic!("it ran: {other:?}"),
     }
 }
 
 #[test]
 fn the_exit_code_is_told() {
-    let stage = Stage::new();
-    let ran = run(&stage.shell("exit 7"));
-    assert_eq!(ran.ending.ended, RunEnded::Code(7));
-    assert_eq!(ran.ending.isolation, Isolated::Off);
+    let fixture = ProcessFixture::new();
+    let ran = run_program(&fixture.shell_spec("exit 7"));
+    assert_eq!(ran.ending.ended, ProgramExit::Code(7));
+    assert_eq!(ran.ending.isolation, IsolationLevel::Off);
 }
 
 #[test]
 fn the_signal_is_told() {
-    let stage = Stage::new();
-    let ran = run(&stage.shell("kill -USR1 $$"));
-    assert_eq!(ran.ending.ended, RunEnded::Signal(10));
+    let fixture = ProcessFixture::new();
+    let ran = run_program(&fixture.shell_spec("kill -USR1 $$"));
+    assert_eq!(ran.ending.ended, ProgramExit::Signal(10));
 }
 
 #[test]
 fn what_cannot_be_started_is_told_with_a_reason() {
-    let stage = Stage::new();
+    let fixture = ProcessFixture::new();
     let check = |command: &[&str], expected: &str| {
-        let ran = run(&stage.errand(command));
-        let why = not_started(&ran.ending.ended);
+        let ran = run_program(&fixture.process_spec(command));
+        let why = not_started_reason(&ran.ending.ended);
         assert!(why.contains(expected), "{why}");
-        assert!(stage.lock_is_free());
+        assert!(fixture.is_lock_free());
     };
-    std::fs::write(stage.work().join("plain"), "text").unwrap();
+    std::fs::write(fixture.work_dir().join("plain"), "text").unwrap();
     check(&["no-such-program"], "no-such-program: No such file");
     check(&["./plain"], "./plain: Permission denied");
     check(&[], "there is no command");
     check(&["sh", "-c", "nul\0"], "nul");
 
-    let mut errand = stage.shell("true");
-    errand.directory = stage.work().join("missing");
-    let ran = run(&errand);
-    assert!(not_started(&ran.ending.ended).contains("missing is not a directory"));
+    let mut spec = fixture.shell_spec("true");
+    spec.directory = fixture.work_dir().join("missing");
+    let ran = run_program(&spec);
+    assert!(not_started_reason(&ran.ending.ended).contains("missing is not a directory"));
 
-    let mut errand = stage.shell("true");
-    errand.input = Some(stage.work().join("missing"));
-    let ran = run(&errand);
-    assert!(not_started(&ran.ending.ended).contains("missing cannot be read"));
+    let mut spec = fixture.shell_spec("true");
+    spec.input = Some(fixture.work_dir().join("missing"));
+    let ran = run_program(&spec);
+    assert!(not_started_reason(&ran.ending.ended).contains("missing cannot be read"));
 
-    let mut errand = stage.shell("true");
-    errand.locks = vec![stage.work().join("missing/lock")];
-    let ran = run(&errand);
-    assert!(not_started(&ran.ending.ended).contains("missing/lock cannot be opened"));
+    let mut spec = fixture.shell_spec("true");
+    spec.locks = vec![fixture.work_dir().join("missing/lock")];
+    let ran = run_program(&spec);
+    assert!(not_started_reason(&ran.ending.ended).contains("missing/lock cannot be opened"));
 }
 
 #[test]
 fn the_program_is_looked_up_on_the_path_it_is_given() {
-    let stage = Stage::new();
-    let program = stage.work().join("here-only");
+    let fixture = ProcessFixture::new();
+    let program = fixture.work_dir().join("here-only");
     write_program(&program, "#!/bin/sh\necho found\n");
-    let mut errand = stage.errand(&["here-only"]);
-    errand.environment = vec![("PATH".into(), stage.work().into())];
-    assert_eq!(run(&errand).output, "found\n");
+    let mut spec = fixture.process_spec(&["here-only"]);
+    spec.environment = vec![("PATH".into(), fixture.work_dir().into())];
+    assert_eq!(run_program(&spec).output, "found\n");
 }
 
 #[test]
 fn both_outputs_pass() {
-    let stage = Stage::new();
-    let ran = run(&stage.shell("echo out; echo err >&2; head -c 300000 /dev/zero | tr '\\0' x"));
+    let fixture = ProcessFixture::new();
+    let ran = run_program(
+        &fixture.shell_spec("echo out; echo err >&2; head -c 300000 /dev/zero | tr '\\0' x"),
+    );
     assert_eq!(ran.output.len(), 4 + 300_000);
     assert_eq!(ran.errors, "err\n");
 }
 
 #[test]
 fn output_that_nobody_takes_stops_nobody() {
-    let stage = Stage::new();
-    let running = supervisor()
-        .start(&stage.shell("head -c 300000 /dev/zero && exit 3"))
+    let fixture = ProcessFixture::new();
+    let running = make_supervisor()
+        .start_program(&fixture.shell_spec("head -c 300000 /dev/zero && exit 3"))
         .unwrap();
-    assert_eq!(running.wait().unwrap().ended, RunEnded::Code(3));
+    assert_eq!(running.wait().unwrap().ended, ProgramExit::Code(3));
 }
 
 #[test]
 fn words_and_environment_are_exactly_what_was_given() {
-    let stage = Stage::new();
+    let fixture = ProcessFixture::new();
     let odd = OsString::from_vec(vec![b'a', 0xff, b'\n', b'"']);
-    let mut errand = stage.errand(&["/usr/bin/env"]);
-    errand.environment = vec![("ONE".into(), odd.clone()), ("TWO".into(), "".into())];
-    let mut running = supervisor().start(&errand).unwrap();
+    let mut spec = fixture.process_spec(&["/usr/bin/env"]);
+    spec.environment = vec![("ONE".into(), odd.clone()), ("TWO".into(), "".into())];
+    let mut running = make_supervisor().start_program(&spec).unwrap();
     let (mut output, _errors) = running.take_output().unwrap();
     let mut said = Vec::new();
     output.read_to_end(&mut said).unwrap();
@@ -116,9 +118,9 @@ fn words_and_environment_are_exactly_what_was_given() {
     let mark = mark.strip_suffix(b"\nTWO=\n").unwrap();
     assert!(!mark.contains(&b'\n'));
 
-    let mut errand = stage.errand(&["/usr/bin/printf", "%s|%s"]);
-    errand.command.extend(["".into(), odd]);
-    let mut running = supervisor().start(&errand).unwrap();
+    let mut spec = fixture.process_spec(&["/usr/bin/printf", "%s|%s"]);
+    spec.command.extend(["".into(), odd]);
+    let mut running = make_supervisor().start_program(&spec).unwrap();
     let (mut output, _errors) = running.take_output().unwrap();
     let mut said = Vec::new();
     output.read_to_end(&mut said).unwrap();
@@ -127,19 +129,19 @@ fn words_and_environment_are_exactly_what_was_given() {
 
 #[test]
 fn the_input_is_the_file_or_nothing() {
-    let stage = Stage::new();
-    let mut errand = stage.errand(&["cat"]);
-    assert_eq!(run(&errand).output, "");
-    let input = stage.directory.path().join("input");
+    let fixture = ProcessFixture::new();
+    let mut spec = fixture.process_spec(&["cat"]);
+    assert_eq!(run_program(&spec).output, "");
+    let input = fixture.directory.path().join("input");
     std::fs::write(&input, "given").unwrap();
-    errand.input = Some(input);
-    assert_eq!(run(&errand).output, "given");
+    spec.input = Some(input);
+    assert_eq!(run_program(&spec).output, "given");
 }
 
 #[test]
 fn no_file_of_ours_is_inherited() {
-    let stage = Stage::new();
-    let ran = run(&stage.errand(&["ls", "/proc/self/fd"]));
+    let fixture = ProcessFixture::new();
+    let ran = run_program(&fixture.process_spec(&["ls", "/proc/self/fd"]));
     // What whoever started the tests left open for everybody is theirs.
     let plain = Command::new("ls").arg("/proc/self/fd").output().unwrap();
     assert_eq!(ran.output, String::from_utf8(plain.stdout).unwrap());
@@ -147,9 +149,10 @@ fn no_file_of_ours_is_inherited() {
 
 #[test]
 fn a_program_has_neither_our_terminal_nor_our_group() {
-    let stage = Stage::new();
-    let ran =
-        run(&stage.shell("cut -d' ' -f5 /proc/$PPID/stat; cut -d' ' -f6 /proc/$$/stat; echo $$"));
+    let fixture = ProcessFixture::new();
+    let ran = run_program(
+        &fixture.shell_spec("cut -d' ' -f5 /proc/$PPID/stat; cut -d' ' -f6 /proc/$$/stat; echo $$"),
+    );
     let said: Vec<&str> = ran.output.lines().collect();
     let ours = rustix::process::getpgrp().as_raw_nonzero().to_string();
     assert_ne!(
@@ -161,206 +164,206 @@ fn a_program_has_neither_our_terminal_nor_our_group() {
 
 #[test]
 fn a_daemon_is_gone_when_its_program_is() {
-    let stage = Stage::new();
-    let ran = run(&stage.shell(
+    let fixture = ProcessFixture::new();
+    let ran = run_program(&fixture.shell_spec(
         "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 1000' &)
          while ! [ -s daemon ]; do sleep 0.01; done; exit 3",
     ));
-    assert_eq!(ran.ending.ended, RunEnded::Code(3));
-    assert!(!is_alive(&stage.await_file("daemon")));
+    assert_eq!(ran.ending.ended, ProgramExit::Code(3));
+    assert!(!is_alive(&fixture.await_file("daemon")));
 }
 
 #[test]
 fn nothing_outlives_a_killed_worker() {
-    let stage = Stage::new();
+    let fixture = ProcessFixture::new();
     let script = "trap '' TERM HUP INT
         (setsid sh -c 'echo $$ > daemon; exec sleep 1000' &)
         echo $$ > program; echo $PPID > supervisor
         while [ -e program ]; do sleep 0.01; done";
     let mut worker = Command::new(SUPERVISOR)
         .arg("work")
-        .args([&stage.work(), &stage.lock()])
+        .args([&fixture.work_dir(), &fixture.lock_path()])
         .args(["sh", "-c", script])
         .stdin(Stdio::null())
         .process_group(0)
         .spawn()
         .unwrap();
     let mut processes = ["daemon", "program", "supervisor"]
-        .map(|name| stage.await_file(name))
+        .map(|name| fixture.await_file(name))
         .to_vec();
-    eventually("another one waits for what comes next", || {
-        supervising(&stage.work()).len() == 2
+    wait_until("another one waits for what comes next", || {
+        list_supervisors(&fixture.work_dir()).len() == 2
     });
-    processes.extend(supervising(&stage.work()));
+    processes.extend(list_supervisors(&fixture.work_dir()));
     assert!(processes.iter().all(|process| is_alive(process)));
-    assert!(!stage.lock_is_free());
+    assert!(!fixture.is_lock_free());
     worker.kill().unwrap();
-    eventually("everything is gone", || {
+    wait_until("everything is gone", || {
         !processes.iter().any(|process| is_alive(process))
     });
-    assert!(stage.lock_is_free());
+    assert!(fixture.is_lock_free());
     worker.wait().unwrap();
 }
 
 /// The supervising process that has no errand yet, once it has its last stage: until that is executed it looks
 /// like another of its kind.
-fn the_one_that_waits(stage: &Stage) -> String {
+fn find_idle_supervisor(fixture: &ProcessFixture) -> String {
     let mut waiting = Vec::new();
-    eventually("one waits, with its last stage", || {
-        waiting = supervising(&stage.work());
-        waiting.len() == 1 && last_stages(&stage.work()).len() == 1
+    wait_until("one waits, with its last stage", || {
+        waiting = list_supervisors(&fixture.work_dir());
+        waiting.len() == 1 && list_launchers(&fixture.work_dir()).len() == 1
     });
     waiting.remove(0)
 }
 
 #[test]
 fn one_that_waits_gets_the_next_program() {
-    let stage = Stage::new();
-    let supervisor = standing_supervisor(&stage.work());
+    let fixture = ProcessFixture::new();
+    let supervisor = make_idling_supervisor(&fixture.work_dir());
     assert!(
-        supervising(&stage.work()).is_empty(),
+        list_supervisors(&fixture.work_dir()).is_empty(),
         "nobody wanted any yet"
     );
-    let first = run_by(&supervisor, &stage.shell("echo $PPID")).output;
-    let waiting = the_one_that_waits(&stage);
+    let first = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID")).output;
+    let waiting = find_idle_supervisor(&fixture);
     assert_ne!(first.trim(), waiting);
-    let second = run_by(&supervisor, &stage.shell("echo $PPID")).output;
+    let second = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID")).output;
     assert_eq!(second.trim(), waiting);
 
     // Whoever is left is not left behind.
-    let left = the_one_that_waits(&stage);
+    let left = find_idle_supervisor(&fixture);
     drop(supervisor);
     assert!(!is_alive(&left));
 }
 
 #[test]
 fn one_that_died_while_it_waited_is_not_missed() {
-    let stage = Stage::new();
-    let supervisor = standing_supervisor(&stage.work());
-    run_by(&supervisor, &stage.shell("true"));
+    let fixture = ProcessFixture::new();
+    let supervisor = make_idling_supervisor(&fixture.work_dir());
+    run_program_with(&supervisor, &fixture.shell_spec("true"));
     let kill = |process: &str| {
         let killed = rustix::process::Pid::from_raw(process.parse().unwrap()).unwrap();
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
-        eventually("it is gone", || !is_alive(process));
+        wait_until("it is gone", || !is_alive(process));
     };
-    let waiting = the_one_that_waits(&stage);
+    let waiting = find_idle_supervisor(&fixture);
     kill(&waiting);
-    let ran = run_by(&supervisor, &stage.shell("echo $PPID"));
-    assert_eq!(ran.ending.ended, RunEnded::Code(0));
+    let ran = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID"));
+    assert_eq!(ran.ending.ended, ProgramExit::Code(0));
     assert_ne!(ran.output.trim(), waiting);
 
-    let waiting = the_one_that_waits(&stage);
-    kill(&last_stages(&stage.work()).pop().unwrap());
-    let ran = run_by(&supervisor, &stage.shell("echo $PPID"));
-    assert_eq!(ran.ending.ended, RunEnded::Code(0));
+    let waiting = find_idle_supervisor(&fixture);
+    kill(&list_launchers(&fixture.work_dir()).pop().unwrap());
+    let ran = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID"));
+    assert_eq!(ran.ending.ended, ProgramExit::Code(0));
     assert_eq!(ran.output.trim(), waiting);
 }
 
 #[test]
 fn it_is_told_that_a_program_runs_and_how_far_it_is_confined() {
-    let stage = Stage::new();
-    let began = |errand: &Errand| {
+    let fixture = ProcessFixture::new();
+    let began = |spec: &ProcessSpec| {
         let mut told = Vec::new();
-        let running = supervisor().start(errand).unwrap();
-        let ending = running.wait_telling(|isolation| told.push(isolation));
+        let running = make_supervisor().start_program(spec).unwrap();
+        let ending = running.wait_reporting_start(|isolation| told.push(isolation));
         (told, ending.unwrap())
     };
-    let mut errand = stage.shell("exit 3");
-    let (told, ending) = began(&errand);
-    assert_eq!(told, [Isolated::Off]);
-    assert_eq!(ending.ended, RunEnded::Code(3));
+    let mut spec = fixture.shell_spec("exit 3");
+    let (told, ending) = began(&spec);
+    assert_eq!(told, [IsolationLevel::Off]);
+    assert_eq!(ending.ended, ProgramExit::Code(3));
 
-    errand.command = vec!["no-such-program".into()];
-    let (told, _) = began(&errand);
+    spec.command = vec!["no-such-program".into()];
+    let (told, _) = began(&spec);
     assert_eq!(told, [], "what was not started did not begin");
 }
 
 #[test]
 fn a_program_dies_with_its_supervisor() {
-    let stage = Stage::new();
-    let errand = stage.shell("echo $PPID > supervisor; echo $$ > program; exec sleep 30");
-    let running = supervisor().start(&errand).unwrap();
-    let program = stage.await_file("program");
-    let killed = stage.await_file("supervisor").parse().unwrap();
+    let fixture = ProcessFixture::new();
+    let spec = fixture.shell_spec("echo $PPID > supervisor; echo $$ > program; exec sleep 30");
+    let running = make_supervisor().start_program(&spec).unwrap();
+    let program = fixture.await_file("program");
+    let killed = fixture.await_file("supervisor").parse().unwrap();
     let killed = rustix::process::Pid::from_raw(killed).unwrap();
     rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
     let error = running.wait().unwrap_err();
     assert!(
-        matches!(error, SandboxError::Unsupervised { .. }),
+        matches!(error, SandboxError::SupervisorFailed { .. }),
         "{error}"
     );
-    eventually("the program is gone", || !is_alive(&program));
+    wait_until("the program is gone", || !is_alive(&program));
 }
 
 #[test]
 fn a_supervisor_that_is_asked_to_end_leaves_nobody() {
-    let stage = Stage::new();
-    let errand = stage.shell(
+    let fixture = ProcessFixture::new();
+    let spec = fixture.shell_spec(
         "(setsid sh -c 'echo $$ > daemon; exec sleep 30' &); echo $PPID > supervisor; exec sleep 30",
     );
-    let running = supervisor().start(&errand).unwrap();
-    let daemon = stage.await_file("daemon");
-    let asked = stage.await_file("supervisor").parse().unwrap();
+    let running = make_supervisor().start_program(&spec).unwrap();
+    let daemon = fixture.await_file("daemon");
+    let asked = fixture.await_file("supervisor").parse().unwrap();
     let asked = rustix::process::Pid::from_raw(asked).unwrap();
     rustix::process::kill_process(asked, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(running.wait().unwrap().ended, RunEnded::Signal(9));
+    assert_eq!(running.wait().unwrap().ended, ProgramExit::Signal(9));
     assert!(!is_alive(&daemon));
 }
 
 #[test]
 fn dropping_a_run_ends_it() {
-    let stage = Stage::new();
-    let running = supervisor()
-        .start(&stage.shell("echo $$ > program; sleep 30"))
+    let fixture = ProcessFixture::new();
+    let running = make_supervisor()
+        .start_program(&fixture.shell_spec("echo $$ > program; sleep 30"))
         .unwrap();
-    let program = stage.await_file("program");
+    let program = fixture.await_file("program");
     let _still_there = running.stopper();
     drop(running);
     assert!(!is_alive(&program));
-    assert!(stage.lock_is_free());
+    assert!(fixture.is_lock_free());
 }
 
 #[test]
 fn a_program_can_end_in_its_own_way_when_it_is_stopped() {
-    let stage = Stage::new();
-    let errand =
-        stage.shell("trap 'echo bye > last; exit 5' TERM; sleep 30 & echo $! > child; wait; wait");
-    let running = supervisor().start(&errand).unwrap();
-    let child = stage.await_file("child");
+    let fixture = ProcessFixture::new();
+    let spec = fixture
+        .shell_spec("trap 'echo bye > last; exit 5' TERM; sleep 30 & echo $! > child; wait; wait");
+    let running = make_supervisor().start_program(&spec).unwrap();
+    let child = fixture.await_file("child");
     let stopper = running.stopper();
     std::thread::spawn(move || stopper.stop());
-    assert_eq!(running.wait().unwrap().ended, RunEnded::Code(5));
-    assert_eq!(stage.await_file("last"), "bye");
+    assert_eq!(running.wait().unwrap().ended, ProgramExit::Code(5));
+    assert_eq!(fixture.await_file("last"), "bye");
     assert!(!is_alive(&child));
 }
 
 #[test]
 fn those_in_the_group_of_a_stopped_program_are_asked_as_well() {
-    let stage = Stage::new();
-    let errand = stage.shell(
+    let fixture = ProcessFixture::new();
+    let spec = fixture.shell_spec(
         "trap : TERM
          (trap 'echo yes > asked; exit' TERM; echo > ready; while [ -e ready ]; do sleep 0.01; done) &
          until [ -e asked ]; do sleep 0.01; done; exit 0",
     );
-    let running = supervisor().start(&errand).unwrap();
-    eventually("it is ready", || stage.work().join("ready").exists());
+    let running = make_supervisor().start_program(&spec).unwrap();
+    wait_until("it is ready", || fixture.work_dir().join("ready").exists());
     running.stopper().stop();
-    assert_eq!(running.wait().unwrap().ended, RunEnded::Code(0));
-    assert_eq!(stage.await_file("asked"), "yes");
+    assert_eq!(running.wait().unwrap().ended, ProgramExit::Code(0));
+    assert_eq!(fixture.await_file("asked"), "yes");
 }
 
 #[test]
 fn a_program_that_does_not_want_to_stop_is_killed() {
-    let stage = Stage::new();
-    let errand =
-        stage.shell("trap '' TERM; echo $$ > program; while [ -e program ]; do sleep 0.05; done");
-    let running = supervisor().start(&errand).unwrap();
-    stage.await_file("program");
+    let fixture = ProcessFixture::new();
+    let spec = fixture
+        .shell_spec("trap '' TERM; echo $$ > program; while [ -e program ]; do sleep 0.05; done");
+    let running = make_supervisor().start_program(&spec).unwrap();
+    fixture.await_file("program");
     let asked = Instant::now();
     let stopper = running.stopper();
     stopper.stop();
     stopper.stop();
-    assert_eq!(running.wait().unwrap().ended, RunEnded::Signal(9));
+    assert_eq!(running.wait().unwrap().ended, ProgramExit::Signal(9));
     let took = asked.elapsed();
     assert!(
         took > Duration::from_millis(400),
@@ -372,91 +375,96 @@ fn a_program_that_does_not_want_to_stop_is_killed() {
 
 #[test]
 fn a_stopped_program_is_ended_at_any_moment() {
-    let stage = Stage::new();
+    let fixture = ProcessFixture::new();
     for delay in 0..12 {
-        let running = supervisor().start(&stage.shell("sleep 1000")).unwrap();
+        let running = make_supervisor()
+            .start_program(&fixture.shell_spec("sleep 1000"))
+            .unwrap();
         std::thread::sleep(Duration::from_millis(delay));
         running.stopper().stop();
         let ending = running.wait().unwrap();
-        assert!(matches!(ending.ended, RunEnded::Signal(_)), "{ending:?}");
+        assert!(matches!(ending.ended, ProgramExit::Signal(_)), "{ending:?}");
     }
 }
 
 /// Each process starts its successor and ends, so that whoever was seen is gone already.
 #[test]
 fn a_chain_of_forks_is_ended() {
-    let stage = Stage::new();
-    let ran = run(&stage.shell(
+    let fixture = ProcessFixture::new();
+    let ran = run_program(&fixture.shell_spec(
         "hop() { if [ $1 = 0 ]; then echo yes > survived; else hop $(($1 - 1)) & fi; }
          for chain in 1 2 3 4; do hop 20000 & done; sleep 0.1; exit 4",
     ));
-    assert_eq!(ran.ending.ended, RunEnded::Code(4));
-    assert!(!stage.work().join("survived").exists());
+    assert_eq!(ran.ending.ended, ProgramExit::Code(4));
+    assert!(!fixture.work_dir().join("survived").exists());
 }
 
 /// Each process starts others for as long as it lives.
 #[test]
 fn a_loop_of_forks_is_ended() {
-    let stage = Stage::new();
-    let errand = stage.shell(
+    let fixture = ProcessFixture::new();
+    let spec = fixture.shell_spec(
         "trap '' TERM; echo $$ > program
          more() { n=0; while [ $n -lt 300 ]; do sleep 60 & n=$((n + 1)); sleep 0.002; done; wait; }
          for loop in 1 2 3; do (trap '' TERM; more) & done; more",
     );
-    let running = supervisor().start(&errand).unwrap();
-    stage.await_file("program");
+    let running = make_supervisor().start_program(&spec).unwrap();
+    fixture.await_file("program");
     std::thread::sleep(Duration::from_millis(100));
     drop(running);
-    assert!(stage.lock_is_free());
+    assert!(fixture.is_lock_free());
 }
 
 #[test]
 fn locks_are_held_until_the_last_descendant_is_gone() {
-    let stage = Stage::new();
-    let running = supervisor()
-        .start(&stage.shell("echo $$ > program; while ! [ -e go ]; do sleep 0.01; done"))
+    let fixture = ProcessFixture::new();
+    let running = make_supervisor()
+        .start_program(
+            &fixture.shell_spec("echo $$ > program; while ! [ -e go ]; do sleep 0.01; done"),
+        )
         .unwrap();
-    stage.await_file("program");
-    assert!(!stage.lock_is_free());
+    fixture.await_file("program");
+    assert!(!fixture.is_lock_free());
     // Shared: another may work there as well.
-    assert_eq!(run(&stage.shell("exit 6")).ending.ended, RunEnded::Code(6));
-    assert!(!stage.lock_is_free());
-    std::fs::write(stage.work().join("go"), "").unwrap();
+    assert_eq!(
+        run_program(&fixture.shell_spec("exit 6")).ending.ended,
+        ProgramExit::Code(6)
+    );
+    assert!(!fixture.is_lock_free());
+    std::fs::write(fixture.work_dir().join("go"), "").unwrap();
     running.wait().unwrap();
-    assert!(stage.lock_is_free());
+    assert!(fixture.is_lock_free());
 }
 
 #[test]
 fn an_errand_has_a_limit() {
-    let stage = Stage::new();
-    let mut errand = stage.shell("true");
-    errand
-        .environment
+    let fixture = ProcessFixture::new();
+    let mut spec = fixture.shell_spec("true");
+    spec.environment
         .push(("LONG".into(), "x".repeat(9 << 20).into()));
-    let error = supervisor().start(&errand).unwrap_err();
-    assert!(matches!(error, SandboxError::File { .. }), "{error}");
+    let error = make_supervisor().start_program(&spec).unwrap_err();
+    assert!(matches!(error, SandboxError::FileFailed { .. }), "{error}");
     // Below ours but above the system's.
-    errand.environment.pop();
-    errand
-        .environment
+    spec.environment.pop();
+    spec.environment
         .push(("LONG".into(), "x".repeat(7 << 20).into()));
-    let ran = run(&errand);
-    assert!(not_started(&ran.ending.ended).contains("too long"));
+    let ran = run_program(&spec);
+    assert!(not_started_reason(&ran.ending.ended).contains("too long"));
 }
 
 #[test]
 fn a_supervisor_that_is_none_is_an_error() {
-    let stage = Stage::new();
-    let errand = stage.shell("true");
+    let fixture = ProcessFixture::new();
+    let spec = fixture.shell_spec("true");
     let missing = Supervisor::new(vec!["/no/such/program".into()]);
-    assert!(missing.start(&errand).is_err());
+    assert!(missing.start_program(&spec).is_err());
     let other = Supervisor::new(vec!["/bin/true".into()]);
     let told = other
-        .start(&errand)
-        .and_then(planwright_sandbox::Running::wait);
+        .start_program(&spec)
+        .and_then(planwright_sandbox::SupervisedRun::wait);
     assert!(told.is_err(), "{told:?}");
     let nothing = Supervisor::new(Vec::new());
-    assert!(nothing.start(&errand).is_err());
+    assert!(nothing.start_program(&spec).is_err());
 }
 
 #[test]
@@ -501,12 +509,14 @@ fn what_a_killed_supervisor_leaves_is_ended() {
             format!("setsid sh -c \"env -i PATH=$PATH {daemon}; :\" > /dev/null 2>&1 &"),
         ),
     ] {
-        let stage = Stage::new();
+        let fixture = ProcessFixture::new();
         let script = format!("{starts}\necho before; echo $PPID > supervisor; exec sleep 1000");
-        let mut running = supervisor().start(&stage.shell(&script)).unwrap();
+        let mut running = make_supervisor()
+            .start_program(&fixture.shell_spec(&script))
+            .unwrap();
         let (mut output, mut errors) = running.take_output().unwrap();
-        let killed = stage.await_file("supervisor").parse().unwrap();
-        let deep = stage.await_file("deep");
+        let killed = fixture.await_file("supervisor").parse().unwrap();
+        let deep = fixture.await_file("deep");
         let killed = rustix::process::Pid::from_raw(killed).unwrap();
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
         let (tell, told) = std::sync::mpsc::channel();

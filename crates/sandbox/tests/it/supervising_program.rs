@@ -3,26 +3,26 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use planwright_sandbox::{Confinement, Errand, Supervisor};
+use planwright_sandbox::{Confinement, ProcessSpec, Supervisor};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let rest: Vec<OsString> = arguments.collect();
     match rest.split_first() {
-        Some((verb, rest)) if verb == "supervise" => planwright_sandbox::supervise(rest),
-        Some((verb, rest)) if verb == "work" => work(program, rest),
+        Some((verb, rest)) if verb == "supervise" => planwright_sandbox::run_supervisor(rest),
+        Some((verb, rest)) if verb == "work" => run_worker(program, rest),
         _ => ExitCode::from(2),
     }
 }
 
 /// `work DIRECTORY LOCK COMMAND…`: runs a command to its end, as a worker does. Whoever looks for its
 /// supervising processes finds the directory among their words.
-fn work(program: OsString, words: &[OsString]) -> ExitCode {
+fn run_worker(program: OsString, words: &[OsString]) -> ExitCode {
     let [directory, lock, command @ ..] = words else {
         return ExitCode::from(2);
     };
-    let errand = Errand {
+    let spec = ProcessSpec {
         command: command.to_vec(),
         directory: directory.into(),
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -32,9 +32,9 @@ fn work(program: OsString, words: &[OsString]) -> ExitCode {
     };
     let words = vec![program, "supervise".into(), directory.clone()];
     let ended = Supervisor::new(words)
-        .keeping_one_ready()
-        .start(&errand)
-        .and_then(planwright_sandbox::Running::wait);
+        .with_idle_process()
+        .start_program(&spec)
+        .and_then(planwright_sandbox::SupervisedRun::wait);
     match ended {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

@@ -1,25 +1,25 @@
 //! What a plan made stays reachable wherever its repository and its sandbox went.
 
-use planwright_sandbox::land::{How, Landed, Outcome, Proposed};
-use planwright_sandbox::{SandboxError, SitePlace};
+use planwright_sandbox::land::{LandAttempt, LandingMethod, ProposalOutcome, SandboxResult};
+use planwright_sandbox::{ResourceLocation, SandboxError};
 
-use crate::yard::{Yard, plan};
+use crate::fixture::{SandboxFixture, test_plan_id};
 
-const COMMIT: How = How::Commit { merge: false };
+const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
-impl Yard {
+impl SandboxFixture {
     /// A plan with the usual work, handed in.
-    fn handed_in(&self) -> Outcome {
-        let sandbox = self.enter(plan(1), 1);
-        self.usual_work(&sandbox);
-        self.captured(plan(1), 1)
+    fn capture_usual_work(&self) -> SandboxResult {
+        let sandbox = self.enter_sandbox(test_plan_id(1), 1);
+        self.do_usual_work(&sandbox);
+        self.capture_result(test_plan_id(1), 1)
     }
 
     /// Moves the repository; its project knows.
-    fn relinked(&mut self) {
+    fn move_repository(&mut self) {
         let elsewhere = self.directory.path().join("else:where");
         std::fs::rename(self.path(), &elsewhere).unwrap();
-        self.site.place = SitePlace::Git {
+        self.resource.location = ResourceLocation::Git {
             path: elsewhere,
             target: "refs/heads/main".to_owned(),
         };
@@ -28,74 +28,85 @@ impl Yard {
 
 #[test]
 fn a_result_is_seen_captured_and_landed_where_its_repository_is_now() {
-    let mut yard = Yard::new();
-    let result = yard.handed_in();
-    yard.relinked();
-    let room = yard.room(plan(1));
-    let look = yard
-        .workshop
-        .look(&room, &result.base, &result.tree)
+    let mut fixture = SandboxFixture::new();
+    let result = fixture.capture_usual_work();
+    fixture.move_repository();
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let look = fixture
+        .sandboxes
+        .diff_trees(&key, &result.base, &result.tree)
         .unwrap();
-    assert_eq!(look.changed(&[]).unwrap().len(), 3);
-    let inside = yard.workshop.look_inside(&room).unwrap().unwrap();
-    assert_eq!(inside.ends_in(), result.tree.to_string());
-    assert_eq!(yard.captured(plan(1), 1), result);
-    let Proposed::Ready(proposal) = yard.propose(plan(1), 2, &result, &COMMIT) else {
+    assert_eq!(look.list_changed_paths(&[]).unwrap().len(), 3);
+    let inside = fixture.sandboxes.diff_sandbox(&key).unwrap().unwrap();
+    assert_eq!(inside.new_tree(), result.tree.to_string());
+    assert_eq!(fixture.capture_result(test_plan_id(1), 1), result);
+    let ProposalOutcome::Ready(proposal) =
+        fixture.propose_landing(test_plan_id(1), 2, &result, &AS_COMMIT)
+    else {
         panic!("it is free to land");
     };
-    let landed = yard.land(plan(1), 2, &proposal);
-    assert_eq!(landed, Landed::Yes { kept: Vec::new() });
+    let landed = fixture.land_proposal(test_plan_id(1), 2, &proposal);
+    assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
 }
 
 #[test]
 fn a_vault_that_lost_its_objects_is_no_result() {
-    let yard = Yard::new();
-    let result = yard.handed_in();
-    let gone = Outcome {
+    let fixture = SandboxFixture::new();
+    let result = fixture.capture_usual_work();
+    let gone = SandboxResult {
         tree: "0123456789012345678901234567890123456789".parse().unwrap(),
         ..result.clone()
     };
-    let room = yard.room(plan(1));
-    let looked = yard.workshop.look(&room, &gone.base, &gone.tree);
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let looked = fixture.sandboxes.diff_trees(&key, &gone.base, &gone.tree);
     assert!(matches!(
         looked.err(),
-        Some(SandboxError::ResultGone { .. })
+        Some(SandboxError::ResultMissing { .. })
     ));
-    let message = crate::yard::message(plan(1));
-    let proposed = yard
-        .workshop
-        .propose(&room, plan::Epoch(2), &gone, &COMMIT, &message);
+    let message = crate::fixture::make_landing_message(test_plan_id(1));
+    let proposed =
+        fixture
+            .sandboxes
+            .propose_landing(&key, plan::Epoch(2), &gone, &AS_COMMIT, &message);
     assert!(
-        matches!(proposed, Err(SandboxError::ResultGone { .. })),
+        matches!(proposed, Err(SandboxError::ResultMissing { .. })),
         "{proposed:?}"
     );
-    assert_eq!(yard.git(&["for-each-ref", "refs/planwright/pin"]), "");
+    assert_eq!(
+        fixture.run_git(&["for-each-ref", "refs/planwright/pin"]),
+        ""
+    );
 }
 
 #[test]
 fn a_part_of_a_result_can_be_chosen_where_nobody_worked_yet() {
-    let yard = Yard::new();
-    let whole = yard.handed_in();
+    let fixture = SandboxFixture::new();
+    let whole = fixture.capture_usual_work();
     let part = ["src".to_owned()];
-    let chosen = yard
-        .workshop
-        .restrict(&yard.room(plan(1)), &whole, &part)
+    let chosen = fixture
+        .sandboxes
+        .restrict_result(&fixture.sandbox_key(test_plan_id(1)), &whole, &part)
         .unwrap();
-    let Proposed::Ready(proposal) = yard.propose(plan(1), 2, &chosen, &COMMIT) else {
+    let ProposalOutcome::Ready(proposal) =
+        fixture.propose_landing(test_plan_id(1), 2, &chosen, &AS_COMMIT)
+    else {
         panic!("it is free to land");
     };
-    yard.land(plan(1), 2, &proposal);
-    let room = yard.room(plan(1));
-    let rest = yard
-        .workshop
-        .rest(&room, plan(2), &whole, &proposal.new)
+    fixture.land_proposal(test_plan_id(1), 2, &proposal);
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let rest = fixture
+        .sandboxes
+        .compute_rest(&key, test_plan_id(2), &whole, &proposal.new)
         .unwrap()
         .unwrap();
-    yard.workshop.remove(plan(1), || Ok(())).unwrap();
+    fixture
+        .sandboxes
+        .remove_plan(test_plan_id(1), || Ok(()))
+        .unwrap();
     let old = ["old".to_owned()];
-    let chosen = yard
-        .workshop
-        .restrict(&yard.room(plan(2)), &rest, &old)
+    let chosen = fixture
+        .sandboxes
+        .restrict_result(&fixture.sandbox_key(test_plan_id(2)), &rest, &old)
         .unwrap();
     assert_eq!(chosen.tree, whole.tree);
 }
@@ -103,24 +114,30 @@ fn a_part_of_a_result_can_be_chosen_where_nobody_worked_yet() {
 /// We keep a repository per directory, by its path: a directory that moved gets another one.
 #[test]
 fn a_result_lands_in_a_directory_that_moved() {
-    let mut yard = Yard::empty();
-    yard.write("a.txt", "one\n");
-    yard.site.place = SitePlace::Dir { path: yard.path() };
-    let sandbox = yard.enter(plan(1), 1);
-    crate::yard::write(&sandbox.path.join("a.txt"), "two\n");
-    let result = yard.captured(plan(1), 1);
-    let elsewhere = yard.directory.path().join("elsewhere");
-    std::fs::rename(yard.path(), &elsewhere).unwrap();
-    yard.site.place = SitePlace::Dir {
+    let mut fixture = SandboxFixture::new_empty();
+    fixture.write_file("a.txt", "one\n");
+    fixture.resource.location = ResourceLocation::Dir {
+        path: fixture.path(),
+    };
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    crate::fixture::write_file(&sandbox.path.join("a.txt"), "two\n");
+    let result = fixture.capture_result(test_plan_id(1), 1);
+    let elsewhere = fixture.directory.path().join("elsewhere");
+    std::fs::rename(fixture.path(), &elsewhere).unwrap();
+    fixture.resource.location = ResourceLocation::Dir {
         path: elsewhere.clone(),
     };
-    let room = yard.room(plan(1));
-    let look = yard.workshop.look(&room, &result.base, &result.tree);
-    assert_eq!(look.unwrap().changed(&[]).unwrap().len(), 1);
-    let Proposed::Ready(proposal) = yard.propose(plan(1), 2, &result, &COMMIT) else {
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let look = fixture
+        .sandboxes
+        .diff_trees(&key, &result.base, &result.tree);
+    assert_eq!(look.unwrap().list_changed_paths(&[]).unwrap().len(), 1);
+    let ProposalOutcome::Ready(proposal) =
+        fixture.propose_landing(test_plan_id(1), 2, &result, &AS_COMMIT)
+    else {
         panic!("it is free to land");
     };
-    yard.land(plan(1), 2, &proposal);
+    fixture.land_proposal(test_plan_id(1), 2, &proposal);
     assert_eq!(
         std::fs::read_to_string(elsewhere.join("a.txt")).unwrap(),
         "two\n"

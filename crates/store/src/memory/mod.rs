@@ -11,31 +11,33 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::changeset::{Changeset, Entry};
-use plan::facts::Outcome;
-use plan::invariant::{RuleBook, Scope};
-use plan::ledger::Ledger;
-use plan::{Action, Decision, Facts, Name, Phase, PlanId, Project, Timestamp, Version};
+use plan::changeset::{Changeset, ChangesetEntry};
+use plan::facts::ReceiptOutcome;
+use plan::invariant::{RuleBook, RuleScope};
+use plan::ledger::BudgetLedger;
+use plan::{
+    Action, Decision, DecisionFacts, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp,
+};
 
-use crate::fault::{Fault, FaultPoint, Faults};
+use crate::fault::{FaultPoint, StoreFault, StoreFaults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
-    Agenda, Clock, Commit, CommitError, Committed, Cursor, Due, EventPage, LedgerReads, Maintain,
-    PlanFilter, PlanRow, Read, Reads, Snapshot, StoreError, StoreInfo, StoredEvent, Submission,
-    Tail,
+    Clock, CommitError, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage,
+    LedgerReads, PlanFilter, PlanRow, PlanSnapshot, ReadSet, StoreError, StoreInfo,
+    StoreMaintenance, StoreReader, StoreWriter, StoredEvent, Submission,
 };
-use tables::Tables;
+use tables::MemoryTables;
 
 /// The schema of the databases of this program.
-const SCHEMA: u32 = 3;
+const SUPPORTED_SCHEMA_VERSION: u32 = 3;
 
 /// A store in this process's memory.
 #[derive(Default)]
 pub struct MemoryStore {
-    tables: Mutex<Tables>,
-    committed: Condvar,
+    tables: Mutex<MemoryTables>,
+    commit_signal: Condvar,
     clock: Clock,
-    faults: Faults,
+    faults: StoreFaults,
 }
 
 impl MemoryStore {
@@ -45,7 +47,7 @@ impl MemoryStore {
     }
 
     /// An empty store with this clock and these faults, for tests.
-    pub fn with(clock: Clock, faults: Faults) -> Self {
+    pub fn with_clock_and_faults(clock: Clock, faults: StoreFaults) -> Self {
         Self {
             clock,
             faults,
@@ -53,55 +55,55 @@ impl MemoryStore {
         }
     }
 
-    fn fail_at(&self, point: FaultPoint) -> Result<(), StoreError> {
-        match self.faults.at(point) {
-            Fault::None => Ok(()),
-            Fault::Fail => Err(StoreError::Database {
+    fn inject_fault(&self, point: FaultPoint) -> Result<(), StoreError> {
+        match self.faults.fault_at(point) {
+            StoreFault::None => Ok(()),
+            StoreFault::Fail => Err(StoreError::Database {
                 why: format!("fault injected: {point:?}"),
             }),
-            Fault::Full => Err(StoreError::Full {
+            StoreFault::Full => Err(StoreError::Full {
                 place: "fault injected".to_owned(),
             }),
         }
     }
 
     /// What is due of those that are asked for.
-    fn due_among(
+    fn list_due_among(
         &self,
-        tables: &Tables,
-        after: Option<Due>,
+        tables: &MemoryTables,
+        after: Option<DuePlan>,
         limit: usize,
-        is_asked_for: impl Fn(&plan::Plan) -> bool,
-    ) -> Vec<Due> {
+        is_wanted: impl Fn(&plan::Plan) -> bool,
+    ) -> Vec<DuePlan> {
         let now = self.clock.now();
-        let mut due: Vec<Due> = tables
+        let mut due: Vec<DuePlan> = tables
             .plans
             .values()
-            .filter(|(plan, _)| is_asked_for(plan))
+            .filter(|(plan, _)| is_wanted(plan))
             .filter_map(|(plan, _)| {
-                Some(Due {
+                Some(DuePlan {
                     due_at: plan.due_at()?,
-                    plan: plan.id,
+                    plan_id: plan.id,
                 })
             })
             .filter(|due| due.due_at <= now && after.is_none_or(|after| *due > after))
             .collect();
         due.sort_unstable();
-        due.truncate(page(limit));
+        due.truncate(clamp_page_size(limit));
         due
     }
 }
 
 /// The end of the log.
-fn end_of(tables: &Tables) -> Cursor {
+fn log_end(tables: &MemoryTables) -> Cursor {
     Cursor {
         major: 0,
         minor: tables.log.len() as u64,
     }
 }
 
-impl Commit for MemoryStore {
-    fn commit(&self, mut submission: Submission) -> Result<Committed, CommitError> {
+impl StoreWriter for MemoryStore {
+    fn commit(&self, mut submission: Submission) -> Result<CommitOutcome, CommitError> {
         let mut tables = lock(&self.tables);
         if let Some(key) = &submission.key
             && let Some((fingerprint, receipt)) =
@@ -112,21 +114,21 @@ impl Commit for MemoryStore {
                     key: key.key.clone(),
                 });
             }
-            return Ok(Committed {
+            return Ok(CommitOutcome {
                 receipt: receipt.clone(),
                 plan: None,
-                remembered: true,
+                is_repeat: true,
             });
         }
-        let facts = tables.facts(&submission.reads);
+        let facts = tables.read_facts(&submission.reads);
         let decision = (submission.decide)(&facts, self.clock.now())?;
-        self.fail_at(FaultPoint::Decided)?;
-        tables.check_that_it_follows(&decision)?;
-        self.fail_at(FaultPoint::BeforeCommit)?;
-        let committed = Committed::of(&decision, &facts);
-        tables.write(decision);
+        self.inject_fault(FaultPoint::Decided)?;
+        tables.check_next_versions(&decision)?;
+        self.inject_fault(FaultPoint::BeforeCommit)?;
+        let committed = CommitOutcome::from_decision(&decision, &facts);
+        tables.write_decision(decision);
         if let Some(key) = submission.key
-            && !matches!(committed.receipt.outcome, Outcome::Blocked(_))
+            && !matches!(committed.receipt.outcome, ReceiptOutcome::Blocked(_))
         {
             tables.keys.insert(
                 (key.scope, key.key),
@@ -135,19 +137,19 @@ impl Commit for MemoryStore {
         }
         // Nothing can come between here and the caller: a lost answer is settled by looking, and
         // the look finds the commit.
-        let _answer_lost = self.faults.at(FaultPoint::AfterCommit);
+        let _answer_lost = self.faults.fault_at(FaultPoint::AfterCommit);
         drop(tables);
-        self.committed.notify_all();
+        self.commit_signal.notify_all();
         Ok(committed)
     }
 }
 
-impl Read for MemoryStore {
-    fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
-        Ok(lock(&self.tables).plan_row(id))
+impl StoreReader for MemoryStore {
+    fn read_plan(&self, plan_id: PlanId) -> Result<Option<PlanRow>, StoreError> {
+        Ok(lock(&self.tables).plan_row(plan_id))
     }
 
-    fn plans(
+    fn list_plans(
         &self,
         filter: &PlanFilter,
         after: Option<PlanId>,
@@ -162,54 +164,59 @@ impl Read for MemoryStore {
         let rows = older.filter_map(|(id, _)| tables.plan_row(*id));
         Ok(rows
             .filter(|row| filter.matches(row))
-            .take(page(limit))
+            .take(clamp_page_size(limit))
             .collect())
     }
 
-    fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn find_plan_ids(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let tables = lock(&self.tables);
-        let like = |id: &&PlanId| {
+        let has_fragment = |id: &&PlanId| {
             let text = id.to_string();
             text.starts_with(fragment) || text.ends_with(fragment)
         };
         Ok(tables
             .plans
             .keys()
-            .filter(like)
-            .take(page(limit))
+            .filter(has_fragment)
+            .take(clamp_page_size(limit))
             .copied()
             .collect())
     }
 
-    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        let is_of_it = |plan: &plan::Plan| plan.phase() == phase;
-        Ok(self.due_among(&lock(&self.tables), after, limit, is_of_it))
-    }
-
-    fn claimable(
+    fn list_due_plans(
         &self,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError> {
-        let is_claimable =
-            |plan: &plan::Plan| plan.phase() == phase && plan.stage.waiting().is_some();
-        Ok(self.due_among(&lock(&self.tables), after, limit, is_claimable))
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        let is_in_phase = |plan: &plan::Plan| plan.phase() == phase;
+        Ok(self.list_due_among(&lock(&self.tables), after, limit, is_in_phase))
     }
 
-    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
+    fn list_claimable_plans(
+        &self,
+        phase: Phase,
+        after: Option<DuePlan>,
+        limit: usize,
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        let is_claimable =
+            |plan: &plan::Plan| plan.phase() == phase && plan.stage.queue_entry().is_some();
+        Ok(self.list_due_among(&lock(&self.tables), after, limit, is_claimable))
+    }
+
+    fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError> {
         let tables = lock(&self.tables);
-        let due = Agenda::PHASES.map(|phase| {
-            let due = self.due_among(&tables, None, limit, |plan| plan.phase() == phase);
+        let due = DueQueues::PHASE_ORDER.map(|phase| {
+            let due = self.list_due_among(&tables, None, limit, |plan| plan.phase() == phase);
             (phase, due)
         });
-        Ok(Agenda {
-            latest: end_of(&tables),
-            due: due.into(),
+        Ok(DueQueues {
+            latest_cursor: log_end(&tables),
+            queues: due.into(),
         })
     }
 
-    fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let now = self.clock.now();
         let tables = lock(&self.tables);
         let mut expired: Vec<(Timestamp, PlanId)> = tables
@@ -221,85 +228,96 @@ impl Read for MemoryStore {
         expired.sort_unstable();
         Ok(expired
             .into_iter()
-            .take(page(limit))
+            .take(clamp_page_size(limit))
             .map(|(_, id)| id)
             .collect())
     }
 
-    fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError> {
+    fn read_snapshot(&self, plan_id: PlanId) -> Result<Option<PlanSnapshot>, StoreError> {
         let tables = lock(&self.tables);
-        let Some(row) = tables.plan_row(id) else {
+        let Some(row) = tables.plan_row(plan_id) else {
             return Ok(None);
         };
-        let scopes = row.plan.scopes();
-        let entry = row.plan.entry(Phase::Execute);
-        Ok(Some(Snapshot {
+        let scopes = row.plan.rule_scopes();
+        let entry = row.plan.entry_number(Phase::Execute);
+        Ok(Some(PlanSnapshot {
             action: row
                 .plan
                 .action
                 .as_ref()
                 .and_then(|name| tables.actions.get(name))
                 .cloned(),
-            rules: tables.rules(&scopes),
+            rules: tables.read_rules(&scopes),
             evidence: tables
                 .evidence
                 .values()
-                .filter(|evidence| evidence.plan == id && evidence.entry == entry)
+                .filter(|evidence| evidence.plan == plan_id && evidence.entry == entry)
                 .cloned()
                 .collect(),
             row,
         }))
     }
 
-    fn action(&self, name: &Name) -> Result<Option<Action>, StoreError> {
+    fn read_action(&self, name: &QualifiedName) -> Result<Option<Action>, StoreError> {
         Ok(lock(&self.tables).actions.get(name).cloned())
     }
 
-    fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError> {
+    fn list_actions(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Action>, StoreError> {
         let tables = lock(&self.tables);
         let later = tables
             .actions
             .iter()
             .filter(|(name, _)| after.is_none_or(|after| *name > after));
         Ok(later
-            .take(page(limit))
+            .take(clamp_page_size(limit))
             .map(|(_, action)| action.clone())
             .collect())
     }
 
-    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
+    fn read_project(&self, name: &QualifiedName) -> Result<Option<Project>, StoreError> {
         Ok(lock(&self.tables).projects.get(name).cloned())
     }
 
-    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
+    fn list_projects(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Project>, StoreError> {
         let tables = lock(&self.tables);
         let later = tables
             .projects
             .iter()
             .filter(|(name, _)| after.is_none_or(|after| *name > after));
         Ok(later
-            .take(page(limit))
+            .take(clamp_page_size(limit))
             .map(|(_, project)| project.clone())
             .collect())
     }
 
-    fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {
-        Ok(lock(&self.tables).rules(scopes))
+    fn read_rules(&self, scopes: &[RuleScope]) -> Result<RuleBook, StoreError> {
+        Ok(lock(&self.tables).read_rules(scopes))
     }
 
-    fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError> {
+    fn list_changesets(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, StoreError> {
         let tables = lock(&self.tables);
-        let of_plan = tables
+        let plan_changesets = tables
             .changesets
             .values()
-            .filter(|changeset| changeset.plan == plan);
-        Ok(of_plan
-            .map(|changeset| (changeset.clone(), tables.entries_of(changeset.id)))
+            .filter(|changeset| changeset.plan == plan_id);
+        Ok(plan_changesets
+            .map(|changeset| (changeset.clone(), tables.list_entries(changeset.id)))
             .collect())
     }
 
-    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
-        Ok(lock(&self.tables).ledger(plan))
+    fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError> {
+        Ok(lock(&self.tables).read_ledger(plan_id))
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {
@@ -307,35 +325,35 @@ impl Read for MemoryStore {
     }
 }
 
-impl Tail for MemoryStore {
-    fn plan_events(
+impl EventLog for MemoryStore {
+    fn read_plan_events(
         &self,
-        plan: PlanId,
-        after: Version,
+        plan_id: PlanId,
+        after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let tables = lock(&self.tables);
         let events = tables
             .events
-            .get(&plan)
+            .get(&plan_id)
             .map(Vec::as_slice)
             .unwrap_or_default();
         let skipped = usize::try_from(after.0).unwrap_or(usize::MAX);
         // Its place among all plans was not asked for, and no database knows it here.
-        let of_plan = |stored: &StoredEvent| StoredEvent {
+        let without_cursor = |stored: &StoredEvent| StoredEvent {
             cursor: None,
             ..stored.clone()
         };
-        let page = events.iter().skip(skipped).take(page(limit));
-        Ok(page.map(of_plan).collect())
+        let page = events.iter().skip(skipped).take(clamp_page_size(limit));
+        Ok(page.map(without_cursor).collect())
     }
 
-    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
+    fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
         let tables = lock(&self.tables);
         let skipped = usize::try_from(after.minor).unwrap_or(usize::MAX);
-        let page = tables.log.iter().skip(skipped).take(page(limit));
+        let page = tables.log.iter().skip(skipped).take(clamp_page_size(limit));
         let events: Vec<StoredEvent> = page
-            .filter_map(|(plan, version)| tables.event(*plan, *version))
+            .filter_map(|(plan, version)| tables.event_at(*plan, *version))
             .collect();
         let next = events
             .last()
@@ -344,57 +362,57 @@ impl Tail for MemoryStore {
         Ok(EventPage { events, next })
     }
 
-    fn latest(&self) -> Result<Cursor, StoreError> {
-        Ok(end_of(&lock(&self.tables)))
+    fn read_latest_cursor(&self) -> Result<Cursor, StoreError> {
+        Ok(log_end(&lock(&self.tables)))
     }
 
-    fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
+    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
         let tables = lock(&self.tables);
-        let seen = tables.commits;
+        let seen_count = tables.commit_count;
         let waited = self
-            .committed
-            .wait_timeout_while(tables, timeout, |tables| tables.commits == seen);
+            .commit_signal
+            .wait_timeout_while(tables, timeout, |tables| tables.commit_count == seen_count);
         drop(waited);
         Ok(())
     }
 }
 
-impl Maintain for MemoryStore {
-    fn info(&self) -> Result<StoreInfo, StoreError> {
+impl StoreMaintenance for MemoryStore {
+    fn read_info(&self) -> Result<StoreInfo, StoreError> {
         Ok(StoreInfo {
             kind: "memory",
             place: "memory".to_owned(),
-            schema: Some(SCHEMA),
-            known_schema: SCHEMA,
+            schema_version: Some(SUPPORTED_SCHEMA_VERSION),
+            supported_schema_version: SUPPORTED_SCHEMA_VERSION,
         })
     }
 
-    fn migrate(&self) -> Result<(u32, u32), StoreError> {
-        Ok((SCHEMA, SCHEMA))
+    fn migrate_schema(&self) -> Result<(u32, u32), StoreError> {
+        Ok((SUPPORTED_SCHEMA_VERSION, SUPPORTED_SCHEMA_VERSION))
     }
 
-    fn backup(&self, _to: &Path) -> Result<(), StoreError> {
+    fn write_backup(&self, _to: &Path) -> Result<(), StoreError> {
         Err(StoreError::Unsupported {
             what: "a memory store has no file to copy".to_owned(),
         })
     }
 
-    fn check(&self) -> Result<Vec<String>, StoreError> {
+    fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
 }
 
 /// As many rows as a page holds: what the caller wants, within the bounds of every store.
-fn page(limit: usize) -> usize {
+fn clamp_page_size(limit: usize) -> usize {
     limit.clamp(1, 1000)
 }
 
-impl Tables {
+impl MemoryTables {
     /// What the keys of the databases refuse: a plan made twice, an event out of turn.
-    fn check_that_it_follows(&self, decision: &Decision) -> Result<(), StoreError> {
+    fn check_next_versions(&self, decision: &Decision) -> Result<(), StoreError> {
         for change in &decision.plans {
             let stored = self.plans.get(&change.plan.id);
-            let version = stored.map_or(Version(0), |(plan, _)| plan.version);
+            let version = stored.map_or(PlanVersion(0), |(plan, _)| plan.version);
             let first = change.events.first().map(|recorded| recorded.version);
             if first != Some(version.next()) {
                 return Err(StoreError::Database {
@@ -405,18 +423,19 @@ impl Tables {
         Ok(())
     }
 
-    fn facts(&self, reads: &Reads) -> Facts {
-        let held = reads
+    fn read_facts(&self, reads: &ReadSet) -> DecisionFacts {
+        let stored_plan = reads
             .plan
             .as_ref()
             .and_then(|(id, _)| Some(&self.plans.get(id)?.0));
-        let (projects, live_plans) = self.projects(held.map(Arc::as_ref), &reads.projects);
-        let plan = reads.plan.as_ref().map(|(id, _)| *id);
-        let scopes: Vec<Scope> = reads.rules.iter().map(|(scope, _)| scope.clone()).collect();
-        let (changesets, entries) = self.open_changesets(plan, &reads.changesets);
-        Facts {
-            plan: held.cloned(),
-            lease: plan.and_then(|id| self.leases.get(&id).cloned()),
+        let (projects, live_plans) =
+            self.read_projects(stored_plan.map(Arc::as_ref), &reads.projects);
+        let plan_id = reads.plan.as_ref().map(|(id, _)| *id);
+        let scopes: Vec<RuleScope> = reads.rules.iter().map(|(scope, _)| scope.clone()).collect();
+        let (changesets, entries) = self.read_open_changesets(plan_id, &reads.changesets);
+        DecisionFacts {
+            plan: stored_plan.cloned(),
+            lease: plan_id.and_then(|id| self.leases.get(&id).cloned()),
             action: reads
                 .action
                 .as_ref()
@@ -424,15 +443,15 @@ impl Tables {
             rules: if scopes.is_empty() {
                 RuleBook::default()
             } else {
-                self.rules(&scopes)
+                self.read_rules(&scopes)
             },
             changesets,
             entries,
             projects,
             live_plans,
-            ledger: match (reads.ledger, plan) {
-                (LedgerReads::OfPlan, Some(plan)) => self.ledger(plan),
-                (LedgerReads::OfPlan, None) | (LedgerReads::None, _) => Ledger::default(),
+            ledger: match (reads.ledger, plan_id) {
+                (LedgerReads::OfPlan, Some(plan)) => self.read_ledger(plan),
+                (LedgerReads::OfPlan, None) | (LedgerReads::None, _) => BudgetLedger::default(),
             },
         }
     }

@@ -3,47 +3,47 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plan::changeset::{Changeset, Entry, TreePath};
+use plan::changeset::{Changeset, ChangesetEntry, TreePath};
 use plan::facts::{Lease, LivePlans, PlanChange};
-use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, Scope};
-use plan::judgement::{Evidence, Verdict};
-use plan::ledger::{Account, AccountName, Ledger, Reservation};
+use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, RuleScope};
+use plan::judgement::{GateVerdict, RuleEvidence};
+use plan::ledger::{AccountName, BudgetAccount, BudgetLedger, BudgetReservation};
 use plan::{
-    Action, ChangesetId, Decision, Digest, Epoch, Name, Plan, PlanId, Project, Receipt, Row,
-    Version,
+    Action, ChangesetId, CommandReceipt, Decision, Digest, Epoch, Plan, PlanId, PlanVersion,
+    Project, QualifiedName, RowWrite,
 };
 
-use crate::commit::LIVE_PLANS_NAMED;
-use crate::record::encode;
-use crate::{Access, ChangesetReads, Cursor, PlanRow, ProjectReads, StoredEvent};
+use crate::commit::MAX_LIVE_PLANS_NAMED;
+use crate::event_codec::encode_event;
+use crate::{ChangesetReads, Cursor, PlanRow, ProjectReads, RowAccess, StoredEvent};
 
 /// Everything that is stored.
 #[derive(Default)]
-pub(super) struct Tables {
+pub(super) struct MemoryTables {
     /// Each plan with the hash of its last event.
     pub plans: BTreeMap<PlanId, (Arc<Plan>, Digest)>,
     /// The events of each plan, in order.
     pub events: BTreeMap<PlanId, Vec<StoredEvent>>,
     /// Whose event was committed when: the order across plans.
-    pub log: Vec<(PlanId, Version)>,
+    pub log: Vec<(PlanId, PlanVersion)>,
     pub leases: BTreeMap<PlanId, Lease>,
-    pub verdicts: BTreeMap<PlanId, Verdict>,
-    pub evidence: BTreeMap<(PlanId, u32, RuleRef, Digest), Evidence>,
-    pub actions: BTreeMap<Name, Action>,
-    pub projects: BTreeMap<Name, Project>,
-    pub revisions: BTreeMap<Scope, u64>,
-    pub rules: BTreeMap<(Scope, RuleName), Rule>,
+    pub verdicts: BTreeMap<PlanId, GateVerdict>,
+    pub evidence: BTreeMap<(PlanId, u32, RuleRef, Digest), RuleEvidence>,
+    pub actions: BTreeMap<QualifiedName, Action>,
+    pub projects: BTreeMap<QualifiedName, Project>,
+    pub revisions: BTreeMap<RuleScope, u64>,
+    pub rules: BTreeMap<(RuleScope, RuleName), Rule>,
     pub changesets: BTreeMap<ChangesetId, Changeset>,
-    pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, Entry>>,
-    pub accounts: BTreeMap<AccountName, Account>,
-    pub reservations: BTreeMap<(PlanId, Epoch), Reservation>,
+    pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, ChangesetEntry>>,
+    pub accounts: BTreeMap<AccountName, BudgetAccount>,
+    pub reservations: BTreeMap<(PlanId, Epoch), BudgetReservation>,
     /// Answers by idempotency key, each with the digest of the arguments.
-    pub keys: BTreeMap<(String, String), (Digest, Receipt)>,
+    pub keys: BTreeMap<(String, String), (Digest, CommandReceipt)>,
     /// How often something was committed.
-    pub commits: u64,
+    pub commit_count: u64,
 }
 
-impl Tables {
+impl MemoryTables {
     pub fn plan_row(&self, id: PlanId) -> Option<PlanRow> {
         let (plan, head) = self.plans.get(&id)?;
         Some(PlanRow {
@@ -54,118 +54,124 @@ impl Tables {
         })
     }
 
-    pub fn event(&self, plan: PlanId, version: Version) -> Option<StoredEvent> {
+    pub fn event_at(&self, plan_id: PlanId, version: PlanVersion) -> Option<StoredEvent> {
         let index = usize::try_from(version.0).ok()?.checked_sub(1)?;
-        self.events.get(&plan)?.get(index).cloned()
+        self.events.get(&plan_id)?.get(index).cloned()
     }
 
     /// The rules of these scopes; of all if none is named.
-    pub fn rules(&self, scopes: &[Scope]) -> RuleBook {
-        let wanted = |scope: &Scope| scopes.is_empty() || scopes.contains(scope);
+    pub fn read_rules(&self, scopes: &[RuleScope]) -> RuleBook {
+        let is_wanted = |scope: &RuleScope| scopes.is_empty() || scopes.contains(scope);
         RuleBook {
             revisions: self
                 .revisions
                 .iter()
-                .filter(|(scope, _)| wanted(scope))
+                .filter(|(scope, _)| is_wanted(scope))
                 .map(|(s, r)| (s.clone(), *r))
                 .collect(),
             rules: self
                 .rules
                 .values()
-                .filter(|rule| wanted(&rule.scope))
+                .filter(|rule| is_wanted(&rule.scope))
                 .cloned()
                 .collect(),
         }
     }
 
     /// The projects that are asked for, by name, and the living plans of those that may be changed.
-    pub fn projects(&self, plan: Option<&Plan>, reads: &ProjectReads) -> (Vec<Project>, LivePlans) {
-        let (names, changed): (BTreeSet<&Name>, BTreeSet<&Name>) = match reads {
-            ProjectReads::None => return Default::default(),
-            ProjectReads::OfPlan => {
-                let names = plan.map(Plan::projects).unwrap_or_default();
-                (names, BTreeSet::new())
-            }
-            ProjectReads::Named(named) => {
-                let names = named.iter().map(|(name, _)| name).collect();
-                let exclusive = named
-                    .iter()
-                    .filter(|(_, access)| *access == Access::Exclusive);
-                (names, exclusive.map(|(name, _)| name).collect())
-            }
-        };
+    pub fn read_projects(
+        &self,
+        plan: Option<&Plan>,
+        reads: &ProjectReads,
+    ) -> (Vec<Project>, LivePlans) {
+        let (names, exclusive_names): (BTreeSet<&QualifiedName>, BTreeSet<&QualifiedName>) =
+            match reads {
+                ProjectReads::None => return Default::default(),
+                ProjectReads::OfPlan => {
+                    let names = plan.map(Plan::projects).unwrap_or_default();
+                    (names, BTreeSet::new())
+                }
+                ProjectReads::Named(named) => {
+                    let names = named.iter().map(|(name, _)| name).collect();
+                    let exclusive = named
+                        .iter()
+                        .filter(|(_, access)| *access == RowAccess::Exclusive);
+                    (names, exclusive.map(|(name, _)| name).collect())
+                }
+            };
         let projects = names
             .into_iter()
             .filter_map(|name| self.projects.get(name).cloned())
             .collect();
-        let mut live = LivePlans::default();
+        let mut live_plans = LivePlans::default();
         for (plan, _) in self.plans.values().rev() {
-            if !plan.stage.is_final() && !changed.is_disjoint(&plan.projects()) {
-                live.count += 1;
-                if live.newest.len() < LIVE_PLANS_NAMED {
-                    live.newest.push(plan.id);
+            if !plan.stage.is_final() && !exclusive_names.is_disjoint(&plan.projects()) {
+                live_plans.count += 1;
+                if live_plans.newest.len() < MAX_LIVE_PLANS_NAMED {
+                    live_plans.newest.push(plan.id);
                 }
             }
         }
-        (projects, live)
+        (projects, live_plans)
     }
 
-    pub fn entries_of(&self, changeset: ChangesetId) -> Vec<Entry> {
+    pub fn list_entries(&self, changeset_id: ChangesetId) -> Vec<ChangesetEntry> {
         self.entries
-            .get(&changeset)
+            .get(&changeset_id)
             .map(|entries| entries.values().cloned().collect())
             .unwrap_or_default()
     }
 
-    pub fn open_changesets(
+    pub fn read_open_changesets(
         &self,
-        plan: Option<PlanId>,
+        plan_id: Option<PlanId>,
         reads: &ChangesetReads,
-    ) -> (Vec<Changeset>, Vec<(ChangesetId, Entry)>) {
-        let wanted: Box<dyn Fn(&TreePath) -> bool> = match reads {
+    ) -> (Vec<Changeset>, Vec<(ChangesetId, ChangesetEntry)>) {
+        let is_wanted: Box<dyn Fn(&TreePath) -> bool> = match reads {
             ChangesetReads::None => return (Vec::new(), Vec::new()),
             ChangesetReads::EntriesAt(paths) => Box::new(|path| paths.contains(path)),
             ChangesetReads::All => Box::new(|_| true),
         };
-        let open =
-            |changeset: &&Changeset| Some(changeset.plan) == plan && changeset.seal.is_none();
-        let changesets: Vec<Changeset> = self.changesets.values().filter(open).cloned().collect();
+        let is_open =
+            |changeset: &&Changeset| Some(changeset.plan) == plan_id && changeset.seal.is_none();
+        let changesets: Vec<Changeset> =
+            self.changesets.values().filter(is_open).cloned().collect();
         let entries = changesets
             .iter()
             .flat_map(|changeset| {
-                self.entries_of(changeset.id)
+                self.list_entries(changeset.id)
                     .into_iter()
                     .map(|entry| (changeset.id, entry))
             })
-            .filter(|(_, entry)| wanted(&entry.path))
+            .filter(|(_, entry)| is_wanted(&entry.path))
             .collect();
         (changesets, entries)
     }
 
     /// What a plan used and what is set aside for it.
-    pub fn ledger(&self, plan: PlanId) -> Ledger {
+    pub fn read_ledger(&self, plan_id: PlanId) -> BudgetLedger {
         let account = |name| self.accounts.get(&name).copied().unwrap_or_default();
-        let of_plan = (plan, Epoch(0))..=(plan, Epoch(u64::MAX));
-        Ledger {
+        let plan_range = (plan_id, Epoch(0))..=(plan_id, Epoch(u64::MAX));
+        BudgetLedger {
             global: account(AccountName::Global),
-            plan: account(AccountName::Plan(plan)),
+            plan: account(AccountName::Plan(plan_id)),
             reservations: self
                 .reservations
-                .range(of_plan)
+                .range(plan_range)
                 .map(|(_, one)| *one)
                 .collect(),
         }
     }
 
     /// Writes a decision. Infallible, so that it is written whole.
-    pub fn write(&mut self, decision: Decision) {
+    pub fn write_decision(&mut self, decision: Decision) {
         for change in decision.plans {
             self.write_plan(change);
         }
         for row in decision.rows {
             self.write_row(row);
         }
-        self.commits += 1;
+        self.commit_count += 1;
     }
 
     fn write_plan(&mut self, change: PlanChange) {
@@ -174,7 +180,7 @@ impl Tables {
             .get(&change.plan.id)
             .map_or(Digest::ZERO, |(_, head)| *head);
         for recorded in change.events {
-            let encoded = encode(&recorded, head);
+            let encoded = encode_event(&recorded, head);
             head = encoded.hash;
             self.log.push((recorded.plan, recorded.version));
             let cursor = Cursor {
@@ -194,23 +200,23 @@ impl Tables {
         self.plans.insert(change.plan.id, (change.plan, head));
     }
 
-    fn write_row(&mut self, row: Row) {
+    fn write_row(&mut self, row: RowWrite) {
         match row {
-            Row::PutAction(action) => {
+            RowWrite::PutAction(action) => {
                 self.actions.insert(action.name().clone(), action);
             }
-            Row::PutProject(project) => {
+            RowWrite::PutProject(project) => {
                 self.projects.insert(project.name.clone(), project);
             }
-            Row::DropProject(name) => {
+            RowWrite::DropProject(name) => {
                 self.projects.remove(&name);
             }
-            Row::PutRule(rule) => {
+            RowWrite::PutRule(rule) => {
                 self.revisions.insert(rule.scope.clone(), rule.revision);
                 self.rules
                     .insert((rule.scope.clone(), rule.draft.name.clone()), rule);
             }
-            Row::DropRule {
+            RowWrite::DropRule {
                 scope,
                 name,
                 revision,
@@ -218,40 +224,40 @@ impl Tables {
                 self.revisions.insert(scope.clone(), revision);
                 self.rules.remove(&(scope, name));
             }
-            Row::PutLease(lease) => {
+            RowWrite::PutLease(lease) => {
                 self.leases.insert(lease.plan, lease);
             }
-            Row::DropLease(plan) => {
+            RowWrite::DropLease(plan) => {
                 self.leases.remove(&plan);
             }
-            Row::PutChangeset(changeset) => {
+            RowWrite::PutChangeset(changeset) => {
                 self.changesets.insert(changeset.id, changeset);
             }
-            Row::PutEntry(changeset, entry) => {
+            RowWrite::PutEntry(changeset, entry) => {
                 self.entries
                     .entry(changeset)
                     .or_default()
                     .insert(entry.path.clone(), entry);
             }
-            Row::DropEntry(changeset, path) => {
+            RowWrite::DropEntry(changeset, path) => {
                 self.entries.entry(changeset).or_default().remove(&path);
             }
-            Row::PutVerdict(verdict) => {
+            RowWrite::PutVerdict(verdict) => {
                 self.verdicts.insert(verdict.plan, verdict);
             }
-            Row::PutEvidence(evidence) => {
+            RowWrite::PutEvidence(evidence) => {
                 let rule = evidence.verdict.rule.clone();
                 let key = (evidence.plan, evidence.entry, rule, evidence.subject);
                 self.evidence.insert(key, evidence);
             }
-            Row::PutAccount(name, account) => {
+            RowWrite::PutAccount(name, account) => {
                 self.accounts.insert(name, account);
             }
-            Row::PutReservation(reservation) => {
+            RowWrite::PutReservation(reservation) => {
                 let key = (reservation.plan, reservation.epoch);
                 self.reservations.insert(key, reservation);
             }
-            Row::DropReservation(plan, epoch) => {
+            RowWrite::DropReservation(plan, epoch) => {
                 self.reservations.remove(&(plan, epoch));
             }
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use super::trouble::{chain, unusable};
+use super::error::{format_error_chain, unusable_error};
 use crate::StoreError;
 
 /// A parsed connection string.
-pub(super) struct Address {
+pub(super) struct PostgresAddress {
     /// For the driver. Holds the password; its `Debug` does not show it.
     pub config: Config,
     /// For people: no password, no options.
@@ -20,7 +20,7 @@ pub(super) struct Address {
 /// How long one server may take to accept a connection, unless the connection string says so.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Address {
+impl PostgresAddress {
     /// Reads `postgres://user:password@host:port/database?…` or `host=… dbname=…`.
     pub fn parse(url: &str) -> Result<Self, StoreError> {
         // What PostgreSQL's own programs call these is what we do for `require`.
@@ -28,11 +28,19 @@ impl Address {
         let strict = strict.replace("sslmode=verify-ca", "sslmode=require");
         let mut config: Config = match strict.parse() {
             Ok(config) => config,
-            Err(error) => return Err(unusable(&without_password(url), chain(&error))),
+            Err(error) => {
+                return Err(unusable_error(
+                    &redact_password(url),
+                    format_error_chain(&error),
+                ));
+            }
         };
-        let place = place(&config);
+        let place = display_address(&config);
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(unusable(&place, "the address names no host".to_owned()));
+            return Err(unusable_error(
+                &place,
+                "the address names no host".to_owned(),
+            ));
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
@@ -64,7 +72,7 @@ impl Address {
 }
 
 /// The address as a URL without password and options.
-fn place(config: &Config) -> String {
+fn display_address(config: &Config) -> String {
     let mut text = String::from("postgres://");
     if let Some(user) = config.get_user() {
         let _ = write!(text, "{user}@");
@@ -95,7 +103,7 @@ fn place(config: &Config) -> String {
 }
 
 /// A connection string that cannot be parsed, with everything left out that could be a password.
-fn without_password(url: &str) -> String {
+fn redact_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "the connection string".to_owned();
     };
@@ -112,7 +120,7 @@ mod tests {
     #[test]
     fn a_place_shows_no_password() {
         let check = |url: &str, expected: &str| {
-            let address = Address::parse(url).unwrap();
+            let address = PostgresAddress::parse(url).unwrap();
             assert_eq!(address.place, expected);
             assert!(!format!("{:?}", address.config).contains("swordfish"));
         };
@@ -139,7 +147,7 @@ mod tests {
             "host=db.example password=swordfish port=x",
             "postgres:///plans?password=swordfish",
         ] {
-            let Err(error) = Address::parse(url) else {
+            let Err(error) = PostgresAddress::parse(url) else {
                 panic!("{url} was taken")
             };
             let shown = format!("{error} {error:?}");

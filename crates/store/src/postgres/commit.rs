@@ -14,80 +14,80 @@ use std::time::Duration;
 
 use plan::Decision;
 
-use super::connection::{Conclusion, Last};
-use super::facts::{self, Held};
+use super::connection::{FinalExchange, TransactionEnd};
+use super::error::{PostgresError, is_fatal};
+use super::facts::{self, LockedFacts};
+use super::in_doubt::{PostgresCommitStatus, resolve_in_doubt_commit};
 use super::pipeline::values;
-use super::pool::Lent;
-use super::settle::{Settled, settle};
+use super::pool::PooledConnection;
 use super::statements::ADOPT;
-use super::trouble::{Trouble, is_fatal};
-use super::writes::writes;
+use super::writes::build_write_calls;
 use super::{PostgresStore, migrate};
-use crate::fault::{Fault, FaultPoint};
-use crate::{Commit, CommitError, Committed, StoreError, Submission};
+use crate::fault::{FaultPoint, StoreFault};
+use crate::{CommitError, CommitOutcome, StoreError, StoreWriter, Submission};
 
 /// How often a transaction is run again because somebody was faster.
-const MOST_COLLISIONS: u32 = 20;
+const MAX_CONFLICT_RETRIES: u32 = 20;
 
-impl Commit for PostgresStore {
-    fn commit(&self, mut submission: Submission) -> Result<Committed, CommitError> {
-        let mut attempts = Attempts::default();
+impl StoreWriter for PostgresStore {
+    fn commit(&self, mut submission: Submission) -> Result<CommitOutcome, CommitError> {
+        let mut retry_state = RetryState::default();
         loop {
-            let connection = if attempts.lost {
-                self.shared.pool.lend_after_loss()?
+            let connection = if retry_state.connection_lost {
+                self.shared.pool.acquire_after_loss()?
             } else {
-                self.shared.pool.lend()?
+                self.shared.pool.acquire_connection()?
             };
-            match self.attempt(connection, &mut submission) {
-                Ok(Ending::Written(committed)) => {
-                    self.announcer.committed();
+            match self.attempt_commit(connection, &mut submission) {
+                Ok(AttemptOutcome::Written(committed)) => {
+                    self.announcer.announce_commit();
                     return Ok(committed);
                 }
-                Ok(Ending::Answered(answer)) => return answer,
-                Ok(Ending::Unanswered(committed, error)) => {
-                    return match settle(&self.shared, submission.id) {
-                        Settled::Committed => {
-                            self.announcer.committed();
+                Ok(AttemptOutcome::Answered(answer)) => return answer,
+                Ok(AttemptOutcome::InDoubt(committed, error)) => {
+                    return match resolve_in_doubt_commit(&self.shared, submission.id) {
+                        PostgresCommitStatus::Committed => {
+                            self.announcer.announce_commit();
                             Ok(committed)
                         }
-                        Settled::NeverHappened => Err(CommitError::Failed(error)),
-                        Settled::Unknown(source) => Err(CommitError::Unknown {
+                        PostgresCommitStatus::Aborted => Err(CommitError::Failed(error)),
+                        PostgresCommitStatus::Unknown(source) => Err(CommitError::Unknown {
                             id: submission.id,
                             source,
                         }),
                     };
                 }
-                Err(trouble) => self.overcome(trouble, &mut attempts)?,
+                Err(error) => self.prepare_retry(error, &mut retry_state)?,
             }
         }
     }
 }
 
 /// How an attempt ended, if it need not be repeated.
-enum Ending {
+enum AttemptOutcome {
     /// Something was committed.
-    Written(Committed),
+    Written(CommitOutcome),
     /// Nothing was, and this is the answer.
-    Answered(Result<Committed, CommitError>),
+    Answered(Result<CommitOutcome, CommitError>),
     /// COMMIT was sent and not answered.
-    Unanswered(Committed, StoreError),
+    InDoubt(CommitOutcome, StoreError),
 }
 
 /// What was tried before.
 #[derive(Default)]
-struct Attempts {
-    collisions: u32,
-    lost: bool,
-    outdated: u32,
-    set_up: u32,
+struct RetryState {
+    conflicts: u32,
+    connection_lost: bool,
+    stale_statements: u32,
+    schema_setups: u32,
 }
 
 impl PostgresStore {
-    fn attempt(
+    fn attempt_commit(
         &self,
-        mut connection: Lent<'_>,
+        mut connection: PooledConnection<'_>,
         submission: &mut Submission,
-    ) -> Result<Ending, Trouble> {
+    ) -> Result<AttemptOutcome, PostgresError> {
         let Submission {
             id,
             key,
@@ -95,148 +95,161 @@ impl PostgresStore {
             decide,
         } = submission;
         let place = self.shared.place();
-        let held = match facts::read(&mut connection, reads, key.as_ref(), &self.shared) {
-            Ok(held) => held,
-            Err(trouble) => return Err(undo_after(connection, trouble)),
-        };
-        let known = u32::try_from(held.schema).unwrap_or_default();
-        if let Err(error) = migrate::require_current(place, known) {
-            return Err(undo_after(connection, Trouble::Final(error)));
+        let locked =
+            match facts::lock_and_read_facts(&mut connection, reads, key.as_ref(), &self.shared) {
+                Ok(locked) => locked,
+                Err(error) => return Err(roll_back_after(connection, error)),
+            };
+        let found_schema = u32::try_from(locked.schema_version).unwrap_or_default();
+        if let Err(error) = migrate::require_supported_schema(place, found_schema) {
+            return Err(roll_back_after(connection, PostgresError::Permanent(error)));
         }
-        if ![0, held.system].contains(&connection.system) {
-            return Err(adopt(connection));
+        if ![0, locked.system_id].contains(&connection.system_id) {
+            return Err(adopt_server(connection));
         }
-        if let Some((fingerprint, receipt)) = held.remembered {
-            undo(connection);
+        if let Some((fingerprint, receipt)) = locked.earlier_answer {
+            roll_back(connection);
             let key = key.as_ref().expect("BUG: only a key can be remembered");
-            return Ok(Ending::Answered(if fingerprint == key.fingerprint {
-                Ok(Committed {
-                    receipt,
-                    plan: None,
-                    remembered: true,
-                })
-            } else {
-                Err(CommitError::KeyReused {
-                    key: key.key.clone(),
-                })
-            }));
+            return Ok(AttemptOutcome::Answered(
+                if fingerprint == key.fingerprint {
+                    Ok(CommitOutcome {
+                        receipt,
+                        plan: None,
+                        is_repeat: true,
+                    })
+                } else {
+                    Err(CommitError::KeyReused {
+                        key: key.key.clone(),
+                    })
+                },
+            ));
         }
-        let decision = match decide(&held.facts, held.now) {
+        let decision = match decide(&locked.facts, locked.now) {
             Ok(decision) => decision,
             Err(refusal) => {
-                undo(connection);
-                return Ok(Ending::Answered(Err(refusal.into())));
+                roll_back(connection);
+                return Ok(AttemptOutcome::Answered(Err(refusal.into())));
             }
         };
-        if let Err(error) = self.fail_at(FaultPoint::Decided) {
-            return Err(undo_after(connection, Trouble::Final(error)));
+        if let Err(error) = self.inject_fault(FaultPoint::Decided) {
+            return Err(roll_back_after(connection, PostgresError::Permanent(error)));
         }
-        let calls = match writes(*id, key.as_ref(), reads, &held, &decision) {
+        let calls = match build_write_calls(*id, key.as_ref(), reads, &locked, &decision) {
             Ok(calls) => calls,
-            Err(error) => return Err(undo_after(connection, Trouble::Final(error))),
+            Err(error) => return Err(roll_back_after(connection, PostgresError::Permanent(error))),
         };
         if calls.is_empty() {
-            return self.end_without_writing(connection, &held, &decision);
+            return self.end_without_writing(connection, &locked, &decision);
         }
-        if let Err(trouble) = connection.prepare(calls.iter().map(|(sql, _)| *sql)) {
-            return Err(undo_after(connection, trouble));
+        if let Err(error) = connection.prepare_statements(calls.iter().map(|(sql, _)| *sql)) {
+            return Err(roll_back_after(connection, error));
         }
         // The fault comes when everything else was handed over and COMMIT was not. What then really
         // left this process does not matter: without COMMIT the server undoes it.
         let mut fault = None;
-        let conclusion =
-            connection.conclude(calls, || match self.fail_at(FaultPoint::BeforeCommit) {
-                Ok(()) => Last::Commit,
+        let exchange = connection.finish_transaction(calls, || {
+            match self.inject_fault(FaultPoint::BeforeCommit) {
+                Ok(()) => TransactionEnd::Commit,
                 Err(error) => {
                     fault = Some(error);
-                    Last::Rollback
-                }
-            });
-        let committed = Committed::of(&decision, &held.facts);
-        let ending = judge(&connection, conclusion);
-        if let Some(error) = fault {
-            connection.put_back();
-            return Err(Trouble::Final(error));
-        }
-        match ending {
-            Verdict::Committed => {
-                connection.put_back();
-                match self.fail_at(FaultPoint::AfterCommit) {
-                    Ok(()) => Ok(Ending::Written(committed)),
-                    Err(error) => Ok(Ending::Unanswered(committed, error)),
+                    TransactionEnd::Rollback
                 }
             }
-            Verdict::Undone(Trouble::Outdated(error)) => Err(Trouble::Outdated(error)),
-            Verdict::Undone(trouble) => {
+        });
+        let committed = CommitOutcome::from_decision(&decision, &locked.facts);
+        let outcome = evaluate_exchange(&connection, exchange);
+        if let Some(error) = fault {
+            connection.return_to_pool();
+            return Err(PostgresError::Permanent(error));
+        }
+        match outcome {
+            ExchangeOutcome::Committed => {
+                connection.return_to_pool();
+                match self.inject_fault(FaultPoint::AfterCommit) {
+                    Ok(()) => Ok(AttemptOutcome::Written(committed)),
+                    Err(error) => Ok(AttemptOutcome::InDoubt(committed, error)),
+                }
+            }
+            ExchangeOutcome::RolledBack(PostgresError::StaleStatement(error)) => {
+                Err(PostgresError::StaleStatement(error))
+            }
+            ExchangeOutcome::RolledBack(error) => {
                 // COMMIT of a transaction that failed ends it, too. A connection that is gone is not
                 // kept.
-                connection.put_back();
-                Err(trouble)
+                connection.return_to_pool();
+                Err(error)
             }
-            Verdict::Unknown(error) => Ok(Ending::Unanswered(committed, error)),
+            ExchangeOutcome::Unknown(error) => Ok(AttemptOutcome::InDoubt(committed, error)),
         }
     }
 
     /// Nothing to write and nothing to remember: the answer holds once the transaction has ended.
     fn end_without_writing(
         &self,
-        mut connection: Lent<'_>,
-        held: &Held,
+        mut connection: PooledConnection<'_>,
+        locked: &LockedFacts,
         decision: &Decision,
-    ) -> Result<Ending, Trouble> {
-        if let Err(error) = self.fail_at(FaultPoint::BeforeCommit) {
-            return Err(undo_after(connection, Trouble::Final(error)));
+    ) -> Result<AttemptOutcome, PostgresError> {
+        if let Err(error) = self.inject_fault(FaultPoint::BeforeCommit) {
+            return Err(roll_back_after(connection, PostgresError::Permanent(error)));
         }
-        connection.batch("COMMIT")?;
-        connection.put_back();
-        Ok(Ending::Answered(Ok(Committed::of(decision, &held.facts))))
+        connection.execute_batch("COMMIT")?;
+        connection.return_to_pool();
+        Ok(AttemptOutcome::Answered(Ok(CommitOutcome::from_decision(
+            decision,
+            &locked.facts,
+        ))))
     }
 
     /// Does what is needed before the next attempt; or says why there is none.
-    fn overcome(&self, trouble: Trouble, attempts: &mut Attempts) -> Result<(), StoreError> {
-        match trouble {
-            Trouble::Final(error) => Err(error),
-            Trouble::Lost(error) => {
-                if attempts.lost {
+    fn prepare_retry(
+        &self,
+        error: PostgresError,
+        retry_state: &mut RetryState,
+    ) -> Result<(), StoreError> {
+        match error {
+            PostgresError::Permanent(error) => Err(error),
+            PostgresError::ConnectionLost(error) => {
+                if retry_state.connection_lost {
                     return Err(error);
                 }
-                attempts.lost = true;
+                retry_state.connection_lost = true;
                 Ok(())
             }
-            Trouble::Collision(error) => {
-                attempts.collisions += 1;
-                if attempts.collisions > MOST_COLLISIONS {
+            PostgresError::Conflict(error) => {
+                retry_state.conflicts += 1;
+                if retry_state.conflicts > MAX_CONFLICT_RETRIES {
                     return Err(error);
                 }
-                std::thread::sleep(pause(attempts.collisions));
+                std::thread::sleep(conflict_delay(retry_state.conflicts));
                 Ok(())
             }
-            Trouble::Outdated(error) => {
-                attempts.outdated += 1;
+            PostgresError::StaleStatement(error) => {
+                retry_state.stale_statements += 1;
                 // Each connection learns it for itself, and each of them is closed after that.
-                if attempts.outdated > 100 {
+                if retry_state.stale_statements > 100 {
                     Err(error)
                 } else {
                     Ok(())
                 }
             }
-            Trouble::Schema(error) => {
-                attempts.set_up += 1;
-                if attempts.set_up > 3 {
+            PostgresError::SchemaMissing(error) => {
+                retry_state.schema_setups += 1;
+                if retry_state.schema_setups > 3 {
                     return Err(error);
                 }
-                migrate::set_up(&self.shared)
+                migrate::create_if_absent(&self.shared)
             }
         }
     }
 
-    fn fail_at(&self, point: FaultPoint) -> Result<(), StoreError> {
-        match self.shared.faults.at(point) {
-            Fault::None => Ok(()),
-            Fault::Fail => Err(StoreError::Database {
+    fn inject_fault(&self, point: FaultPoint) -> Result<(), StoreError> {
+        match self.shared.faults.fault_at(point) {
+            StoreFault::None => Ok(()),
+            StoreFault::Fail => Err(StoreError::Database {
                 why: format!("fault injected: {point:?}"),
             }),
-            Fault::Full => Err(StoreError::Full {
+            StoreFault::Full => Err(StoreError::Full {
                 place: "fault injected".to_owned(),
             }),
         }
@@ -244,89 +257,99 @@ impl PostgresStore {
 }
 
 /// What the answers to the last exchange mean.
-enum Verdict {
+enum ExchangeOutcome {
     /// It is durable.
     Committed,
     /// It is undone, for this reason.
-    Undone(Trouble),
+    RolledBack(PostgresError),
     /// COMMIT may have been carried out.
     Unknown(StoreError),
 }
 
-fn judge(connection: &Lent<'_>, conclusion: Conclusion) -> Verdict {
-    let answers = match (conclusion.answers, conclusion.last) {
+fn evaluate_exchange(
+    connection: &PooledConnection<'_>,
+    exchange: FinalExchange,
+) -> ExchangeOutcome {
+    let answers = match (exchange.answers, exchange.end) {
         (Ok(answers), _) => answers,
-        (Err(trouble), Last::Rollback) => return Verdict::Undone(trouble),
-        (Err(trouble), Last::Commit) => return Verdict::Unknown(trouble.into_error()),
+        (Err(error), TransactionEnd::Rollback) => return ExchangeOutcome::RolledBack(error),
+        (Err(error), TransactionEnd::Commit) => {
+            return ExchangeOutcome::Unknown(error.into_store_error());
+        }
     };
-    let commit = answers.len() - 1;
+    let commit_index = answers.len() - 1;
     for (number, answer) in answers.iter().enumerate() {
         let Err(error) = answer else { continue };
-        let trouble = connection.trouble(error);
+        let failure = connection.classify_error(error);
         // An error from the server at a statement means that it did not get as far as COMMIT. At
         // COMMIT itself it means that it was undone, unless the server ended the connection with it:
         // then it may have come after the deed.
-        let undone = match error.as_db_error() {
-            Some(error) => number < commit || !is_fatal(error),
-            None => conclusion.last == Last::Rollback,
+        let is_rolled_back = match error.as_db_error() {
+            Some(error) => number < commit_index || !is_fatal(error),
+            None => exchange.end == TransactionEnd::Rollback,
         };
-        return if undone {
-            Verdict::Undone(trouble)
+        return if is_rolled_back {
+            ExchangeOutcome::RolledBack(failure)
         } else {
-            Verdict::Unknown(trouble.into_error())
+            ExchangeOutcome::Unknown(failure.into_store_error())
         };
     }
-    match conclusion.last {
-        Last::Commit => Verdict::Committed,
-        Last::Rollback => Verdict::Undone(Trouble::Final(StoreError::Database {
-            why: "a statement could not be sent".to_owned(),
-        })),
+    match exchange.end {
+        TransactionEnd::Commit => ExchangeOutcome::Committed,
+        TransactionEnd::Rollback => {
+            ExchangeOutcome::RolledBack(PostgresError::Permanent(StoreError::Database {
+                why: "a statement could not be sent".to_owned(),
+            }))
+        }
     }
 }
 
 /// Ends the transaction, changing nothing. If that cannot be done the connection is closed, which
 /// comes to the same.
-fn undo(mut connection: Lent<'_>) {
-    if connection.batch("ROLLBACK").is_ok() {
-        connection.put_back();
+fn roll_back(mut connection: PooledConnection<'_>) {
+    if connection.execute_batch("ROLLBACK").is_ok() {
+        connection.return_to_pool();
     }
 }
 
-fn undo_after(connection: Lent<'_>, trouble: Trouble) -> Trouble {
-    match trouble {
+fn roll_back_after(connection: PooledConnection<'_>, error: PostgresError) -> PostgresError {
+    match error {
         // Not worth keeping, or not there any more.
-        Trouble::Outdated(_) | Trouble::Lost(_) => drop(connection),
-        Trouble::Collision(_) | Trouble::Schema(_) | Trouble::Final(_) => undo(connection),
+        PostgresError::StaleStatement(_) | PostgresError::ConnectionLost(_) => drop(connection),
+        PostgresError::Conflict(_)
+        | PostgresError::SchemaMissing(_)
+        | PostgresError::Permanent(_) => roll_back(connection),
     }
-    trouble
+    error
 }
 
 /// The store was copied to this server from another one, whose transactions were counted
 /// differently: counts on from there, and decides again. See `tail.rs`.
-fn adopt(mut connection: Lent<'_>) -> Trouble {
-    let system = connection.system;
+fn adopt_server(mut connection: PooledConnection<'_>) -> PostgresError {
+    let system = connection.system_id;
     // Every writer reads this table and holds it to its end. Locked, nobody is under way with the old
     // base.
-    const LOCK: &str = "ROLLBACK; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE";
+    const LOCK_SCHEMA_VERSION: &str =
+        "ROLLBACK; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE";
     let adopted = connection
-        .batch(LOCK)
-        .and_then(|()| connection.rows(None, vec![(ADOPT, values![system])], Some("COMMIT")));
+        .execute_batch(LOCK_SCHEMA_VERSION)
+        .and_then(|()| connection.query_all(None, vec![(ADOPT, values![system])], Some("COMMIT")));
     match adopted {
         Ok(_) => {
-            connection.put_back();
-            Trouble::Collision(StoreError::Database {
+            connection.return_to_pool();
+            PostgresError::Conflict(StoreError::Database {
                 why: "the store was moved to another server".to_owned(),
             })
         }
-        Err(trouble) => undo_after(connection, trouble),
+        Err(error) => roll_back_after(connection, error),
     }
 }
 
 /// Longer with every collision, and never the same for two who collided.
-fn pause(collisions: u32) -> Duration {
-    let most = 500 << collisions.min(7);
+fn conflict_delay(collisions: u32) -> Duration {
+    let max_micros = 500 << collisions.min(7);
     let random = RandomState::new().build_hasher().finish();
-    Duration::from_micros(random % most)
+    Duration::from_micros(random % max_micros)
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -335,7 +358,7 @@ mod tests {
 
     use super::super::statements::INSERT_ACTION;
     use super::*;
-    use crate::{Maintain, PostgresOptions};
+    use crate::{PostgresOptions, StoreMaintenance};
 
     /// A statement whose values cannot be encoded is never sent. What was sent before it must not
     /// be committed without it.
@@ -343,25 +366,25 @@ mod tests {
     fn a_statement_that_cannot_be_sent_takes_the_others_with_it() {
         let database = PostgresDatabase::new();
         let store = PostgresStore::new(&database.url(), PostgresOptions::default()).unwrap();
-        store.migrate().unwrap();
-        let mut connection = store.shared.pool.lend().unwrap();
-        connection.prepare([INSERT_ACTION]).unwrap();
-        connection.batch("BEGIN").unwrap();
+        store.migrate_schema().unwrap();
+        let mut connection = store.shared.pool.acquire_connection().unwrap();
+        connection.prepare_statements([INSERT_ACTION]).unwrap();
+        connection.execute_batch("BEGIN").unwrap();
         // The second column is a text.
         let calls = vec![
             (INSERT_ACTION, values!["sent", "{}"]),
             (INSERT_ACTION, values!["not sent", 1_i64]),
         ];
-        let conclusion = connection.conclude(calls, || Last::Commit);
-        let verdict = judge(&connection, conclusion);
-        let written = database.sql("SELECT count(*) FROM planwright.actions");
+        let exchange = connection.finish_transaction(calls, || TransactionEnd::Commit);
+        let outcome = evaluate_exchange(&connection, exchange);
+        let written = database.run_sql("SELECT count(*) FROM planwright.actions");
         assert_eq!(written, ["0"]);
         assert!(matches!(
-            verdict,
-            Verdict::Undone(Trouble::Final(StoreError::Database { .. }))
+            outcome,
+            ExchangeOutcome::RolledBack(PostgresError::Permanent(StoreError::Database { .. }))
         ));
         // It is in no transaction any more: somebody else may have it.
-        connection.batch("BEGIN; COMMIT").unwrap();
-        connection.put_back();
+        connection.execute_batch("BEGIN; COMMIT").unwrap();
+        connection.return_to_pool();
     }
 }

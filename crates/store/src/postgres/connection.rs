@@ -19,71 +19,74 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Socket, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::pipeline::{Pipeline, Value};
-use super::trouble::{Trouble, corrupt, is_passing, refused, unreachable, unusable};
+use super::error::{
+    PostgresError, classify_connect_error, corrupt_error, is_transient_connect_error,
+    unreachable_error, unusable_error,
+};
+use super::pipeline::{StatementPipeline, Value};
 use crate::StoreError;
 use crate::sync::{Mutex, lock};
 
 /// How long a transaction may sit idle before the server ends it: the process that opened it is
 /// stopped or gone, and others wait for its locks. Also bounds how long a lost COMMIT can stay
 /// unsettled.
-const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(10);
+const IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long we go on knocking at a server that is starting up or has no room.
-const KNOCKING: Duration = Duration::from_secs(10);
+const CONNECT_RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The oldest server that has what `tail.rs` needs.
-const OLDEST_SERVER: u32 = 130_000;
+const MIN_SERVER_VERSION: u32 = 130_000;
 
 /// What every connection is made with.
-pub(super) struct Dial {
+pub(super) struct ConnectionConfig {
     /// Where.
-    pub address: super::address::Address,
+    pub address: super::address::PostgresAddress,
     /// How it is encrypted.
     pub tls: MakeRustlsConnect,
     /// The store's schema.
     pub schema: String,
     /// How long a statement or a lock may take.
-    pub patience: Duration,
+    pub wait_timeout: Duration,
 }
 
 /// A connection that is set up for this store.
-pub(super) struct Connection {
+pub(super) struct PostgresConnection {
     /// Sends statements. Dropped first: that makes the wire say farewell.
-    session: Session,
+    session: ClientSession,
     /// Moves bytes.
-    wire: Wire,
+    driver: ConnectionDriver,
     /// The identity of the server (see `tail.rs`); 0 if it does not tell.
-    pub system: i64,
+    pub system_id: i64,
     /// The store's schema.
     pub schema: String,
     /// When it was last put away.
     pub idle_since: Instant,
 }
 
-struct Session {
+struct ClientSession {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
 }
 
-type Transport =
+type TlsTransport =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-struct Wire {
+struct ConnectionDriver {
     // `None` only while dropping.
     runtime: Option<Runtime>,
     // `None` once the connection has ended. Dropping it tells every request that still waits.
-    transport: Option<Transport>,
-    alarm: Arc<Alarm>,
+    transport: Option<TlsTransport>,
+    poll_waker: Arc<PollWaker>,
     notified: bool,
-    limit: Duration,
-    usual_limit: Duration,
+    answer_timeout: Duration,
+    default_answer_timeout: Duration,
     place: String,
 }
 
 /// How a transaction is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum TransactionEnd {
     /// Keep what it did.
     Commit,
     /// Undo it.
@@ -91,56 +94,58 @@ pub(super) enum Last {
 }
 
 /// How the last exchange of a transaction went.
-pub(super) struct Conclusion {
+pub(super) struct FinalExchange {
     /// What was sent last.
-    pub last: Last,
+    pub end: TransactionEnd,
     /// The answers to the calls, and behind them the one to `last`; or that none came.
-    pub answers: Result<Answers, Trouble>,
+    pub answers: Result<StatementAnswers, PostgresError>,
 }
 
 /// A statement with its parameters.
-pub(super) type Call<'a> = (&'static str, Vec<Value<'a>>);
+pub(super) type StatementCall<'a> = (&'static str, Vec<Value<'a>>);
 
 /// The answers to some statements, in their order.
-pub(super) type Answers = Vec<Result<Vec<Row>, tokio_postgres::Error>>;
+pub(super) type StatementAnswers = Vec<Result<Vec<Row>, tokio_postgres::Error>>;
 
-impl Connection {
+impl PostgresConnection {
     /// Connects and sets the session up.
-    pub fn open(dial: &Dial) -> Result<Self, StoreError> {
-        let place = &dial.address.place;
+    pub fn open(config: &ConnectionConfig) -> Result<Self, StoreError> {
+        let place = &config.address.place;
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
-            .map_err(|error| unreachable(place, error.to_string()))?;
-        let (client, transport) = runtime.block_on(knock(dial))?;
+            .map_err(|error| unreachable_error(place, error.to_string()))?;
+        let (client, transport) = runtime.block_on(connect_with_retry(config))?;
         // The server gives up first, if it is there.
-        let limit = dial.patience + Duration::from_secs(15);
+        let answer_timeout = config.wait_timeout + Duration::from_secs(15);
         let mut connection = Self {
-            session: Session {
+            session: ClientSession {
                 client,
                 prepared: HashMap::new(),
             },
-            wire: Wire {
+            driver: ConnectionDriver {
                 runtime: Some(runtime),
                 transport: Some(transport),
-                alarm: Arc::default(),
+                poll_waker: Arc::default(),
                 notified: false,
-                limit,
-                usual_limit: limit,
+                answer_timeout,
+                default_answer_timeout: answer_timeout,
                 place: place.clone(),
             },
-            system: 0,
-            schema: dial.schema.clone(),
+            system_id: 0,
+            schema: config.schema.clone(),
             idle_since: Instant::now(),
         };
-        connection.set_up(dial).map_err(Trouble::into_error)?;
+        connection
+            .configure_session(config)
+            .map_err(PostgresError::into_store_error)?;
         Ok(connection)
     }
 
     /// From now on waits this long for an answer; `None` as long as it usually does.
-    pub fn set_limit(&mut self, limit: Option<Duration>) {
-        self.wire.limit = limit.unwrap_or(self.wire.usual_limit);
+    pub fn set_answer_timeout(&mut self, timeout: Option<Duration>) {
+        self.driver.answer_timeout = timeout.unwrap_or(self.driver.default_answer_timeout);
     }
 
     /// Is it known to be dead?
@@ -149,11 +154,13 @@ impl Connection {
     }
 
     /// Prepares what was not prepared on this connection before, all in one round trip.
-    pub fn prepare(
+    pub fn prepare_statements(
         &mut self,
         statements: impl IntoIterator<Item = &'static str>,
-    ) -> Result<(), Trouble> {
-        let Self { session, wire, .. } = self;
+    ) -> Result<(), PostgresError> {
+        let Self {
+            session, driver, ..
+        } = self;
         let mut missing: Vec<&'static str> = statements
             .into_iter()
             .filter(|sql| !session.prepared.contains_key(sql))
@@ -168,7 +175,7 @@ impl Connection {
             .iter()
             .map(|sql| (Box::pin(client.prepare(sql)), None))
             .collect();
-        wire.run(poll_fn(|context| {
+        driver.run_until_ready(poll_fn(|context| {
             let mut ready = true;
             for (request, result) in &mut requests {
                 if result.is_none() {
@@ -186,7 +193,8 @@ impl Connection {
         }))?;
         for (sql, (_, result)) in missing.into_iter().zip(requests) {
             let result = result.expect("BUG: every request was waited for");
-            let statement = result.map_err(|error| Trouble::of(&error, &wire.place))?;
+            let statement =
+                result.map_err(|error| PostgresError::classify_error(&error, &driver.place))?;
             session.prepared.insert(sql, statement);
         }
         Ok(())
@@ -194,90 +202,100 @@ impl Connection {
 
     /// Sends `first`, the calls and `last` in one go. What goes wrong with each is in its answer; what
     /// is returned instead went wrong before anything was sent, or is the end of the connection.
-    fn exchange(
+    fn exchange_calls(
         &mut self,
         first: Option<&'static str>,
-        calls: Vec<Call<'_>>,
+        calls: Vec<StatementCall<'_>>,
         last: Option<&'static str>,
-    ) -> Result<Answers, Trouble> {
-        self.prepare(calls.iter().map(|(sql, _)| *sql))?;
-        let Self { session, wire, .. } = self;
-        let mut pipeline = Pipeline::new(&session.client);
+    ) -> Result<StatementAnswers, PostgresError> {
+        self.prepare_statements(calls.iter().map(|(sql, _)| *sql))?;
+        let Self {
+            session, driver, ..
+        } = self;
+        let mut pipeline = StatementPipeline::new(&session.client);
         if let Some(command) = first {
-            pipeline.command(command);
+            pipeline.send_command(command);
         }
-        session.send(&mut pipeline, calls);
+        session.send_calls(&mut pipeline, calls);
         if let Some(command) = last {
-            pipeline.command(command);
+            pipeline.send_command(command);
         }
-        wire.run(pipeline.answers())
+        driver.run_until_ready(pipeline.collect_answers())
     }
 
     /// As [`Self::exchange`]; the rows, or the first thing that went wrong.
-    pub fn rows(
+    pub fn query_all(
         &mut self,
         first: Option<&'static str>,
-        calls: Vec<Call<'_>>,
+        calls: Vec<StatementCall<'_>>,
         last: Option<&'static str>,
-    ) -> Result<Vec<Vec<Row>>, Trouble> {
-        let answers = self.exchange(first, calls, last)?;
+    ) -> Result<Vec<Vec<Row>>, PostgresError> {
+        let answers = self.exchange_calls(first, calls, last)?;
         answers
             .into_iter()
-            .map(|answer| answer.map_err(|error| self.trouble(&error)))
+            .map(|answer| answer.map_err(|error| self.classify_error(&error)))
             .collect()
     }
 
     /// Sends the calls, all of them prepared before, and behind them what `last` then says.
     ///
     /// If some call could not even be sent, `last` is not asked and the transaction is rolled back.
-    pub fn conclude(&mut self, calls: Vec<Call<'_>>, last: impl FnOnce() -> Last) -> Conclusion {
-        let Self { session, wire, .. } = self;
-        let mut pipeline = Pipeline::new(&session.client);
-        session.send(&mut pipeline, calls);
-        let last = if pipeline.is_whole() {
-            last()
+    pub fn finish_transaction(
+        &mut self,
+        calls: Vec<StatementCall<'_>>,
+        choose_end: impl FnOnce() -> TransactionEnd,
+    ) -> FinalExchange {
+        let Self {
+            session, driver, ..
+        } = self;
+        let mut pipeline = StatementPipeline::new(&session.client);
+        session.send_calls(&mut pipeline, calls);
+        let end = if pipeline.is_fully_sent() {
+            choose_end()
         } else {
-            Last::Rollback
+            TransactionEnd::Rollback
         };
-        pipeline.command(match last {
-            Last::Commit => "COMMIT",
-            Last::Rollback => "ROLLBACK",
+        pipeline.send_command(match end {
+            TransactionEnd::Commit => "COMMIT",
+            TransactionEnd::Rollback => "ROLLBACK",
         });
-        Conclusion {
-            last,
-            answers: wire.run(pipeline.answers()),
+        FinalExchange {
+            end,
+            answers: driver.run_until_ready(pipeline.collect_answers()),
         }
     }
 
     /// One prepared statement outside of any transaction.
-    pub fn query(
+    pub fn query_statement(
         &mut self,
         sql: &'static str,
         values: Vec<Value<'_>>,
-    ) -> Result<Vec<Row>, Trouble> {
-        let mut rows = self.rows(None, vec![(sql, values)], None)?;
+    ) -> Result<Vec<Row>, PostgresError> {
+        let mut rows = self.query_all(None, vec![(sql, values)], None)?;
         Ok(rows.pop().expect("BUG: one statement, one answer"))
     }
 
     /// Several statements without parameters, as one unit if they say so themselves.
-    pub fn batch(&mut self, sql: &str) -> Result<(), Trouble> {
-        let Self { session, wire, .. } = self;
-        let answer = wire.run(session.client.batch_execute(sql))?;
-        answer.map_err(|error| self.trouble(&error))
+    pub fn execute_batch(&mut self, sql: &str) -> Result<(), PostgresError> {
+        let Self {
+            session, driver, ..
+        } = self;
+        let answer = driver.run_until_ready(session.client.batch_execute(sql))?;
+        answer.map_err(|error| self.classify_error(&error))
     }
 
     /// What an error on this connection means.
-    pub fn trouble(&self, error: &tokio_postgres::Error) -> Trouble {
-        Trouble::of(error, &self.wire.place)
+    pub fn classify_error(&self, error: &tokio_postgres::Error) -> PostgresError {
+        PostgresError::classify_error(error, &self.driver.place)
     }
 
     /// Waits until a notification arrived; `false` if `stop` was called first.
-    pub fn notified(&mut self, stop: &Notify) -> Result<bool, Trouble> {
-        self.wire.listen(stop)
+    pub fn wait_for_notification(&mut self, stop: &Notify) -> Result<bool, PostgresError> {
+        self.driver.wait_for_notification(stop)
     }
 
-    fn set_up(&mut self, dial: &Dial) -> Result<(), Trouble> {
-        let patience = dial.patience.as_millis();
+    fn configure_session(&mut self, config: &ConnectionConfig) -> Result<(), PostgresError> {
+        let patience = config.wait_timeout.as_millis();
         // Whatever the server's or the user's defaults are. The timeouts bound how long anybody can
         // wait for us, and we for anybody.
         // Statements find their rows by the same index whatever their parameters are: each is planned
@@ -293,48 +311,50 @@ impl Connection {
              SET client_min_messages TO warning; \
              SET jit TO off; \
              SET plan_cache_mode TO force_generic_plan; ",
-            schema = dial.schema,
+            schema = config.schema,
             statement = patience + 5_000,
-            idle = IDLE_IN_TRANSACTION.as_millis(),
+            idle = IDLE_TRANSACTION_TIMEOUT.as_millis(),
         );
         const ASKED: &str =
             "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
         let full =
             format!("{settings}{ASKED}, (SELECT system_identifier FROM pg_control_system())");
-        let said = match self.simple(&full) {
+        let server_facts = match self.query_text_row(&full) {
             // Somebody took that function from the public. 0 is no server's identity.
-            Err(Trouble::Final(StoreError::Unusable { .. })) => {
-                self.simple(&format!("{settings}{ASKED}, 0"))?
+            Err(PostgresError::Permanent(StoreError::Unusable { .. })) => {
+                self.query_text_row(&format!("{settings}{ASKED}, 0"))?
             }
             said => said?,
         };
-        let place = &dial.address.place;
-        let [version, encoding, system] = said.as_slice() else {
-            return Err(Trouble::Final(corrupt(
+        let place = &config.address.place;
+        let [version, encoding, system] = server_facts.as_slice() else {
+            return Err(PostgresError::Permanent(corrupt_error(
                 place,
                 "the server does not say what it is",
             )));
         };
         if version
             .parse::<u32>()
-            .is_ok_and(|version| version < OLDEST_SERVER)
+            .is_ok_and(|version| version < MIN_SERVER_VERSION)
         {
             let why = format!("PostgreSQL 13 or newer is needed; this is {version}");
-            return Err(Trouble::Final(unusable(place, why)));
+            return Err(PostgresError::Permanent(unusable_error(place, why)));
         }
         if encoding != "UTF8" {
             let why = format!("its encoding is {encoding}; make the database with UTF8");
-            return Err(Trouble::Final(unusable(place, why)));
+            return Err(PostgresError::Permanent(unusable_error(place, why)));
         }
-        self.system = system.parse().unwrap_or_default();
+        self.system_id = system.parse().unwrap_or_default();
         Ok(())
     }
 
     /// The columns of the last row some statements without parameters returned.
-    fn simple(&mut self, sql: &str) -> Result<Vec<String>, Trouble> {
-        let Self { session, wire, .. } = self;
-        let answer = wire.run(session.client.simple_query(sql))?;
-        let messages = answer.map_err(|error| self.trouble(&error))?;
+    fn query_text_row(&mut self, sql: &str) -> Result<Vec<String>, PostgresError> {
+        let Self {
+            session, driver, ..
+        } = self;
+        let answer = driver.run_until_ready(session.client.simple_query(sql))?;
+        let messages = answer.map_err(|error| self.classify_error(&error))?;
         let row = messages.iter().rev().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -347,50 +367,56 @@ impl Connection {
     }
 }
 
-async fn knock(dial: &Dial) -> Result<(Client, Transport), StoreError> {
-    let address = &dial.address;
-    let until = Instant::now() + KNOCKING;
+async fn connect_with_retry(
+    config: &ConnectionConfig,
+) -> Result<(Client, TlsTransport), StoreError> {
+    let address = &config.address;
+    let deadline = Instant::now() + CONNECT_RETRY_TIMEOUT;
     loop {
-        let attempt = address.config.connect(dial.tls.clone());
+        let attempt = address.config.connect(config.tls.clone());
         // The driver bounds the connecting itself, but not the greeting that follows.
         let limit = address
             .config
             .get_connect_timeout()
-            .map_or(KNOCKING, |limit| *limit * 2);
+            .map_or(CONNECT_RETRY_TIMEOUT, |limit| *limit * 2);
         let Ok(result) = tokio::time::timeout(limit, attempt).await else {
-            return Err(unreachable(
+            return Err(unreachable_error(
                 &address.place,
                 "it accepts connections but does not answer".to_owned(),
             ));
         };
         match result {
             Ok(connected) => return Ok(connected),
-            Err(error) if is_passing(&error) && Instant::now() < until => {
+            Err(error) if is_transient_connect_error(&error) && Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            Err(error) => return Err(refused(&error, &address.place)),
+            Err(error) => return Err(classify_connect_error(&error, &address.place)),
         }
     }
 }
 
-impl Session {
-    fn send<'a>(&'a self, pipeline: &mut Pipeline<'a>, calls: Vec<Call<'a>>) {
+impl ClientSession {
+    fn send_calls<'a>(
+        &'a self,
+        pipeline: &mut StatementPipeline<'a>,
+        calls: Vec<StatementCall<'a>>,
+    ) {
         for (sql, values) in calls {
             let statement = self.prepared.get(sql).expect("BUG: it was prepared before");
-            pipeline.send(statement, values);
+            pipeline.send_statement(statement, values);
         }
     }
 }
 
-impl Wire {
+impl ConnectionDriver {
     /// Drives the connection until the future is ready.
-    fn run<T>(&mut self, future: impl Future<Output = T>) -> Result<T, Trouble> {
+    fn run_until_ready<T>(&mut self, future: impl Future<Output = T>) -> Result<T, PostgresError> {
         let Self {
             runtime,
             transport,
-            alarm,
+            poll_waker,
             notified,
-            limit,
+            answer_timeout,
             place,
             ..
         } = self;
@@ -399,35 +425,36 @@ impl Wire {
             .expect("BUG: only dropping takes the runtime");
         let mut future = pin!(future);
         let driven = poll_fn(|context| {
-            alarm.poll(context, |context| {
+            poll_waker.poll_while_woken(context, |context| {
                 loop {
                     if let Poll::Ready(value) = future.as_mut().poll(context) {
                         return Poll::Ready(value);
                     }
-                    if transport.is_none() || !drive(transport, context, notified) {
+                    if transport.is_none() || !drive_transport(transport, context, notified) {
                         return Poll::Pending;
                     }
                 }
             })
         });
-        let driven = runtime.block_on(async { tokio::time::timeout(*limit, driven).await });
-        alarm.rest();
+        let driven =
+            runtime.block_on(async { tokio::time::timeout(*answer_timeout, driven).await });
+        poll_waker.clear_outer_waker();
         match driven {
             Ok(value) => Ok(value),
             Err(_) => {
                 // The answers may still come, and nobody would know what they answer.
                 *transport = None;
                 let why = "the server stopped answering".to_owned();
-                Err(Trouble::Lost(unreachable(place, why)))
+                Err(PostgresError::ConnectionLost(unreachable_error(place, why)))
             }
         }
     }
 
-    fn listen(&mut self, stop: &Notify) -> Result<bool, Trouble> {
+    fn wait_for_notification(&mut self, stop: &Notify) -> Result<bool, PostgresError> {
         let Self {
             runtime,
             transport,
-            alarm,
+            poll_waker,
             notified,
             place,
             ..
@@ -436,35 +463,39 @@ impl Wire {
             .as_ref()
             .expect("BUG: only dropping takes the runtime");
         let mut stopped = pin!(stop.notified());
-        let heard = runtime.block_on(poll_fn(|context| {
-            alarm.poll(context, |context| {
-                let ended = transport.is_none() || drive(transport, context, notified);
+        let outcome = runtime.block_on(poll_fn(|context| {
+            poll_waker.poll_while_woken(context, |context| {
+                let ended = transport.is_none() || drive_transport(transport, context, notified);
                 if std::mem::take(notified) {
                     Poll::Ready(Ok(true))
                 } else if stopped.as_mut().poll(context).is_ready() {
                     Poll::Ready(Ok(false))
                 } else if ended {
                     let why = "the connection was closed".to_owned();
-                    Poll::Ready(Err(Trouble::Lost(unreachable(place, why))))
+                    Poll::Ready(Err(PostgresError::ConnectionLost(unreachable_error(
+                        place, why,
+                    ))))
                 } else {
                     Poll::Pending
                 }
             })
         }));
-        alarm.rest();
-        heard
+        poll_waker.clear_outer_waker();
+        outcome
     }
 }
 
 /// Sends and reads as much as can be without waiting; `true` if the connection has ended now.
-fn drive(
-    transport: &mut Option<Transport>,
+fn drive_transport(
+    transport: &mut Option<TlsTransport>,
     context: &mut Context<'_>,
     notified: &mut bool,
 ) -> bool {
-    let Some(open) = transport else { return true };
+    let Some(open_transport) = transport else {
+        return true;
+    };
     loop {
-        match open.poll_message(context) {
+        match open_transport.poll_message(context) {
             Poll::Ready(Some(Ok(AsyncMessage::Notification(_)))) => *notified = true,
             Poll::Ready(Some(Ok(_))) => {}
             Poll::Pending => return false,
@@ -476,11 +507,11 @@ fn drive(
     }
 }
 
-impl Drop for Wire {
+impl Drop for ConnectionDriver {
     fn drop(&mut self) {
         // The session is gone by now, so all there is to send is a farewell, as far as it goes out
         // without waiting.
-        drive(
+        drive_transport(
             &mut self.transport,
             &mut Context::from_waker(Waker::noop()),
             &mut self.notified,
@@ -495,52 +526,52 @@ impl Drop for Wire {
 /// Wakes the thread only when it sleeps. While it polls, a wake-up merely says: poll once more;
 /// through the runtime that would cost a system call each time.
 #[derive(Default)]
-struct Alarm {
-    rung: AtomicBool,
+struct PollWaker {
+    woken: AtomicBool,
     polling: AtomicBool,
-    sleeper: Mutex<Option<Waker>>,
+    outer_waker: Mutex<Option<Waker>>,
 }
 
-impl Alarm {
-    fn poll<T>(
+impl PollWaker {
+    fn poll_while_woken<T>(
         self: &Arc<Self>,
         context: &mut Context<'_>,
-        mut once: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        mut poll_once: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let waker = Waker::from(Arc::clone(self));
         let mut inner = Context::from_waker(&waker);
-        lock(&self.sleeper).replace(context.waker().clone());
+        lock(&self.outer_waker).replace(context.waker().clone());
         self.polling.store(true, Ordering::SeqCst);
         let outcome = loop {
-            self.rung.store(false, Ordering::SeqCst);
-            let polled = once(&mut inner);
-            if polled.is_ready() || !self.rung.load(Ordering::SeqCst) {
+            self.woken.store(false, Ordering::SeqCst);
+            let polled = poll_once(&mut inner);
+            if polled.is_ready() || !self.woken.load(Ordering::SeqCst) {
                 break polled;
             }
         };
         self.polling.store(false, Ordering::SeqCst);
         // Rung between the last look and now, by another thread: do not sleep on it.
-        if outcome.is_pending() && self.rung.load(Ordering::SeqCst) {
+        if outcome.is_pending() && self.woken.load(Ordering::SeqCst) {
             context.waker().wake_by_ref();
         }
         outcome
     }
 
     /// Nobody sleeps: requests that are handed over before the next run need wake nobody.
-    fn rest(&self) {
-        lock(&self.sleeper).take();
+    fn clear_outer_waker(&self) {
+        lock(&self.outer_waker).take();
     }
 }
 
-impl Wake for Alarm {
+impl Wake for PollWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, Ordering::SeqCst);
+        self.woken.store(true, Ordering::SeqCst);
         if !self.polling.load(Ordering::SeqCst)
-            && let Some(sleeper) = &*lock(&self.sleeper)
+            && let Some(sleeper) = &*lock(&self.outer_waker)
         {
             sleeper.wake_by_ref();
         }

@@ -4,67 +4,69 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use plan::{Digest, Facts, Project, Receipt, Timestamp};
+use plan::{CommandReceipt, DecisionFacts, Digest, Project, Timestamp};
 
-use super::Shared;
-use super::connection::{Call, Connection};
+use super::PostgresShared;
+use super::connection::{PostgresConnection, StatementCall};
+use super::error::{PostgresError, corrupt_error};
 use super::pipeline::values;
-use super::rows::{self, Columns, entry, number, rule_book};
+use super::rows::{self, RowColumns, build_rule_book, decode_entry, to_sql_integer};
 use super::statements::{
     FACTS, LIVE_PLANS, LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES,
     LOCK_ENTRIES_AT, LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE,
     LOCK_PROJECTS_OF_PLAN, LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED,
     RESERVATIONS, TAKE_PROJECT_TURNS, TAKE_TURNS, TAKE_TURNS_OF_PLAN,
 };
-use super::trouble::{Trouble, corrupt};
-use crate::commit::LIVE_PLANS_NAMED;
-use crate::{Access, ChangesetReads, Key, LedgerReads, ProjectReads, Reads, StoreError};
+use crate::commit::MAX_LIVE_PLANS_NAMED;
+use crate::{
+    ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess, StoreError,
+};
 
 /// What was read and is held.
-pub(super) struct Held {
+pub(super) struct LockedFacts {
     /// The rows.
-    pub facts: Facts,
+    pub facts: DecisionFacts,
     /// The hash of the plan's last event.
     pub head: Option<Digest>,
     /// The server's clock.
     pub now: Timestamp,
     /// The answer committed under the key, with the digest of its arguments.
-    pub remembered: Option<(Digest, Receipt)>,
+    pub earlier_answer: Option<(Digest, CommandReceipt)>,
     /// The schema of the database.
-    pub schema: i32,
+    pub schema_version: i32,
     /// The server that last wrote to it.
-    pub system: i64,
+    pub system_id: i64,
     /// What its transactions are counted from.
     pub xid_base: i64,
 }
 
 /// Begins a transaction and reads in it, in one round trip.
-pub(super) fn read(
-    connection: &mut Connection,
-    reads: &Reads,
-    key: Option<&Key>,
-    Shared { pool, .. }: &Shared,
-) -> Result<Held, Trouble> {
+pub(super) fn lock_and_read_facts(
+    connection: &mut PostgresConnection,
+    reads: &ReadSet,
+    key: Option<&IdempotencyKey>,
+    PostgresShared { pool, .. }: &PostgresShared,
+) -> Result<LockedFacts, PostgresError> {
     let (schema, place) = (
-        pool.dial().schema.as_str(),
-        pool.dial().address.place.as_str(),
+        pool.connection_config().schema.as_str(),
+        pool.connection_config().address.place.as_str(),
     );
-    let mut calls: Vec<Call<'_>> = Vec::with_capacity(8);
-    take_turns(schema, reads, &mut calls);
+    let mut calls: Vec<StatementCall<'_>> = Vec::with_capacity(8);
+    take_advisory_locks(schema, reads, &mut calls);
     let plan = reads.plan.as_ref().map(|(id, access)| {
         let sql = match access {
-            Access::Exclusive => LOCK_PLAN_EXCLUSIVE,
-            Access::Shared => LOCK_PLAN_SHARED,
+            RowAccess::Exclusive => LOCK_PLAN_EXCLUSIVE,
+            RowAccess::Shared => LOCK_PLAN_SHARED,
         };
         calls.push((sql, values![id.to_string()]));
         calls.len()
     });
     let action = reads.action.as_ref().map(|(name, access)| {
         let sql = match access {
-            Access::Exclusive => LOCK_ACTION_EXCLUSIVE,
-            Access::Shared => LOCK_ACTION_SHARED,
+            RowAccess::Exclusive => LOCK_ACTION_EXCLUSIVE,
+            RowAccess::Shared => LOCK_ACTION_SHARED,
         };
-        calls.push((sql, values![name.full()]));
+        calls.push((sql, values![name.full_name()]));
         calls.len()
     });
     let first_scope = calls.len() + 1;
@@ -73,7 +75,7 @@ pub(super) fn read(
     let projects = lock_projects(reads, &mut calls);
     let entries = lock_entries(reads, &mut calls);
     let ledger = lock_ledger(reads, &mut calls);
-    let scopes_wanted: Vec<String> = reads
+    let scope_names: Vec<String> = reads
         .rules
         .iter()
         .map(|(scope, _)| scope.to_string())
@@ -85,64 +87,73 @@ pub(super) fn read(
             plan_id.clone(),
             key.map(|key| key.scope.as_str()),
             key.map(|key| key.key.as_str()),
-            scopes_wanted,
+            scope_names,
             plan_id.filter(|_| entries.is_some()),
         ],
     ));
     // Answer 0 is the one to BEGIN.
-    let last = calls.len();
+    let facts_index = calls.len();
     let live_plans = read_live_plans(reads, &mut calls);
-    let answers = connection.rows(Some("BEGIN"), calls, None)?;
-    let columns = |answer: usize| answers[answer].iter().map(|row| Columns::of(row, place));
-    let decode = || -> Result<Held, StoreError> {
-        let mut facts = Facts::default();
+    let answers = connection.query_all(Some("BEGIN"), calls, None)?;
+    let columns = |answer: usize| {
+        answers[answer]
+            .iter()
+            .map(|row| RowColumns::new(row, place))
+    };
+    let decode = || -> Result<LockedFacts, StoreError> {
+        let mut facts = DecisionFacts::default();
         let mut head = None;
         if let Some(row) = plan.and_then(|answer| columns(answer).next()) {
-            head = Some(row.digest(0)?);
-            facts.plan = Some(Arc::new(row.json(1)?));
+            head = Some(row.read_digest(0)?);
+            facts.plan = Some(Arc::new(row.decode_json(1)?));
         }
         if let Some(row) = action.and_then(|answer| columns(answer).next()) {
-            facts.action = Some(row.json(0)?);
+            facts.action = Some(row.decode_json(0)?);
         }
         for row in projects.clone().flat_map(columns) {
-            facts.projects.push(row.json(0)?);
+            facts.projects.push(row.decode_json(0)?);
         }
         facts
             .projects
             .sort_by(|one: &Project, other| one.name.cmp(&other.name));
         for row in live_plans.clone().flat_map(columns) {
-            facts.live_plans.count += row.count(0)?;
-            facts.live_plans.newest.extend(row.ids(1)?);
+            facts.live_plans.count += row.read_count(0)?;
+            facts.live_plans.newest.extend(row.parse_plan_ids(1)?);
         }
         if let Some(entries) = entries {
-            facts.entries = columns(entries).map(entry).collect::<Result<_, _>>()?;
+            facts.entries = columns(entries)
+                .map(decode_entry)
+                .collect::<Result<_, _>>()?;
         }
         if let Some(first) = ledger {
-            facts.ledger = rows::ledger(columns(first), columns(first + 1))?;
+            facts.ledger = rows::build_ledger(columns(first), columns(first + 1))?;
         }
-        let Some(row) = columns(last).next() else {
-            return Err(corrupt(place, "the table of the schema's version is empty"));
+        let Some(row) = columns(facts_index).next() else {
+            return Err(corrupt_error(
+                place,
+                "the table of the schema's version is empty",
+            ));
         };
         if let Some((id, _)) = &reads.plan {
-            facts.lease = row.lease(4, *id)?;
+            facts.lease = row.decode_lease(4, *id)?;
         }
-        facts.rules = rule_book(scopes.clone().flat_map(columns), row.jsons(9)?)?;
-        facts.changesets = row.jsons(10)?;
-        let remembered = match row.optional_digest(7)? {
-            Some(fingerprint) => Some((fingerprint, row.json(8)?)),
+        facts.rules = build_rule_book(scopes.clone().flat_map(columns), row.decode_json_list(9)?)?;
+        facts.changesets = row.decode_json_list(10)?;
+        let earlier_answer = match row.read_optional_digest(7)? {
+            Some(fingerprint) => Some((fingerprint, row.decode_json(8)?)),
             None => None,
         };
-        Ok(Held {
+        Ok(LockedFacts {
             facts,
             head,
-            now: row.moment(3)?,
-            remembered,
-            schema: row.get(0)?,
-            system: row.get(1)?,
+            now: row.read_timestamp(3)?,
+            earlier_answer,
+            schema_version: row.get(0)?,
+            system_id: row.get(1)?,
             xid_base: row.get(2)?,
         })
     };
-    decode().map_err(Trouble::Final)
+    decode().map_err(PostgresError::Permanent)
 }
 
 /// Takes the turns at the rows that are about to be locked, in the order of the locks.
@@ -151,38 +162,43 @@ pub(super) fn read(
 /// order (see `tail.rs`). The row's lock alone would not: who waits for it may have got a number
 /// before the one in front. Nor is it a queue: those who share a row join the ones that hold it past
 /// anybody who waits to change it, and as long as they keep coming, it waits.
-fn take_turns(schema: &str, reads: &Reads, calls: &mut Vec<Call<'_>>) {
+fn take_advisory_locks(schema: &str, reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) {
     let plan = reads
         .plan
         .iter()
         .map(|(id, access)| (id.to_string(), *access));
     let action = reads.action.iter();
-    let action = action.map(|(name, access)| (format!("action {}", name.full()), *access));
+    let action = action.map(|(name, access)| (format!("action {}", name.full_name()), *access));
     let scopes = sorted_scopes(reads).into_iter();
     let scopes = scopes.map(|(scope, access)| (format!("rules {scope}"), access));
     let ledger = match reads.ledger {
         LedgerReads::None => None,
-        LedgerReads::OfPlan => Some(("ledger".to_owned(), Access::Exclusive)),
+        LedgerReads::OfPlan => Some(("ledger".to_owned(), RowAccess::Exclusive)),
     };
-    let (turns, alone): (Vec<i64>, Vec<bool>) = plan
+    let (lock_keys, exclusive): (Vec<i64>, Vec<bool>) = plan
         .chain(action)
         .chain(scopes)
         .chain(ledger)
-        .map(|(what, access)| (turn(schema, &what), access == Access::Exclusive))
+        .map(|(subject, access)| {
+            (
+                advisory_lock_key(schema, &subject),
+                access == RowAccess::Exclusive,
+            )
+        })
         .unzip();
-    if !turns.is_empty() {
-        calls.push((TAKE_TURNS, values![turns, alone]));
+    if !lock_keys.is_empty() {
+        calls.push((TAKE_TURNS, values![lock_keys, exclusive]));
     }
     match &reads.projects {
         ProjectReads::None => {}
         ProjectReads::Named(_) => {
-            let (names, alone): (Vec<String>, Vec<bool>) = sorted_projects(reads)
+            let (names, exclusive): (Vec<String>, Vec<bool>) = sorted_projects(reads)
                 .into_iter()
-                .map(|(name, access)| (name, access == Access::Exclusive))
+                .map(|(name, access)| (name, access == RowAccess::Exclusive))
                 .unzip();
             if !names.is_empty() {
                 let schema = schema.to_owned();
-                calls.push((TAKE_PROJECT_TURNS, values![schema, names, alone]));
+                calls.push((TAKE_PROJECT_TURNS, values![schema, names, exclusive]));
             }
         }
         ProjectReads::OfPlan => {
@@ -194,18 +210,18 @@ fn take_turns(schema: &str, reads: &Reads, calls: &mut Vec<Call<'_>>) {
 
 /// Locks the projects, by name; the numbers of the answers. No command changes one project and
 /// relies on another, so that those to be changed may come first.
-fn lock_projects(reads: &Reads, calls: &mut Vec<Call<'_>>) -> std::ops::Range<usize> {
+fn lock_projects(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> std::ops::Range<usize> {
     let first = calls.len() + 1;
     match &reads.projects {
         ProjectReads::None => {}
         ProjectReads::Named(_) => {
             for (access, sql) in [
-                (Access::Exclusive, LOCK_PROJECTS_EXCLUSIVE),
-                (Access::Shared, LOCK_PROJECTS_SHARED),
+                (RowAccess::Exclusive, LOCK_PROJECTS_EXCLUSIVE),
+                (RowAccess::Shared, LOCK_PROJECTS_SHARED),
             ] {
                 let names: Vec<String> = sorted_projects(reads)
                     .into_iter()
-                    .filter(|(_, wanted)| *wanted == access)
+                    .filter(|(_, wanted_access)| *wanted_access == access)
                     .map(|(name, _)| name)
                     .collect();
                 if !names.is_empty() {
@@ -222,12 +238,12 @@ fn lock_projects(reads: &Reads, calls: &mut Vec<Call<'_>>) -> std::ops::Range<us
 }
 
 /// Reads who uses the projects that may be changed; the numbers of the answers.
-fn read_live_plans(reads: &Reads, calls: &mut Vec<Call<'_>>) -> std::ops::Range<usize> {
+fn read_live_plans(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> std::ops::Range<usize> {
     let first = calls.len() + 1;
     for (name, access) in sorted_projects(reads) {
-        if access == Access::Exclusive {
-            let most = number(LIVE_PLANS_NAMED as u64);
-            calls.push((LIVE_PLANS, values![name, most]));
+        if access == RowAccess::Exclusive {
+            let max_named = to_sql_integer(MAX_LIVE_PLANS_NAMED as u64);
+            calls.push((LIVE_PLANS, values![name, max_named]));
         }
     }
     first..calls.len() + 1
@@ -235,32 +251,32 @@ fn read_live_plans(reads: &Reads, calls: &mut Vec<Call<'_>>) -> std::ops::Range<
 
 /// The named projects in the order of their names. Of one that is asked for twice the stronger wish
 /// holds.
-fn sorted_projects(reads: &Reads) -> Vec<(String, Access)> {
+fn sorted_projects(reads: &ReadSet) -> Vec<(String, RowAccess)> {
     let ProjectReads::Named(named) = &reads.projects else {
         return Vec::new();
     };
     let named = named
         .iter()
-        .map(|(name, access)| (name.full().to_owned(), *access));
-    sorted(named.collect())
+        .map(|(name, access)| (name.full_name().to_owned(), *access));
+    sort_and_merge(named.collect())
 }
 
 /// The number under which turns at something of a schema are taken. Turns are the database's, so the
 /// schema is in it. Two things with one number would only wait for each other without need.
-pub(super) fn turn(schema: &str, what: &str) -> i64 {
-    let digest = Digest::of_parts([schema.as_bytes(), what.as_bytes()]);
+pub(super) fn advisory_lock_key(schema: &str, subject: &str) -> i64 {
+    let digest = Digest::hash_parts([schema.as_bytes(), subject.as_bytes()]);
     let first = digest.as_bytes().first_chunk::<8>();
     i64::from_be_bytes(*first.expect("BUG: a digest has 32 bytes"))
 }
 
 /// Locks the scopes in the order of their texts, as the server sorts them. Those that are shared can
 /// be taken together as long as no other comes between.
-fn lock_scopes(reads: &Reads, calls: &mut Vec<Call<'_>>) {
+fn lock_scopes(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) {
     let mut shared: Vec<String> = Vec::new();
     for (scope, access) in sorted_scopes(reads) {
         match access {
-            Access::Shared => shared.push(scope),
-            Access::Exclusive => {
+            RowAccess::Shared => shared.push(scope),
+            RowAccess::Exclusive => {
                 if !shared.is_empty() {
                     calls.push((LOCK_SCOPES_SHARED, values![std::mem::take(&mut shared)]));
                 }
@@ -274,35 +290,35 @@ fn lock_scopes(reads: &Reads, calls: &mut Vec<Call<'_>>) {
 }
 
 /// The scopes in the order of their texts. Of one that is asked for twice the stronger wish holds.
-fn sorted_scopes(reads: &Reads) -> Vec<(String, Access)> {
+fn sorted_scopes(reads: &ReadSet) -> Vec<(String, RowAccess)> {
     let scopes = reads.rules.iter();
-    sorted(
+    sort_and_merge(
         scopes
             .map(|(scope, access)| (scope.to_string(), *access))
             .collect(),
     )
 }
 
-fn sorted(mut wanted: Vec<(String, Access)>) -> Vec<(String, Access)> {
-    wanted.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
-    wanted.dedup_by(|later, earlier| later.0 == earlier.0);
-    wanted
+fn sort_and_merge(mut requests: Vec<(String, RowAccess)>) -> Vec<(String, RowAccess)> {
+    requests.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+    requests.dedup_by(|later, earlier| later.0 == earlier.0);
+    requests
 }
 
 /// Locks the accounts and reads what is set aside; the number of the first of the two answers.
-fn lock_ledger(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
+fn lock_ledger(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<usize> {
     let (plan, _) = match reads.ledger {
         LedgerReads::None => return None,
         LedgerReads::OfPlan => reads.plan.as_ref()?,
     };
-    calls.push((LOCK_ACCOUNTS, values![rows::account_names(*plan)]));
+    calls.push((LOCK_ACCOUNTS, values![rows::list_account_names(*plan)]));
     let first = calls.len();
     calls.push((RESERVATIONS, values![plan.to_string()]));
     Some(first)
 }
 
 /// Locks entries of open changesets; the number of the answer.
-fn lock_entries(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
+fn lock_entries(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<usize> {
     let (plan, _) = reads.plan.as_ref()?;
     calls.push(match &reads.changesets {
         ChangesetReads::None => return None,
@@ -310,7 +326,7 @@ fn lock_entries(reads: &Reads, calls: &mut Vec<Call<'_>>) -> Option<usize> {
         ChangesetReads::EntriesAt(paths) => {
             let digests: BTreeSet<Digest> = paths
                 .iter()
-                .map(|path| Digest::of(path.as_bytes()))
+                .map(|path| Digest::hash_bytes(path.as_bytes()))
                 .collect();
             let digests: Vec<Vec<u8>> = digests
                 .iter()

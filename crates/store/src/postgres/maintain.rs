@@ -5,76 +5,77 @@ use std::path::Path;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
-use super::migrate::{self, KNOWN, UNHURRIED, look};
+use super::error::PostgresError;
+use super::migrate::{self, MAINTENANCE_TIMEOUT, SUPPORTED_SCHEMA_VERSION, find_schema_version};
 use super::pipeline::values;
-use super::read::begin;
-use super::rows::Columns;
+use super::read::begin_snapshot;
+use super::rows::RowColumns;
 use super::statements::{
     ALL, CHECK_ORPHANS, CHECK_PROJECTS, CHECK_REVERSED, CHECK_VALIDITY, CHECK_VERSIONS,
 };
-use super::trouble::Trouble;
-use crate::{Maintain, StoreError, StoreInfo};
+use crate::{StoreError, StoreInfo, StoreMaintenance};
 
 /// Problems of one sort that are told at most.
-const MOST_PROBLEMS: i64 = 100;
+const MAX_PROBLEMS_REPORTED: i64 = 100;
 
-impl Maintain for PostgresStore {
-    fn info(&self) -> Result<StoreInfo, StoreError> {
+impl StoreMaintenance for PostgresStore {
+    fn read_info(&self) -> Result<StoreInfo, StoreError> {
         Ok(StoreInfo {
             kind: "postgres",
             place: self.shared.place().to_owned(),
-            schema: self.shared.with_connection(look)?,
-            known_schema: KNOWN,
+            schema_version: self.shared.with_connection(find_schema_version)?,
+            supported_schema_version: SUPPORTED_SCHEMA_VERSION,
         })
     }
 
-    fn migrate(&self) -> Result<(u32, u32), StoreError> {
-        migrate::migrate(&self.shared)
+    fn migrate_schema(&self) -> Result<(u32, u32), StoreError> {
+        migrate::migrate_schema(&self.shared)
     }
 
-    fn backup(&self, to: &Path) -> Result<(), StoreError> {
+    fn write_backup(&self, to: &Path) -> Result<(), StoreError> {
         let (schema, place) = (self.shared.schema(), self.shared.place());
         Err(StoreError::Unsupported {
             what: format!(
                 "a PostgreSQL store is copied by PostgreSQL itself: \
                  pg_dump --format=custom --schema={schema} --file={} '{place}'",
-                shell_word(&to.display().to_string()),
+                quote_for_shell(&to.display().to_string()),
             ),
         })
     }
 
-    fn check(&self) -> Result<Vec<String>, StoreError> {
-        let mut problems = self.statements_that_do_not_fit()?;
+    fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
+        let mut problems = self.list_invalid_statements()?;
         if !problems.is_empty() {
             return Ok(problems);
         }
-        let found = self.shared.in_snapshot(|connection, place| {
-            begin(connection, place, Vec::new(), None)?;
+        let found = self.shared.run_in_snapshot(|connection, place| {
+            begin_snapshot(connection, place, Vec::new(), None)?;
             // Reads the whole store, however long that takes.
-            connection.set_limit(Some(UNHURRIED));
-            connection.batch("SET LOCAL statement_timeout TO 0")?;
+            connection.set_answer_timeout(Some(MAINTENANCE_TIMEOUT));
+            connection.execute_batch("SET LOCAL statement_timeout TO 0")?;
             let calls = vec![
-                (CHECK_VERSIONS, values![MOST_PROBLEMS]),
-                (CHECK_REVERSED, values![MOST_PROBLEMS]),
-                (CHECK_PROJECTS, values![MOST_PROBLEMS]),
-                (CHECK_ORPHANS, values![MOST_PROBLEMS]),
+                (CHECK_VERSIONS, values![MAX_PROBLEMS_REPORTED]),
+                (CHECK_REVERSED, values![MAX_PROBLEMS_REPORTED]),
+                (CHECK_PROJECTS, values![MAX_PROBLEMS_REPORTED]),
+                (CHECK_ORPHANS, values![MAX_PROBLEMS_REPORTED]),
                 (CHECK_VALIDITY, values![self.shared.schema()]),
             ];
-            let rows = connection.rows(None, calls, Some("COMMIT"))?;
-            connection.set_limit(None);
+            let rows = connection.query_all(None, calls, Some("COMMIT"))?;
+            connection.set_answer_timeout(None);
             Ok(rows)
         })?;
         let Some([versions, reversed, projects, orphans, validity, _]) = found.as_deref() else {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
-        let mut tell = |rows: &[Row], problem: fn(Columns<'_>) -> Result<String, StoreError>| {
-            for row in rows {
-                problems.push(problem(Columns::of(row, place))?);
-            }
-            Ok::<(), StoreError>(())
-        };
-        tell(versions, |row| {
+        let mut report_rows =
+            |rows: &[Row], describe_row: fn(RowColumns<'_>) -> Result<String, StoreError>| {
+                for row in rows {
+                    problems.push(describe_row(RowColumns::new(row, place))?);
+                }
+                Ok::<(), StoreError>(())
+            };
+        report_rows(versions, |row| {
             Ok(format!(
                 "plan {} is at version {} but has {} events, up to number {}",
                 row.get::<&str>(0)?,
@@ -83,26 +84,26 @@ impl Maintain for PostgresStore {
                 row.get::<i64>(3)?
             ))
         })?;
-        tell(reversed, |row| {
+        report_rows(reversed, |row| {
             Ok(format!(
                 "plan {} cannot be found by the end of its id",
                 row.get::<&str>(0)?
             ))
         })?;
-        tell(projects, |row| {
+        report_rows(projects, |row| {
             Ok(format!(
                 "plan {} cannot be found by its projects",
                 row.get::<&str>(0)?
             ))
         })?;
-        tell(orphans, |row| {
+        report_rows(orphans, |row| {
             Ok(format!(
                 "{} of {} belongs to nothing",
                 row.get::<&str>(0)?,
                 row.get::<&str>(1)?
             ))
         })?;
-        tell(validity, |row| {
+        report_rows(validity, |row| {
             Ok(format!(
                 "{} {} is not in force",
                 row.get::<&str>(0)?,
@@ -116,20 +117,20 @@ impl Maintain for PostgresStore {
 impl PostgresStore {
     /// Statements of this program that the database does not understand: a table was changed by
     /// hand.
-    fn statements_that_do_not_fit(&self) -> Result<Vec<String>, StoreError> {
+    fn list_invalid_statements(&self) -> Result<Vec<String>, StoreError> {
         self.shared.with_connection(|connection, place| {
             let mut problems = Vec::new();
-            let Some(found) = look(connection, place)? else {
+            let Some(found) = find_schema_version(connection, place)? else {
                 return Ok(problems);
             };
-            migrate::require_current(place, found).map_err(Trouble::Final)?;
+            migrate::require_supported_schema(place, found).map_err(PostgresError::Permanent)?;
             for (name, sql) in ALL {
-                match connection.prepare([*sql]) {
+                match connection.prepare_statements([*sql]) {
                     Ok(()) => {}
-                    Err(Trouble::Schema(error) | Trouble::Final(error)) => {
+                    Err(PostgresError::SchemaMissing(error) | PostgresError::Permanent(error)) => {
                         problems.push(format!("{name} does not fit its tables: {error}"));
                     }
-                    Err(trouble) => return Err(trouble),
+                    Err(error) => return Err(error),
                 }
             }
             Ok(problems)
@@ -138,6 +139,6 @@ impl PostgresStore {
 }
 
 /// Quoted for a shell.
-fn shell_word(text: &str) -> String {
+fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -8,14 +8,14 @@
 
 use std::time::Duration;
 
-use super::Shared;
-use super::connection::Connection;
-use super::facts::turn;
+use super::PostgresShared;
+use super::connection::PostgresConnection;
+use super::error::{PostgresError, corrupt_error, unusable_error};
+use super::facts::advisory_lock_key;
 use super::pipeline::values;
-use super::pool::Lent;
-use super::rows::Columns;
+use super::pool::PooledConnection;
+use super::rows::RowColumns;
 use super::statements::{INSERT_SCHEMA, SCHEMA, SCHEMA_EXISTS, SET_SCHEMA, TAKE_TURN};
-use super::trouble::{Trouble, corrupt, unusable};
 use crate::StoreError;
 
 /// Every migration: its title and its statements. The number is its place, from 1.
@@ -31,49 +31,52 @@ const MIGRATIONS: &[(&str, &str)] = &[
 
 /// The schema of this program.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]
-pub(super) const KNOWN: u32 = MIGRATIONS.len() as u32;
+pub(super) const SUPPORTED_SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// How often a change of the schema is tried when it collides with writers.
-const ATTEMPTS: u32 = 5;
+const MAX_MIGRATION_ATTEMPTS: u32 = 5;
 
 /// How long work on the whole store may take without an answer.
-pub(super) const UNHURRIED: Duration = Duration::from_secs(24 * 3600);
+pub(super) const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// The version found in the database; `None` if there is no store in it.
-pub(super) fn look(connection: &mut Connection, place: &str) -> Result<Option<u32>, Trouble> {
+pub(super) fn find_schema_version(
+    connection: &mut PostgresConnection,
+    place: &str,
+) -> Result<Option<u32>, PostgresError> {
     let schema = connection.schema.clone();
-    let found = connection.query(SCHEMA_EXISTS, values![schema])?;
+    let found = connection.query_statement(SCHEMA_EXISTS, values![schema])?;
     let Some(row) = found.first() else {
         return Ok(None);
     };
-    let row = Columns::of(row, place);
-    let is_usable: bool = row.get(0).map_err(Trouble::Final)?;
+    let row = RowColumns::new(row, place);
+    let is_usable: bool = row.get(0).map_err(PostgresError::Permanent)?;
     if !is_usable {
         let why = format!(
             "this user has no permission on the schema {}",
             connection.schema
         );
-        return Err(Trouble::Final(unusable(place, why)));
+        return Err(PostgresError::Permanent(unusable_error(place, why)));
     }
-    let exists: bool = row.get(1).map_err(Trouble::Final)?;
+    let exists: bool = row.get(1).map_err(PostgresError::Permanent)?;
     if !exists {
         return Ok(None);
     }
-    let version = match connection.query(SCHEMA, values![]) {
+    let version = match connection.query_statement(SCHEMA, values![]) {
         // A table of that name, but not ours.
-        Err(Trouble::Schema(_)) => {
+        Err(PostgresError::SchemaMissing(_)) => {
             let error = StoreError::NotAStore {
                 place: place.to_owned(),
             };
-            return Err(Trouble::Final(error));
+            return Err(PostgresError::Permanent(error));
         }
         version => version?,
     };
     match version.first() {
-        Some(row) => read_version(Columns::of(row, place))
+        Some(row) => decode_schema_version(RowColumns::new(row, place))
             .map(Some)
-            .map_err(Trouble::Final),
-        None => Err(Trouble::Final(corrupt(
+            .map_err(PostgresError::Permanent),
+        None => Err(PostgresError::Permanent(corrupt_error(
             place,
             "the table of the schema's version is empty",
         ))),
@@ -81,115 +84,123 @@ pub(super) fn look(connection: &mut Connection, place: &str) -> Result<Option<u3
 }
 
 /// The version in a row of `SCHEMA`.
-pub(super) fn read_version(row: Columns<'_>) -> Result<u32, StoreError> {
+pub(super) fn decode_schema_version(row: RowColumns<'_>) -> Result<u32, StoreError> {
     let version: i32 = row.get(0)?;
     Ok(u32::try_from(version).unwrap_or_default())
 }
 
 /// Is this the schema we know?
-pub(super) fn require_current(place: &str, found: u32) -> Result<(), StoreError> {
+pub(super) fn require_supported_schema(place: &str, found: u32) -> Result<(), StoreError> {
     let place = || place.to_owned();
-    match found.cmp(&KNOWN) {
+    match found.cmp(&SUPPORTED_SCHEMA_VERSION) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Less => Err(StoreError::OlderSchema {
             place: place(),
             found,
-            known: KNOWN,
+            known: SUPPORTED_SCHEMA_VERSION,
         }),
         std::cmp::Ordering::Greater => Err(StoreError::NewerSchema {
             place: place(),
             found,
-            known: KNOWN,
+            known: SUPPORTED_SCHEMA_VERSION,
         }),
     }
 }
 
 /// Makes the store if there is none. Leaves an older one alone.
-pub(super) fn set_up(shared: &Shared) -> Result<(), StoreError> {
-    let (_, found) = change(shared, Wanted::SomeSchema)?;
-    require_current(shared.place(), found)
+pub(super) fn create_if_absent(shared: &PostgresShared) -> Result<(), StoreError> {
+    let (_, found) = change_schema(shared, SchemaGoal::AnyVersion)?;
+    require_supported_schema(shared.place(), found)
 }
 
 /// Brings the schema up to ours; the versions before and after.
-pub(super) fn migrate(shared: &Shared) -> Result<(u32, u32), StoreError> {
-    let (before, found) = change(shared, Wanted::OurSchema)?;
-    require_current(shared.place(), found)?;
+pub(super) fn migrate_schema(shared: &PostgresShared) -> Result<(u32, u32), StoreError> {
+    let (before, found) = change_schema(shared, SchemaGoal::SupportedVersion)?;
+    require_supported_schema(shared.place(), found)?;
     Ok((before, found))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    SomeSchema,
-    OurSchema,
+enum SchemaGoal {
+    AnyVersion,
+    SupportedVersion,
 }
 
-fn change(shared: &Shared, wanted: Wanted) -> Result<(u32, u32), StoreError> {
-    let (mut attempt, mut lost) = (1, false);
+fn change_schema(shared: &PostgresShared, goal: SchemaGoal) -> Result<(u32, u32), StoreError> {
+    let (mut attempt, mut connection_lost) = (1, false);
     loop {
-        let mut connection = if lost {
-            shared.pool.lend_after_loss()?
+        let mut connection = if connection_lost {
+            shared.pool.acquire_after_loss()?
         } else {
-            shared.pool.lend()?
+            shared.pool.acquire_connection()?
         };
-        match in_transaction(&mut connection, shared, wanted) {
+        match change_in_transaction(&mut connection, shared, goal) {
             Ok(versions) => {
-                connection.put_back();
+                connection.return_to_pool();
                 return Ok(versions);
             }
             // Whatever was done or not, looking again shows it.
-            Err(trouble @ (Trouble::Lost(_) | Trouble::Collision(_) | Trouble::Outdated(_)))
-                if attempt < ATTEMPTS =>
-            {
+            Err(
+                error @ (PostgresError::ConnectionLost(_)
+                | PostgresError::Conflict(_)
+                | PostgresError::StaleStatement(_)),
+            ) if attempt < MAX_MIGRATION_ATTEMPTS => {
                 attempt += 1;
-                lost |= matches!(trouble, Trouble::Lost(_));
+                connection_lost |= matches!(error, PostgresError::ConnectionLost(_));
             }
-            Err(trouble) => return Err(trouble.into_error()),
+            Err(error) => return Err(error.into_store_error()),
         }
     }
 }
 
-fn in_transaction(
-    connection: &mut Lent<'_>,
-    shared: &Shared,
-    wanted: Wanted,
-) -> Result<(u32, u32), Trouble> {
+fn change_in_transaction(
+    connection: &mut PooledConnection<'_>,
+    shared: &PostgresShared,
+    goal: SchemaGoal,
+) -> Result<(u32, u32), PostgresError> {
     let place = shared.place();
-    let lock = vec![(TAKE_TURN, values![turn(shared.schema(), "schema")])];
-    connection.rows(Some("BEGIN"), lock, None)?;
-    let found = look(connection, place)?;
+    let lock_calls = vec![(
+        TAKE_TURN,
+        values![advisory_lock_key(shared.schema(), "schema")],
+    )];
+    connection.query_all(Some("BEGIN"), lock_calls, None)?;
+    let found = find_schema_version(connection, place)?;
     let before = match found {
         None => {
-            create(connection, shared)?;
+            create_schema(connection, shared)?;
             0
         }
         Some(version) => version,
     };
     let mut version = before;
-    if found.is_none() || wanted == Wanted::OurSchema {
+    if found.is_none() || goal == SchemaGoal::SupportedVersion {
         // Migrations may take their time; only waiting for others is still bounded.
-        connection.set_limit(Some(UNHURRIED));
-        connection.batch(
+        connection.set_answer_timeout(Some(MAINTENANCE_TIMEOUT));
+        connection.execute_batch(
             "SET LOCAL statement_timeout TO 0; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE",
         )?;
         for (_, statements) in MIGRATIONS.iter().skip(before as usize) {
             connection
-                .batch(statements)
-                .map_err(|trouble| not_ours(trouble, place))?;
+                .execute_batch(statements)
+                .map_err(|error| classify_foreign_table(error, place))?;
             version += 1;
         }
         if version > before {
             let number = i32::try_from(version).unwrap_or(i32::MAX);
-            connection.query(SET_SCHEMA, values![number])?;
+            connection.query_statement(SET_SCHEMA, values![number])?;
         }
     }
-    connection.batch("COMMIT")?;
-    connection.set_limit(None);
+    connection.execute_batch("COMMIT")?;
+    connection.set_answer_timeout(None);
     Ok((before, version))
 }
 
-fn create(connection: &mut Connection, shared: &Shared) -> Result<(), Trouble> {
-    let system = connection.system;
-    connection.batch(&format!(
+fn create_schema(
+    connection: &mut PostgresConnection,
+    shared: &PostgresShared,
+) -> Result<(), PostgresError> {
+    let system = connection.system_id;
+    connection.execute_batch(&format!(
         "CREATE SCHEMA IF NOT EXISTS \"{}\"; \
          CREATE TABLE schema_version ( \
              singleton BOOLEAN PRIMARY KEY DEFAULT true CHECK (singleton), \
@@ -199,15 +210,17 @@ fn create(connection: &mut Connection, shared: &Shared) -> Result<(), Trouble> {
          )",
         shared.schema()
     ))?;
-    connection.query(INSERT_SCHEMA, values![system])?;
+    connection.query_statement(INSERT_SCHEMA, values![system])?;
     Ok(())
 }
 
 /// A table of ours that is there without our version was made by somebody else.
-fn not_ours(trouble: Trouble, place: &str) -> Trouble {
-    match trouble {
-        Trouble::Final(StoreError::Database { why }) if why.contains("SQLSTATE 42P07") => {
-            Trouble::Final(StoreError::NotAStore {
+fn classify_foreign_table(error: PostgresError, place: &str) -> PostgresError {
+    match error {
+        PostgresError::Permanent(StoreError::Database { why })
+            if why.contains("SQLSTATE 42P07") =>
+        {
+            PostgresError::Permanent(StoreError::NotAStore {
                 place: place.to_owned(),
             })
         }

@@ -21,21 +21,21 @@
 //! of the whole server (`announce.rs`). The schema belongs to this program: `migrate.rs`.
 
 mod address;
-mod announce;
 mod commit;
 mod connection;
+mod error;
 mod facts;
+mod in_doubt;
 mod maintain;
 mod migrate;
+mod notify;
 mod pipeline;
 mod pool;
 mod read;
 mod rows;
-mod settle;
 mod statements;
 mod tail;
 mod tls;
-mod trouble;
 mod writes;
 
 use std::path::PathBuf;
@@ -43,21 +43,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::StoreError;
-use crate::fault::Faults;
-use address::Address;
-use announce::{Announcer, Hint, Listener};
-use connection::Dial;
-use pool::Pool;
-use trouble::unusable;
+use crate::fault::StoreFaults;
+use address::PostgresAddress;
+use connection::ConnectionConfig;
+use error::unusable_error;
+use notify::{CommitAnnouncer, CommitListener, CommitSignal};
+use pool::ConnectionPool;
 
 /// A store in a PostgreSQL database.
 ///
 /// Calls block the thread they are made on; an asynchronous program makes them on threads that may
 /// block. A store is shared by reference between as many threads as one likes.
 pub struct PostgresStore {
-    shared: Arc<Shared>,
-    announcer: Announcer,
-    listener: Listener,
+    shared: Arc<PostgresShared>,
+    announcer: CommitAnnouncer,
+    listener: CommitListener,
 }
 
 /// How a [`PostgresStore`] behaves.
@@ -69,12 +69,12 @@ pub struct PostgresOptions {
     pub max_connections: usize,
     /// How long it waits for a lock, a connection or a statement before it says that the store is
     /// busy.
-    pub patience: Duration,
+    pub wait_timeout: Duration,
     /// A PEM file of the certificate authorities to trust instead of the system's, where the address
     /// says `sslmode=require`.
-    pub authorities: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
     /// Faults, for tests.
-    pub faults: Faults,
+    pub faults: StoreFaults,
 }
 
 impl Default for PostgresOptions {
@@ -82,9 +82,9 @@ impl Default for PostgresOptions {
         Self {
             schema: "planwright".to_owned(),
             max_connections: 32,
-            patience: Duration::from_secs(30),
-            authorities: None,
-            faults: Faults::default(),
+            wait_timeout: Duration::from_secs(30),
+            ca_file: None,
+            faults: StoreFaults::default(),
         }
     }
 }
@@ -92,66 +92,66 @@ impl Default for PostgresOptions {
 impl PostgresStore {
     /// Can a store be at this address? Says why not, and shows no password.
     pub fn check_address(url: &str) -> Result<(), StoreError> {
-        Address::parse(url).map(drop)
+        PostgresAddress::parse(url).map(drop)
     }
 
     /// A store at an address such as `postgres://user:password@host:5432/database`. Connects when it
     /// is first used.
     pub fn new(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
-        let address = Address::parse(url)?;
-        check_schema(&address, &options.schema)?;
-        let tls = tls::connector(&address, options.authorities.as_deref())?;
-        let dial = Dial {
+        let address = PostgresAddress::parse(url)?;
+        check_schema_name(&address, &options.schema)?;
+        let tls = tls::build_tls_connector(&address, options.ca_file.as_deref())?;
+        let connection_config = ConnectionConfig {
             address,
             tls,
             schema: options.schema,
-            patience: options.patience,
+            wait_timeout: options.wait_timeout,
         };
-        let shared = Arc::new(Shared {
-            pool: Pool::new(dial, options.max_connections),
+        let shared = Arc::new(PostgresShared {
+            pool: ConnectionPool::new(connection_config, options.max_connections),
             faults: options.faults,
-            hint: Hint::default(),
+            commit_signal: CommitSignal::default(),
         });
         Ok(Self {
-            announcer: Announcer::new(Arc::clone(&shared)),
-            listener: Listener::new(Arc::clone(&shared)),
+            announcer: CommitAnnouncer::new(Arc::clone(&shared)),
+            listener: CommitListener::new(Arc::clone(&shared)),
             shared,
         })
     }
 }
 
 /// What the store shares with its threads.
-struct Shared {
-    pool: Pool,
-    faults: Faults,
-    hint: Hint,
+struct PostgresShared {
+    pool: ConnectionPool,
+    faults: StoreFaults,
+    commit_signal: CommitSignal,
 }
 
-impl Shared {
+impl PostgresShared {
     fn place(&self) -> &str {
-        &self.pool.dial().address.place
+        &self.pool.connection_config().address.place
     }
 
     fn schema(&self) -> &str {
-        &self.pool.dial().schema
+        &self.pool.connection_config().schema
     }
 }
 
 /// The name goes into SQL as it is, and into the name of a channel.
-fn check_schema(address: &Address, schema: &str) -> Result<(), StoreError> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let named = (1..=40).contains(&schema.len())
-        && schema.chars().all(plain)
+fn check_schema_name(address: &PostgresAddress, schema: &str) -> Result<(), StoreError> {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_valid = (1..=40).contains(&schema.len())
+        && schema.chars().all(is_allowed)
         && !schema.starts_with(|c: char| c.is_ascii_digit())
         && !schema.starts_with("pg_");
-    if named {
+    if is_valid {
         return Ok(());
     }
     let why = format!(
         "`{}` cannot be the name of its schema: use up to 40 lower-case letters, digits and `_`",
         schema.escape_debug()
     );
-    Err(unusable(&address.place, why))
+    Err(unusable_error(&address.place, why))
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

@@ -20,30 +20,30 @@ macro_rules! values {
 pub(super) use values;
 
 /// Statements under way on one connection, in their order.
-pub(super) struct Pipeline<'a> {
+pub(super) struct StatementPipeline<'a> {
     client: &'a Client,
-    sent: Vec<Answer<'a>>,
+    answers: Vec<PipelineAnswer<'a>>,
 }
 
-enum Answer<'a> {
-    Awaited(Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>),
-    Here(Result<Vec<Row>, Error>),
+enum PipelineAnswer<'a> {
+    Pending(Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>),
+    Ready(Result<Vec<Row>, Error>),
 }
 
-impl<'a> Pipeline<'a> {
+impl<'a> StatementPipeline<'a> {
     /// Nothing sent yet.
     pub fn new(client: &'a Client) -> Self {
         Self {
             client,
-            sent: Vec::with_capacity(12),
+            answers: Vec::with_capacity(12),
         }
     }
 
     /// Sends a prepared statement.
-    pub fn send(&mut self, statement: &Statement, values: Vec<Value<'a>>) {
+    pub fn send_statement(&mut self, statement: &Statement, values: Vec<Value<'a>>) {
         let client = self.client;
         let statement = statement.clone();
-        self.push(async move {
+        self.push_request(async move {
             let values: Vec<_> = values
                 .iter()
                 .map(|value| &**value as &(dyn ToSql + Sync))
@@ -53,55 +53,55 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Sends a command that takes no parameters and is not prepared, such as `BEGIN`.
-    pub fn command(&mut self, sql: &'a str) {
+    pub fn send_command(&mut self, sql: &'a str) {
         let client = self.client;
-        self.push(async move { client.batch_execute(sql).await.map(|()| Vec::new()) });
+        self.push_request(async move { client.batch_execute(sql).await.map(|()| Vec::new()) });
     }
 
     /// Was everything so far handed to the connection? A statement whose values cannot be encoded
     /// is never sent, and a COMMIT sent behind it would commit the rest without it.
-    pub fn is_whole(&self) -> bool {
-        self.sent
+    pub fn is_fully_sent(&self) -> bool {
+        self.answers
             .iter()
-            .all(|answer| !matches!(answer, Answer::Here(Err(_))))
+            .all(|answer| !matches!(answer, PipelineAnswer::Ready(Err(_))))
     }
 
     /// Every answer, in the order of sending.
-    pub async fn answers(mut self) -> Vec<Result<Vec<Row>, Error>> {
+    pub async fn collect_answers(mut self) -> Vec<Result<Vec<Row>, Error>> {
         poll_fn(|context| {
-            let mut missing = false;
-            for answer in &mut self.sent {
-                missing |= !answer.poll(context);
+            let mut is_pending = false;
+            for answer in &mut self.answers {
+                is_pending |= !answer.poll_answer(context);
             }
-            if missing {
+            if is_pending {
                 Poll::Pending
             } else {
                 Poll::Ready(())
             }
         })
         .await;
-        let here = |answer| match answer {
-            Answer::Here(result) => result,
-            Answer::Awaited(_) => unreachable!("BUG: every answer was waited for"),
+        let into_result = |answer| match answer {
+            PipelineAnswer::Ready(result) => result,
+            PipelineAnswer::Pending(_) => unreachable!("BUG: every answer was waited for"),
         };
-        self.sent.into_iter().map(here).collect()
+        self.answers.into_iter().map(into_result).collect()
     }
 
-    fn push(&mut self, request: impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a) {
+    fn push_request(&mut self, request: impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a) {
         // The driver sends a request when its future is first polled. Doing that here fixes the
         // order, and shows at once whether there was anything to send.
-        let mut answer = Answer::Awaited(Box::pin(request));
-        answer.poll(&mut Context::from_waker(Waker::noop()));
-        self.sent.push(answer);
+        let mut answer = PipelineAnswer::Pending(Box::pin(request));
+        answer.poll_answer(&mut Context::from_waker(Waker::noop()));
+        self.answers.push(answer);
     }
 }
 
-impl Answer<'_> {
+impl PipelineAnswer<'_> {
     /// Is it here now?
-    fn poll(&mut self, context: &mut Context<'_>) -> bool {
-        if let Self::Awaited(request) = self {
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> bool {
+        if let Self::Pending(request) = self {
             match request.as_mut().poll(context) {
-                Poll::Ready(result) => *self = Self::Here(result),
+                Poll::Ready(result) => *self = Self::Ready(result),
                 Poll::Pending => return false,
             }
         }

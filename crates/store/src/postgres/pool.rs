@@ -11,245 +11,247 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, Dial};
+use super::connection::{ConnectionConfig, PostgresConnection};
 use crate::StoreError;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Idle connections older than this are closed when the next one is put away.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The connections of one store.
-pub(super) struct Pool {
-    dial: Dial,
-    most: usize,
-    state: Mutex<State>,
+pub(super) struct ConnectionPool {
+    connection_config: ConnectionConfig,
+    max_connections: usize,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Most recently used last.
-    idle: Vec<Connection>,
+    idle: Vec<PostgresConnection>,
     /// Idle, lent, or being made.
-    open: usize,
+    open_count: usize,
     /// In the order of coming.
-    waiting: VecDeque<Arc<Place>>,
+    waiters: VecDeque<Arc<PoolWaiter>>,
 }
 
 /// A place in the queue.
 #[derive(Default)]
-struct Place {
-    turn: Mutex<Turn>,
-    called: Condvar,
+struct PoolWaiter {
+    state: Mutex<WaiterState>,
+    woken: Condvar,
 }
 
 #[derive(Default)]
-enum Turn {
+enum WaiterState {
     #[default]
-    NotYet,
+    Waiting,
     /// Take this one.
-    Take(Box<Connection>),
+    UseConnection(Box<PostgresConnection>),
     /// One was closed; make a new one in its stead.
-    Make,
+    OpenNew,
     /// The waiter has gone away.
-    Left,
+    GaveUp,
 }
 
 /// A connection on loan. Closed when dropped, unless it was [put back](Lent::put_back).
-pub(super) struct Lent<'a> {
-    pool: &'a Pool,
+pub(super) struct PooledConnection<'a> {
+    pool: &'a ConnectionPool,
     // `None` once it was put back.
-    connection: Option<Connection>,
+    connection: Option<PostgresConnection>,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// No connection is made before it is needed, and never more than `most`.
-    pub fn new(dial: Dial, most: usize) -> Self {
+    pub fn new(connection_config: ConnectionConfig, max_connections: usize) -> Self {
         Self {
-            dial,
-            most: most.max(1),
-            state: Mutex::new(State::default()),
+            connection_config,
+            max_connections: max_connections.max(1),
+            state: Mutex::new(PoolState::default()),
         }
     }
 
     /// What connections are made with.
-    pub fn dial(&self) -> &Dial {
-        &self.dial
+    pub fn connection_config(&self) -> &ConnectionConfig {
+        &self.connection_config
     }
 
     /// An idle connection, or a new one, or the first that becomes free.
-    pub fn lend(&self) -> Result<Lent<'_>, StoreError> {
-        let place = {
+    pub fn acquire_connection(&self) -> Result<PooledConnection<'_>, StoreError> {
+        let waiter = {
             let mut state = lock(&self.state);
             while let Some(connection) = state.idle.pop() {
                 if connection.is_closed() {
-                    state.open -= 1;
+                    state.open_count -= 1;
                 } else {
-                    return Ok(self.lent(connection));
+                    return Ok(self.wrap_connection(connection));
                 }
             }
-            if state.open < self.most {
-                state.open += 1;
+            if state.open_count < self.max_connections {
+                state.open_count += 1;
                 None
             } else {
-                let place = Arc::new(Place::default());
-                state.waiting.push_back(Arc::clone(&place));
-                Some(place)
+                let waiter = Arc::new(PoolWaiter::default());
+                state.waiters.push_back(Arc::clone(&waiter));
+                Some(waiter)
             }
         };
-        match place {
-            None => self.make(),
-            Some(place) => self.wait_for_turn(&place),
+        match waiter {
+            None => self.open_counted(),
+            Some(waiter) => self.wait_for_connection(&waiter),
         }
     }
 
     /// A connection after one turned out to be dead: those that lay idle meanwhile are likely dead
     /// too, so they are closed.
-    pub fn lend_after_loss(&self) -> Result<Lent<'_>, StoreError> {
+    pub fn acquire_after_loss(&self) -> Result<PooledConnection<'_>, StoreError> {
         let stale = {
             let mut state = lock(&self.state);
             let stale = std::mem::take(&mut state.idle);
-            state.open -= stale.len();
+            state.open_count -= stale.len();
             stale
         };
         drop(stale);
-        self.lend()
+        self.acquire_connection()
     }
 
     /// A connection only if that takes no waiting: an idle one, or a new one if there is room.
-    pub fn lend_at_once(&self) -> Option<Lent<'_>> {
+    pub fn try_acquire(&self) -> Option<PooledConnection<'_>> {
         {
             let mut state = lock(&self.state);
             if let Some(connection) = state.idle.pop() {
-                return Some(self.lent(connection));
+                return Some(self.wrap_connection(connection));
             }
-            if state.open >= self.most {
+            if state.open_count >= self.max_connections {
                 return None;
             }
-            state.open += 1;
+            state.open_count += 1;
         }
-        self.make().ok()
+        self.open_counted().ok()
     }
 
-    fn wait_for_turn(&self, place: &Place) -> Result<Lent<'_>, StoreError> {
-        let (mut turn, _) = place
-            .called
-            .wait_timeout_while(lock(&place.turn), self.dial.patience, |turn| {
-                matches!(turn, Turn::NotYet)
-            })
+    fn wait_for_connection(&self, waiter: &PoolWaiter) -> Result<PooledConnection<'_>, StoreError> {
+        let (mut state, _) = waiter
+            .woken
+            .wait_timeout_while(
+                lock(&waiter.state),
+                self.connection_config.wait_timeout,
+                |turn| matches!(turn, WaiterState::Waiting),
+            )
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match std::mem::replace(&mut *turn, Turn::Left) {
-            Turn::Take(connection) => Ok(self.lent(*connection)),
-            Turn::Make => {
-                drop(turn);
-                self.make()
+        match std::mem::replace(&mut *state, WaiterState::GaveUp) {
+            WaiterState::UseConnection(connection) => Ok(self.wrap_connection(*connection)),
+            WaiterState::OpenNew => {
+                drop(state);
+                self.open_counted()
             }
-            Turn::NotYet | Turn::Left => Err(StoreError::Busy {
-                place: self.dial.address.place.clone(),
+            WaiterState::Waiting | WaiterState::GaveUp => Err(StoreError::Busy {
+                place: self.connection_config.address.place.clone(),
             }),
         }
     }
 
     /// Makes a connection that is already counted.
-    fn make(&self) -> Result<Lent<'_>, StoreError> {
-        match Connection::open(&self.dial) {
-            Ok(connection) => Ok(self.lent(connection)),
+    fn open_counted(&self) -> Result<PooledConnection<'_>, StoreError> {
+        match PostgresConnection::open(&self.connection_config) {
+            Ok(connection) => Ok(self.wrap_connection(connection)),
             Err(error) => {
-                self.closed();
+                self.release_slot();
                 Err(error)
             }
         }
     }
 
-    fn lent(&self, connection: Connection) -> Lent<'_> {
-        Lent {
+    fn wrap_connection(&self, connection: PostgresConnection) -> PooledConnection<'_> {
+        PooledConnection {
             pool: self,
             connection: Some(connection),
         }
     }
 
-    fn put_back(&self, mut connection: Connection) {
+    fn return_connection(&self, mut connection: PostgresConnection) {
         if connection.is_closed() {
-            return self.closed();
+            return self.release_slot();
         }
         let now = Instant::now();
         connection.idle_since = now;
         let mut connection = Box::new(connection);
         let mut state = lock(&self.state);
-        while let Some(place) = state.waiting.pop_front() {
-            match place.offer(Turn::Take(connection)) {
+        while let Some(waiter) = state.waiters.pop_front() {
+            match waiter.offer_turn(WaiterState::UseConnection(connection)) {
                 None => return,
-                Some(Turn::Take(refused)) => connection = refused,
+                Some(WaiterState::UseConnection(refused)) => connection = refused,
                 Some(_) => unreachable!("BUG: what is refused is what was offered"),
             }
         }
-        let tired = state
+        let expired_count = state
             .idle
             .iter()
-            .take_while(|idle| now - idle.idle_since > IDLE)
+            .take_while(|idle| now - idle.idle_since > IDLE_CONNECTION_TIMEOUT)
             .count();
-        let tired: Vec<Connection> = state.idle.drain(..tired).collect();
-        state.open -= tired.len();
+        let expired: Vec<PostgresConnection> = state.idle.drain(..expired_count).collect();
+        state.open_count -= expired.len();
         state.idle.push(*connection);
         // Closing takes system calls; not under the lock.
         drop(state);
-        drop(tired);
+        drop(expired);
     }
 
     /// One connection less: whoever waits longest may make a new one.
-    fn closed(&self) {
+    fn release_slot(&self) {
         let mut state = lock(&self.state);
-        while let Some(place) = state.waiting.pop_front() {
-            if place.offer(Turn::Make).is_none() {
+        while let Some(waiter) = state.waiters.pop_front() {
+            if waiter.offer_turn(WaiterState::OpenNew).is_none() {
                 return;
             }
         }
-        state.open -= 1;
+        state.open_count -= 1;
     }
 }
 
-impl Place {
+impl PoolWaiter {
     /// Gives the waiter its turn; gives it back if the waiter has left.
-    fn offer(&self, offered: Turn) -> Option<Turn> {
-        let mut turn = lock(&self.turn);
-        if matches!(*turn, Turn::Left) {
+    fn offer_turn(&self, offered: WaiterState) -> Option<WaiterState> {
+        let mut state = lock(&self.state);
+        if matches!(*state, WaiterState::GaveUp) {
             return Some(offered);
         }
-        *turn = offered;
-        self.called.notify_one();
+        *state = offered;
+        self.woken.notify_one();
         None
     }
 }
 
-impl Lent<'_> {
+impl PooledConnection<'_> {
     /// The connection is in no transaction and expects no answer: somebody else may have it.
-    pub fn put_back(mut self) {
+    pub fn return_to_pool(mut self) {
         if let Some(connection) = self.connection.take() {
-            self.pool.put_back(connection);
+            self.pool.return_connection(connection);
         }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             drop(connection);
-            self.pool.closed();
+            self.pool.release_slot();
         }
     }
 }
 
-impl Deref for Lent<'_> {
-    type Target = Connection;
+impl Deref for PooledConnection<'_> {
+    type Target = PostgresConnection;
 
-    fn deref(&self) -> &Connection {
+    fn deref(&self) -> &PostgresConnection {
         self.connection
             .as_ref()
             .expect("BUG: it is taken only by giving it back")
     }
 }
 
-impl DerefMut for Lent<'_> {
-    fn deref_mut(&mut self) -> &mut Connection {
+impl DerefMut for PooledConnection<'_> {
+    fn deref_mut(&mut self) -> &mut PostgresConnection {
         self.connection
             .as_mut()
             .expect("BUG: it is taken only by giving it back")

@@ -3,45 +3,49 @@
 
 use std::collections::BTreeMap;
 
-use plan::changeset::{Changeset, Entry};
-use plan::invariant::{RuleBook, Scope};
-use plan::judgement::Evidence;
-use plan::ledger::Ledger;
+use plan::changeset::{Changeset, ChangesetEntry};
+use plan::invariant::{RuleBook, RuleScope};
+use plan::judgement::RuleEvidence;
+use plan::ledger::BudgetLedger;
 use plan::phase::Phase;
 use plan::stage::StateName;
-use plan::{Action, ChangesetId, Name, PlanId, Project, Timestamp};
+use plan::{Action, ChangesetId, PlanId, Project, QualifiedName, Timestamp};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
-use super::connection::{Call, Connection};
-use super::migrate::{look, read_version, require_current};
+use super::connection::{PostgresConnection, StatementCall};
+use super::error::{PostgresError, corrupt_error};
+use super::migrate::{decode_schema_version, find_schema_version, require_supported_schema};
 use super::pipeline::values;
-use super::rows::{self, Columns, cursor, entry, plan_row, rule_book};
+use super::rows::{
+    self, RowColumns, build_rule_book, decode_cursor, decode_entry, decode_plan_row,
+};
 use super::statements::{
     ACCOUNTS, ACTION, ACTIONS, CHANGESETS, CLAIMABLE, DUE, ENTRIES, EVIDENCE, EXPIRED,
     LATEST_EVENT, NOW, PLAN, PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE,
     PLANS_NEEDING_A_PERSON, PROJECT, PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES,
     SCOPES_OF,
 };
-use super::tail::page;
-use super::trouble::{Trouble, corrupt};
-use super::{PostgresStore, Shared};
-use crate::{Agenda, Cursor, Due, PlanFilter, PlanRow, Read, Snapshot, StoreError};
+use super::tail::clamp_page_size;
+use super::{PostgresShared, PostgresStore};
+use crate::{
+    Cursor, DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreError, StoreReader,
+};
 
 /// Sorts behind every id.
-const BEHIND_ALL: &str = "~";
+const AFTER_EVERY_ID: &str = "~";
 
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
-impl Read for PostgresStore {
-    fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
+impl StoreReader for PostgresStore {
+    fn read_plan(&self, plan_id: PlanId) -> Result<Option<PlanRow>, StoreError> {
         let rows = self
             .shared
-            .read(|_| vec![(PLAN, values![id.to_string()])])?;
-        self.first(rows, plan_row)
+            .read_rows(|_| vec![(PLAN, values![plan_id.to_string()])])?;
+        self.decode_first(rows, decode_plan_row)
     }
 
-    fn plans(
+    fn list_plans(
         &self,
         filter: &PlanFilter,
         after: Option<PlanId>,
@@ -49,126 +53,151 @@ impl Read for PostgresStore {
     ) -> Result<Vec<PlanRow>, StoreError> {
         let rows = self
             .shared
-            .read(|_| vec![page_of_plans(filter, after, limit)])?;
-        self.all(rows, plan_row)
+            .read_rows(|_| vec![build_plan_page_call(filter, after, limit)])?;
+        self.decode_all(rows, decode_plan_row)
     }
 
-    fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn find_plan_ids(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let reversed: String = fragment.chars().rev().collect();
-        let rows = self.shared.read(|_| {
+        let rows = self.shared.read_rows(|_| {
             vec![(
                 PLANS_LIKE,
-                values![fragment, reversed.as_str(), page(limit)],
+                values![fragment, reversed.as_str(), clamp_page_size(limit)],
             )]
         })?;
-        self.all(rows, |row| row.parsed(0))
+        self.decode_all(rows, |row| row.parse_text(0))
     }
 
-    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.due_by(DUE, phase, after, limit)
-    }
-
-    fn claimable(
+    fn list_due_plans(
         &self,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError> {
-        self.due_by(CLAIMABLE, phase, after, limit)
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        self.query_due_plans(DUE, phase, after, limit)
     }
 
-    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
-        let rows = self.shared.read(|connection| {
-            let due = Agenda::PHASES.map(|phase| {
-                let (behind_at, behind_id) = Due::behind(None);
-                let values = values![phase.as_str(), behind_at, behind_id, page(limit)];
+    fn list_claimable_plans(
+        &self,
+        phase: Phase,
+        after: Option<DuePlan>,
+        limit: usize,
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        self.query_due_plans(CLAIMABLE, phase, after, limit)
+    }
+
+    fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError> {
+        let rows = self.shared.read_rows(|connection| {
+            let due = DueQueues::PHASE_ORDER.map(|phase| {
+                let (behind_at, behind_id) = DuePlan::sort_key_after(None);
+                let values = values![phase.as_str(), behind_at, behind_id, clamp_page_size(limit)];
                 (DUE, values)
             });
-            let mut calls = vec![(LATEST_EVENT, values![connection.system])];
+            let mut calls = vec![(LATEST_EVENT, values![connection.system_id])];
             calls.extend(due);
             calls
         })?;
         let Some([latest, due @ ..]) = rows.as_deref() else {
-            return Ok(Agenda::NOTHING);
+            return Ok(DueQueues::EMPTY);
         };
         let place = self.shared.place();
-        let latest = columns(latest, place).next().map(cursor).transpose()?;
-        let due = Agenda::PHASES.into_iter().zip(due);
+        let latest = map_columns(latest, place)
+            .next()
+            .map(decode_cursor)
+            .transpose()?;
+        let due = DueQueues::PHASE_ORDER.into_iter().zip(due);
         let due = due.map(|(phase, rows)| {
-            let due: Result<_, StoreError> = columns(rows, place).map(a_due).collect();
+            let due: Result<_, StoreError> =
+                map_columns(rows, place).map(decode_due_plan).collect();
             due.map(|due| (phase, due))
         });
-        Ok(Agenda {
-            latest: latest.unwrap_or(Cursor::START),
-            due: due.collect::<Result<_, _>>()?,
+        Ok(DueQueues {
+            latest_cursor: latest.unwrap_or(Cursor::START),
+            queues: due.collect::<Result<_, _>>()?,
         })
     }
 
-    fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let rows = self
             .shared
-            .read(|_| vec![(EXPIRED, values![page(limit)])])?;
-        self.all(rows, |row| row.parsed(0))
+            .read_rows(|_| vec![(EXPIRED, values![clamp_page_size(limit)])])?;
+        self.decode_all(rows, |row| row.parse_text(0))
     }
 
-    fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError> {
-        let read = self.shared.in_snapshot(|connection, place| {
+    fn read_snapshot(&self, plan_id: PlanId) -> Result<Option<PlanSnapshot>, StoreError> {
+        let read = self.shared.run_in_snapshot(|connection, place| {
             // What else is to be read stands in the plan: two round trips, one snapshot.
-            let plan = vec![(PLAN, values![id.to_string()])];
-            let rows = begin(connection, place, plan, None)?;
+            let plan = vec![(PLAN, values![plan_id.to_string()])];
+            let rows = begin_snapshot(connection, place, plan, None)?;
             let Some(row) = rows[0].first() else {
-                connection.batch("COMMIT")?;
+                connection.execute_batch("COMMIT")?;
                 return Ok(None);
             };
-            let row = plan_row(Columns::of(row, place)).map_err(Trouble::Final)?;
-            let scopes: Vec<String> = row.plan.scopes().iter().map(ToString::to_string).collect();
-            let action = row.plan.action.as_ref().map(Name::full);
-            let entry = i64::from(row.plan.entry(Phase::Execute));
+            let row =
+                decode_plan_row(RowColumns::new(row, place)).map_err(PostgresError::Permanent)?;
+            let scopes: Vec<String> = row
+                .plan
+                .rule_scopes()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let action = row.plan.action.as_ref().map(QualifiedName::full_name);
+            let entry = i64::from(row.plan.entry_number(Phase::Execute));
             let calls = vec![
                 (ACTION, values![action]),
                 (SCOPES_OF, values![scopes.clone()]),
                 (RULES_OF, values![scopes]),
-                (EVIDENCE, values![id.to_string(), entry]),
+                (EVIDENCE, values![plan_id.to_string(), entry]),
             ];
-            let rows = connection.rows(None, calls, Some("COMMIT"))?;
-            snapshot(row.clone(), &rows, place)
+            let rows = connection.query_all(None, calls, Some("COMMIT"))?;
+            decode_snapshot(row.clone(), &rows, place)
                 .map(Some)
-                .map_err(Trouble::Final)
+                .map_err(PostgresError::Permanent)
         })?;
         Ok(read.flatten())
     }
 
-    fn action(&self, name: &Name) -> Result<Option<Action>, StoreError> {
-        let rows = self.shared.read(|_| vec![(ACTION, values![name.full()])])?;
-        self.first(rows, |row| row.json(0))
-    }
-
-    fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError> {
-        let after = after.map_or("", Name::full);
+    fn read_action(&self, name: &QualifiedName) -> Result<Option<Action>, StoreError> {
         let rows = self
             .shared
-            .read(|_| vec![(ACTIONS, values![after, page(limit)])])?;
-        self.all(rows, |row| row.json(0))
+            .read_rows(|_| vec![(ACTION, values![name.full_name()])])?;
+        self.decode_first(rows, |row| row.decode_json(0))
     }
 
-    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
+    fn list_actions(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Action>, StoreError> {
+        let after = after.map_or("", QualifiedName::full_name);
         let rows = self
             .shared
-            .read(|_| vec![(PROJECT, values![name.full()])])?;
-        self.first(rows, |row| row.json(0))
+            .read_rows(|_| vec![(ACTIONS, values![after, clamp_page_size(limit)])])?;
+        self.decode_all(rows, |row| row.decode_json(0))
     }
 
-    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
-        let after = after.map_or("", Name::full);
+    fn read_project(&self, name: &QualifiedName) -> Result<Option<Project>, StoreError> {
         let rows = self
             .shared
-            .read(|_| vec![(PROJECTS, values![after, page(limit)])])?;
-        self.all(rows, |row| row.json(0))
+            .read_rows(|_| vec![(PROJECT, values![name.full_name()])])?;
+        self.decode_first(rows, |row| row.decode_json(0))
     }
 
-    fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {
+    fn list_projects(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Project>, StoreError> {
+        let after = after.map_or("", QualifiedName::full_name);
+        let rows = self
+            .shared
+            .read_rows(|_| vec![(PROJECTS, values![after, clamp_page_size(limit)])])?;
+        self.decode_all(rows, |row| row.decode_json(0))
+    }
+
+    fn read_rules(&self, scopes: &[RuleScope]) -> Result<RuleBook, StoreError> {
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-        let rows = self.shared.read(|_| {
+        let rows = self.shared.read_rows(|_| {
             if scopes.is_empty() {
                 vec![(SCOPES, values![]), (RULES, values![])]
             } else {
@@ -181,215 +210,250 @@ impl Read for PostgresStore {
         match rows.as_deref() {
             Some([revisions, rules]) => {
                 let place = self.shared.place();
-                rule_book(columns(revisions, place), all_json(rules, place)?)
+                build_rule_book(
+                    map_columns(revisions, place),
+                    decode_json_rows(rules, place)?,
+                )
             }
             _ => Ok(RuleBook::default()),
         }
     }
 
-    fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError> {
-        let rows = self.shared.read(|_| {
+    fn list_changesets(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, StoreError> {
+        let rows = self.shared.read_rows(|_| {
             vec![
-                (CHANGESETS, values![plan.to_string()]),
-                (ENTRIES, values![plan.to_string()]),
+                (CHANGESETS, values![plan_id.to_string()]),
+                (ENTRIES, values![plan_id.to_string()]),
             ]
         })?;
         let Some([changesets, entries]) = rows.as_deref() else {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
-        let mut by_changeset: BTreeMap<ChangesetId, Vec<Entry>> = BTreeMap::new();
-        for row in columns(entries, place) {
-            let (changeset, entry) = entry(row)?;
+        let mut by_changeset: BTreeMap<ChangesetId, Vec<ChangesetEntry>> = BTreeMap::new();
+        for row in map_columns(entries, place) {
+            let (changeset, entry) = decode_entry(row)?;
             by_changeset.entry(changeset).or_default().push(entry);
         }
-        columns(changesets, place)
+        map_columns(changesets, place)
             .map(|row| {
-                let changeset: Changeset = row.json(0)?;
+                let changeset: Changeset = row.decode_json(0)?;
                 let entries = by_changeset.remove(&changeset.id).unwrap_or_default();
                 Ok((changeset, entries))
             })
             .collect()
     }
 
-    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
-        let rows = self.shared.read(|_| {
+    fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError> {
+        let rows = self.shared.read_rows(|_| {
             vec![
-                (ACCOUNTS, values![rows::account_names(plan)]),
-                (RESERVATIONS, values![plan.to_string()]),
+                (ACCOUNTS, values![rows::list_account_names(plan_id)]),
+                (RESERVATIONS, values![plan_id.to_string()]),
             ]
         })?;
         let Some([accounts, reservations]) = rows.as_deref() else {
-            return Ok(Ledger::default());
+            return Ok(BudgetLedger::default());
         };
         let place = self.shared.place();
-        rows::ledger(columns(accounts, place), columns(reservations, place))
+        rows::build_ledger(
+            map_columns(accounts, place),
+            map_columns(reservations, place),
+        )
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {
         let shared = &self.shared;
         shared.with_connection(|connection, place| {
-            let rows = connection.query(NOW, values![])?;
+            let rows = connection.query_statement(NOW, values![])?;
             match rows.first() {
-                Some(row) => Columns::of(row, place).moment(0).map_err(Trouble::Final),
-                None => Err(Trouble::Final(corrupt(place, "the server has no clock"))),
+                Some(row) => RowColumns::new(row, place)
+                    .read_timestamp(0)
+                    .map_err(PostgresError::Permanent),
+                None => Err(PostgresError::Permanent(corrupt_error(
+                    place,
+                    "the server has no clock",
+                ))),
             }
         })
     }
 }
 
 impl PostgresStore {
-    fn due_by(
+    fn query_due_plans(
         &self,
         statement: &'static str,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError> {
-        let (behind_at, behind_id) = Due::behind(after);
-        let rows = self.shared.read(|_| {
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        let (behind_at, behind_id) = DuePlan::sort_key_after(after);
+        let rows = self.shared.read_rows(|_| {
             vec![(
                 statement,
-                values![phase.as_str(), behind_at, behind_id.as_str(), page(limit)],
+                values![
+                    phase.as_str(),
+                    behind_at,
+                    behind_id.as_str(),
+                    clamp_page_size(limit)
+                ],
             )]
         })?;
-        self.all(rows, a_due)
+        self.decode_all(rows, decode_due_plan)
     }
 
-    fn first<T>(
+    fn decode_first<T>(
         &self,
         rows: Option<Vec<Vec<Row>>>,
-        decode: impl Fn(Columns<'_>) -> Result<T, StoreError>,
+        decode: impl Fn(RowColumns<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        Ok(self.all(rows, decode)?.into_iter().next())
+        Ok(self.decode_all(rows, decode)?.into_iter().next())
     }
 
     /// The rows of the one statement there was; none if there is no store.
-    fn all<T>(
+    fn decode_all<T>(
         &self,
         rows: Option<Vec<Vec<Row>>>,
-        decode: impl Fn(Columns<'_>) -> Result<T, StoreError>,
+        decode: impl Fn(RowColumns<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let rows = rows.and_then(|mut rows| rows.pop()).unwrap_or_default();
-        columns(&rows, self.shared.place()).map(decode).collect()
+        map_columns(&rows, self.shared.place())
+            .map(decode)
+            .collect()
     }
 }
 
-impl Shared {
+impl PostgresShared {
     /// The rows of some statements, all from one snapshot; `None` if there is no store.
-    pub(super) fn read<'a>(
+    pub(super) fn read_rows<'a>(
         &self,
-        calls: impl Fn(&Connection) -> Vec<Call<'a>>,
+        calls: impl Fn(&PostgresConnection) -> Vec<StatementCall<'a>>,
     ) -> Result<Option<Vec<Vec<Row>>>, StoreError> {
-        self.in_snapshot(|connection, place| {
+        self.run_in_snapshot(|connection, place| {
             let calls = calls(connection);
-            let mut rows = begin(connection, place, calls, Some("COMMIT"))?;
+            let mut rows = begin_snapshot(connection, place, calls, Some("COMMIT"))?;
             rows.pop();
             Ok(rows)
         })
     }
 
     /// What `read` reads; `None` if there is no store. `read` ends the transaction it begins.
-    pub(super) fn in_snapshot<T>(
+    pub(super) fn run_in_snapshot<T>(
         &self,
-        read: impl Fn(&mut Connection, &str) -> Result<T, Trouble>,
+        read: impl Fn(&mut PostgresConnection, &str) -> Result<T, PostgresError>,
     ) -> Result<Option<T>, StoreError> {
         self.with_connection(|connection, place| match read(connection, place) {
             Ok(value) => Ok(Some(value)),
-            Err(Trouble::Schema(error)) => {
-                connection.batch("ROLLBACK")?;
-                match look(connection, place)? {
+            Err(PostgresError::SchemaMissing(error)) => {
+                connection.execute_batch("ROLLBACK")?;
+                match find_schema_version(connection, place)? {
                     None => Ok(None),
                     Some(found) => {
-                        require_current(place, found).map_err(Trouble::Final)?;
+                        require_supported_schema(place, found).map_err(PostgresError::Permanent)?;
                         // It was set up since we looked; or it is not what its version says.
-                        Err(Trouble::Collision(error))
+                        Err(PostgresError::Conflict(error))
                     }
                 }
             }
-            Err(trouble) => Err(trouble),
+            Err(error) => Err(error),
         })
     }
 
     /// Does something that changes nothing, and again if that helps.
     pub(super) fn with_connection<T>(
         &self,
-        work: impl Fn(&mut Connection, &str) -> Result<T, Trouble>,
+        operation: impl Fn(&mut PostgresConnection, &str) -> Result<T, PostgresError>,
     ) -> Result<T, StoreError> {
-        let (mut attempt, mut outdated) = (1, 1);
-        let mut lost = false;
+        let (mut attempt, mut stale_attempt) = (1, 1);
+        let mut connection_lost = false;
         loop {
-            let mut connection = if lost {
-                self.pool.lend_after_loss()?
+            let mut connection = if connection_lost {
+                self.pool.acquire_after_loss()?
             } else {
-                self.pool.lend()?
+                self.pool.acquire_connection()?
             };
-            match work(&mut connection, self.place()) {
+            match operation(&mut connection, self.place()) {
                 Ok(value) => {
-                    connection.put_back();
+                    connection.return_to_pool();
                     return Ok(value);
                 }
-                Err(Trouble::Lost(error)) if lost => return Err(error),
-                Err(Trouble::Lost(_)) => lost = true,
-                Err(Trouble::Collision(_)) if attempt < 3 => attempt += 1,
+                Err(PostgresError::ConnectionLost(error)) if connection_lost => return Err(error),
+                Err(PostgresError::ConnectionLost(_)) => connection_lost = true,
+                Err(PostgresError::Conflict(_)) if attempt < 3 => attempt += 1,
                 // Each connection learns it for itself, and each of them is closed after that.
-                Err(Trouble::Outdated(_)) if outdated < 100 => outdated += 1,
-                Err(trouble) => return Err(trouble.into_error()),
+                Err(PostgresError::StaleStatement(_)) if stale_attempt < 100 => stale_attempt += 1,
+                Err(error) => return Err(error.into_store_error()),
             }
         }
     }
 }
 
 /// Begins a snapshot and reads in it; the rows of each call and of what comes last.
-pub(super) fn begin(
-    connection: &mut Connection,
+pub(super) fn begin_snapshot(
+    connection: &mut PostgresConnection,
     place: &str,
-    mut calls: Vec<Call<'_>>,
+    mut calls: Vec<StatementCall<'_>>,
     last: Option<&'static str>,
-) -> Result<Vec<Vec<Row>>, Trouble> {
+) -> Result<Vec<Vec<Row>>, PostgresError> {
     calls.insert(0, (SCHEMA, values![]));
-    let mut rows = connection.rows(Some(BEGIN), calls, last)?;
-    require_schema(&rows[1], place)?;
+    let mut rows = connection.query_all(Some(BEGIN_SNAPSHOT), calls, last)?;
+    check_schema_rows(&rows[1], place)?;
     rows.drain(..2);
     Ok(rows)
 }
 
-fn require_schema(rows: &[Row], place: &str) -> Result<(), Trouble> {
+fn check_schema_rows(rows: &[Row], place: &str) -> Result<(), PostgresError> {
     let version = match rows.first() {
-        Some(row) => read_version(Columns::of(row, place)),
-        None => Err(corrupt(place, "the table of the schema's version is empty")),
+        Some(row) => decode_schema_version(RowColumns::new(row, place)),
+        None => Err(corrupt_error(
+            place,
+            "the table of the schema's version is empty",
+        )),
     };
     version
-        .and_then(|version| require_current(place, version))
-        .map_err(Trouble::Final)
+        .and_then(|version| require_supported_schema(place, version))
+        .map_err(PostgresError::Permanent)
 }
 
-fn snapshot(row: PlanRow, rows: &[Vec<Row>], place: &str) -> Result<Snapshot, StoreError> {
+fn decode_snapshot(
+    row: PlanRow,
+    rows: &[Vec<Row>],
+    place: &str,
+) -> Result<PlanSnapshot, StoreError> {
     let [action, revisions, rules, evidence, _] = rows else {
-        return Err(corrupt(place, "BUG: four statements, four answers"));
+        return Err(corrupt_error(place, "BUG: four statements, four answers"));
     };
-    let mut evidence: Vec<Evidence> = all_json(evidence, place)?;
-    evidence.sort_by(Evidence::in_order);
-    Ok(Snapshot {
-        action: columns(action, place)
+    let mut evidence: Vec<RuleEvidence> = decode_json_rows(evidence, place)?;
+    evidence.sort_by(RuleEvidence::compare_by_rule);
+    Ok(PlanSnapshot {
+        action: map_columns(action, place)
             .next()
-            .map(|row| row.json(0))
+            .map(|row| row.decode_json(0))
             .transpose()?,
-        rules: rule_book(columns(revisions, place), all_json(rules, place)?)?,
+        rules: build_rule_book(
+            map_columns(revisions, place),
+            decode_json_rows(rules, place)?,
+        )?,
         evidence,
         row,
     })
 }
 
 /// The statement whose index narrows most.
-fn page_of_plans<'a>(filter: &'a PlanFilter, after: Option<PlanId>, limit: usize) -> Call<'a> {
-    let after = after.map_or_else(|| BEHIND_ALL.to_owned(), |after| after.to_string());
-    let action = filter.action.as_ref().map(Name::full);
+fn build_plan_page_call<'a>(
+    filter: &'a PlanFilter,
+    after: Option<PlanId>,
+    limit: usize,
+) -> StatementCall<'a> {
+    let after = after.map_or_else(|| AFTER_EVERY_ID.to_owned(), |after| after.to_string());
+    let action = filter.action.as_ref().map(QualifiedName::full_name);
     let phase = filter.phase.map(Phase::as_str);
     let state = filter.state.map(StateName::as_str);
-    let limit = page(limit);
+    let limit = clamp_page_size(limit);
     if let Some(project) = &filter.project {
-        let (project, needs) = (project.full(), filter.needs_person);
+        let (project, needs) = (project.full_name(), filter.needs_person);
         let values = values![after, limit, project, action, phase, state, needs];
         return (PLANS_BY_PROJECT, values);
     }
@@ -418,18 +482,20 @@ fn page_of_plans<'a>(filter: &'a PlanFilter, after: Option<PlanId>, limit: usize
     (PLANS_BY_STATE, values![after, limit, phases, states])
 }
 
-fn a_due(row: Columns<'_>) -> Result<Due, StoreError> {
-    Ok(Due {
+fn decode_due_plan(row: RowColumns<'_>) -> Result<DuePlan, StoreError> {
+    Ok(DuePlan {
         due_at: Timestamp(row.get(0)?),
-        plan: row.parsed(1)?,
+        plan_id: row.parse_text(1)?,
     })
 }
 
 /// The first column of each row, decoded.
-fn all_json<T: DeserializeOwned>(rows: &[Row], place: &str) -> Result<Vec<T>, StoreError> {
-    columns(rows, place).map(|row| row.json(0)).collect()
+fn decode_json_rows<T: DeserializeOwned>(rows: &[Row], place: &str) -> Result<Vec<T>, StoreError> {
+    map_columns(rows, place)
+        .map(|row| row.decode_json(0))
+        .collect()
 }
 
-fn columns<'a>(rows: &'a [Row], place: &'a str) -> impl Iterator<Item = Columns<'a>> {
-    rows.iter().map(move |row| Columns::of(row, place))
+fn map_columns<'a>(rows: &'a [Row], place: &'a str) -> impl Iterator<Item = RowColumns<'a>> {
+    rows.iter().map(move |row| RowColumns::new(row, place))
 }

@@ -3,30 +3,30 @@
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plan::changeset::Entry;
+use plan::changeset::ChangesetEntry;
 use plan::facts::Lease;
 use plan::invariant::{Rule, RuleBook};
-use plan::ledger::{AccountName, Ledger};
+use plan::ledger::{AccountName, BudgetLedger};
 use plan::{ChangesetId, Digest, Plan, PlanId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::trouble::corrupt;
-use crate::record::decode;
+use super::error::corrupt_error;
+use crate::event_codec::decode_event;
 use crate::{Cursor, PlanRow, StoreError, StoredEvent};
 
 /// Reads the columns of one row.
 #[derive(Clone, Copy)]
-pub(super) struct Columns<'a> {
+pub(super) struct RowColumns<'a> {
     row: &'a Row,
     place: &'a str,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> RowColumns<'a> {
     /// The columns of a row of the store at `place`.
-    pub fn of(row: &'a Row, place: &'a str) -> Self {
+    pub fn new(row: &'a Row, place: &'a str) -> Self {
         Self { row, place }
     }
 
@@ -34,104 +34,113 @@ impl<'a> Columns<'a> {
     pub fn get<T: FromSql<'a>>(self, index: usize) -> Result<T, StoreError> {
         self.row
             .try_get(index)
-            .map_err(|error| corrupt(self.place, error))
+            .map_err(|error| corrupt_error(self.place, error))
     }
 
     /// A column that is the JSON of a value.
-    pub fn json<T: DeserializeOwned>(self, index: usize) -> Result<T, StoreError> {
-        serde_json::from_str(self.get(index)?).map_err(|error| corrupt(self.place, error))
+    pub fn decode_json<T: DeserializeOwned>(self, index: usize) -> Result<T, StoreError> {
+        serde_json::from_str(self.get(index)?).map_err(|error| corrupt_error(self.place, error))
     }
 
     /// A column that is the JSON of several values.
-    pub fn jsons<T: DeserializeOwned>(self, index: usize) -> Result<Vec<T>, StoreError> {
+    pub fn decode_json_list<T: DeserializeOwned>(self, index: usize) -> Result<Vec<T>, StoreError> {
         let texts: Vec<&str> = self.get(index)?;
         texts
             .into_iter()
-            .map(|text| serde_json::from_str(text).map_err(|error| corrupt(self.place, error)))
+            .map(|text| {
+                serde_json::from_str(text).map_err(|error| corrupt_error(self.place, error))
+            })
             .collect()
     }
 
     /// A column that is the text of an id or a name.
-    pub fn parsed<T: FromStr<Err: std::fmt::Display>>(self, index: usize) -> Result<T, StoreError> {
+    pub fn parse_text<T: FromStr<Err: std::fmt::Display>>(
+        self,
+        index: usize,
+    ) -> Result<T, StoreError> {
         let text: &str = self.get(index)?;
-        text.parse().map_err(|error| corrupt(self.place, error))
+        text.parse()
+            .map_err(|error| corrupt_error(self.place, error))
     }
 
     /// A column that is the ids of plans.
-    pub fn ids(self, index: usize) -> Result<Vec<PlanId>, StoreError> {
+    pub fn parse_plan_ids(self, index: usize) -> Result<Vec<PlanId>, StoreError> {
         let texts: Vec<&str> = self.get(index)?;
         texts
             .into_iter()
-            .map(|text| text.parse().map_err(|error| corrupt(self.place, error)))
+            .map(|text| {
+                text.parse()
+                    .map_err(|error| corrupt_error(self.place, error))
+            })
             .collect()
     }
 
     /// A column that counts.
-    pub fn count(self, index: usize) -> Result<u64, StoreError> {
+    pub fn read_count(self, index: usize) -> Result<u64, StoreError> {
         let number: i64 = self.get(index)?;
-        u64::try_from(number).map_err(|error| corrupt(self.place, error))
+        u64::try_from(number).map_err(|error| corrupt_error(self.place, error))
     }
 
     /// A column that is a digest.
-    pub fn digest(self, index: usize) -> Result<Digest, StoreError> {
-        self.optional_digest(index)?
-            .ok_or_else(|| corrupt(self.place, "a digest is missing"))
+    pub fn read_digest(self, index: usize) -> Result<Digest, StoreError> {
+        self.read_optional_digest(index)?
+            .ok_or_else(|| corrupt_error(self.place, "a digest is missing"))
     }
 
     /// A column that is a digest or NULL.
-    pub fn optional_digest(self, index: usize) -> Result<Option<Digest>, StoreError> {
+    pub fn read_optional_digest(self, index: usize) -> Result<Option<Digest>, StoreError> {
         let bytes: Option<&[u8]> = self.get(index)?;
         let read = |bytes| {
             Digest::from_bytes(bytes)
-                .ok_or_else(|| corrupt(self.place, "a digest has another length"))
+                .ok_or_else(|| corrupt_error(self.place, "a digest has another length"))
         };
         bytes.map(read).transpose()
     }
 
     /// A column that is a moment of the server's clock.
-    pub fn moment(self, index: usize) -> Result<Timestamp, StoreError> {
-        let moment: SystemTime = self.get(index)?;
-        let since = moment.duration_since(UNIX_EPOCH);
+    pub fn read_timestamp(self, index: usize) -> Result<Timestamp, StoreError> {
+        let server_time: SystemTime = self.get(index)?;
+        let since = server_time.duration_since(UNIX_EPOCH);
         let micros = since
             .ok()
             .and_then(|since| i64::try_from(since.as_micros()).ok());
         micros
             .map(Timestamp)
-            .ok_or_else(|| corrupt(self.place, "the server's clock shows no moment of ours"))
+            .ok_or_else(|| corrupt_error(self.place, "the server's clock shows no moment of ours"))
     }
 
     /// Three columns that are the owner, epoch and expiry of a plan's lease, or NULL.
-    pub fn lease(self, first: usize, plan: PlanId) -> Result<Option<Lease>, StoreError> {
+    pub fn decode_lease(self, first: usize, plan_id: PlanId) -> Result<Option<Lease>, StoreError> {
         let Some(owner) = self.get::<Option<String>>(first)? else {
             return Ok(None);
         };
         Ok(Some(Lease {
-            plan,
+            plan: plan_id,
             owner,
-            epoch: plan::Epoch(self.count(first + 1)?),
+            epoch: plan::Epoch(self.read_count(first + 1)?),
             expires_at: Timestamp(self.get(first + 2)?),
         }))
     }
 }
 
 /// A plan with what is stored beside it.
-pub(super) fn plan_row(row: Columns<'_>) -> Result<PlanRow, StoreError> {
-    let plan: Plan = row.json(1)?;
+pub(super) fn decode_plan_row(row: RowColumns<'_>) -> Result<PlanRow, StoreError> {
+    let plan: Plan = row.decode_json(1)?;
     let verdict = match row.get::<Option<&str>>(5)? {
-        Some(_) => Some(row.json(5)?),
+        Some(_) => Some(row.decode_json(5)?),
         None => None,
     };
     Ok(PlanRow {
-        head: row.digest(0)?,
-        lease: row.lease(2, plan.id)?,
+        head: row.read_digest(0)?,
+        lease: row.decode_lease(2, plan.id)?,
         verdict,
         plan,
     })
 }
 
 /// The rules and revisions of some scopes. A revision of 0 is the same as none.
-pub(super) fn rule_book<'a>(
-    revisions: impl Iterator<Item = Columns<'a>>,
+pub(super) fn build_rule_book<'a>(
+    revisions: impl Iterator<Item = RowColumns<'a>>,
     rules: Vec<Rule>,
 ) -> Result<RuleBook, StoreError> {
     let mut book = RuleBook {
@@ -139,9 +148,9 @@ pub(super) fn rule_book<'a>(
         ..RuleBook::default()
     };
     for row in revisions {
-        let revision = row.count(1)?;
+        let revision = row.read_count(1)?;
         if revision > 0 {
-            book.revisions.insert(row.parsed(0)?, revision);
+            book.revisions.insert(row.parse_text(0)?, revision);
         }
     }
     // Scopes sort by how narrow they are, which their texts do not.
@@ -152,23 +161,25 @@ pub(super) fn rule_book<'a>(
 }
 
 /// An entry with the changeset it belongs to.
-pub(super) fn entry(row: Columns<'_>) -> Result<(ChangesetId, Entry), StoreError> {
-    Ok((row.parsed(0)?, row.json(1)?))
+pub(super) fn decode_entry(
+    row: RowColumns<'_>,
+) -> Result<(ChangesetId, ChangesetEntry), StoreError> {
+    Ok((row.parse_text(0)?, row.decode_json(1)?))
 }
 
 /// The names of the accounts that work on a plan is charged to.
-pub(super) fn account_names(plan: PlanId) -> Vec<String> {
-    [AccountName::Global, AccountName::Plan(plan)]
+pub(super) fn list_account_names(plan_id: PlanId) -> Vec<String> {
+    [AccountName::Global, AccountName::Plan(plan_id)]
         .map(|name| name.to_string())
         .to_vec()
 }
 
 /// What a plan used and what is set aside for it, from its accounts and reservations.
-pub(super) fn ledger<'a>(
-    accounts: impl Iterator<Item = Columns<'a>>,
-    reservations: impl Iterator<Item = Columns<'a>>,
-) -> Result<Ledger, StoreError> {
-    let mut ledger = Ledger::default();
+pub(super) fn build_ledger<'a>(
+    accounts: impl Iterator<Item = RowColumns<'a>>,
+    reservations: impl Iterator<Item = RowColumns<'a>>,
+) -> Result<BudgetLedger, StoreError> {
+    let mut ledger = BudgetLedger::default();
     let global = AccountName::Global.to_string();
     for row in accounts {
         let account = if row.get::<&str>(0)? == global {
@@ -176,40 +187,41 @@ pub(super) fn ledger<'a>(
         } else {
             &mut ledger.plan
         };
-        *account = row.json(1)?;
+        *account = row.decode_json(1)?;
     }
     for row in reservations {
-        ledger.reservations.push(row.json(0)?);
+        ledger.reservations.push(row.decode_json(0)?);
     }
     Ok(ledger)
 }
 
 /// An event of the log.
-pub(super) fn event(row: Columns<'_>) -> Result<StoredEvent, StoreError> {
+pub(super) fn decode_event_row(row: RowColumns<'_>) -> Result<StoredEvent, StoreError> {
     let body: String = row.get(2)?;
-    let recorded = decode(&body, row.get(3)?).map_err(|error| corrupt(row.place, error))?;
+    let recorded =
+        decode_event(&body, row.get(3)?).map_err(|error| corrupt_error(row.place, error))?;
     Ok(StoredEvent {
-        cursor: Some(cursor(row)?),
+        cursor: Some(decode_cursor(row)?),
         recorded,
         body,
-        hash: row.digest(4)?,
+        hash: row.read_digest(4)?,
     })
 }
 
 /// Two columns that are a place in the log.
-pub(super) fn cursor(row: Columns<'_>) -> Result<Cursor, StoreError> {
+pub(super) fn decode_cursor(row: RowColumns<'_>) -> Result<Cursor, StoreError> {
     Ok(Cursor {
-        major: row.count(0)?,
-        minor: row.count(1)?,
+        major: row.read_count(0)?,
+        minor: row.read_count(1)?,
     })
 }
 
 /// A value as its JSON.
-pub(super) fn json<T: Serialize>(value: &T) -> String {
+pub(super) fn encode_json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("BUG: what is stored always encodes")
 }
 
 /// A count as the database has it.
-pub(super) fn number(count: u64) -> i64 {
+pub(super) fn to_sql_integer(count: u64) -> i64 {
     i64::try_from(count).expect("BUG: nothing is counted to 2^63")
 }

@@ -19,41 +19,44 @@
 
 use std::time::Duration;
 
-use plan::{PlanId, Version};
+use plan::{PlanId, PlanVersion};
 
 use super::PostgresStore;
 use super::pipeline::values;
-use super::rows::{Columns, cursor, event, number};
+use super::rows::{RowColumns, decode_cursor, decode_event_row, to_sql_integer};
 use super::statements::{EVENTS, EVENTS_HELD_BACK, LATEST_EVENT, PLAN_EVENTS};
-use crate::{Cursor, EventPage, StoreError, StoredEvent, Tail};
+use crate::{Cursor, EventLog, EventPage, StoreError, StoredEvent};
 
-impl Tail for PostgresStore {
-    fn plan_events(
+impl EventLog for PostgresStore {
+    fn read_plan_events(
         &self,
-        plan: PlanId,
-        after: Version,
+        plan_id: PlanId,
+        after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let after = i64::try_from(after.0).unwrap_or(i64::MAX);
-        let rows = self
-            .shared
-            .read(|_| vec![(PLAN_EVENTS, values![plan.to_string(), after, page(limit)])])?;
+        let rows = self.shared.read_rows(|_| {
+            vec![(
+                PLAN_EVENTS,
+                values![plan_id.to_string(), after, clamp_page_size(limit)],
+            )]
+        })?;
         let Some([events]) = rows.as_deref() else {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
-        let bare = |row| {
-            let event = event(Columns::of(row, place))?;
+        let without_cursor = |row| {
+            let event = decode_event_row(RowColumns::new(row, place))?;
             // No place to go on from in the log of all plans: others may yet come before it.
             Ok(StoredEvent {
                 cursor: None,
                 ..event
             })
         };
-        events.iter().map(bare).collect()
+        events.iter().map(without_cursor).collect()
     }
 
-    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
+    fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
         let (Ok(major), Ok(minor)) = (i64::try_from(after.major), i64::try_from(after.minor))
         else {
             return Ok(EventPage {
@@ -61,10 +64,13 @@ impl Tail for PostgresStore {
                 next: after.clone(),
             });
         };
-        let rows = self.shared.read(|connection| {
-            let system = connection.system;
+        let rows = self.shared.read_rows(|connection| {
+            let system = connection.system_id;
             vec![
-                (EVENTS, values![major, minor, system, page(limit)]),
+                (
+                    EVENTS,
+                    values![major, minor, system, clamp_page_size(limit)],
+                ),
                 (EVENTS_HELD_BACK, values![system]),
             ]
         })?;
@@ -73,12 +79,12 @@ impl Tail for PostgresStore {
         if let Some([found, held_back]) = rows.as_deref() {
             events = found
                 .iter()
-                .map(|row| event(Columns::of(row, place)))
+                .map(|row| decode_event_row(RowColumns::new(row, place)))
                 .collect::<Result<Vec<_>, _>>()?;
             if let Some(row) = held_back.first() {
                 self.shared
-                    .hint
-                    .set_held_back(Columns::of(row, place).get(0)?);
+                    .commit_signal
+                    .set_held_back(RowColumns::new(row, place).get(0)?);
             }
         }
         let next = events.last().and_then(|last| last.cursor.clone());
@@ -88,24 +94,26 @@ impl Tail for PostgresStore {
         })
     }
 
-    fn latest(&self) -> Result<Cursor, StoreError> {
+    fn read_latest_cursor(&self) -> Result<Cursor, StoreError> {
         let rows = self
             .shared
-            .read(|connection| vec![(LATEST_EVENT, values![connection.system])])?;
+            .read_rows(|connection| vec![(LATEST_EVENT, values![connection.system_id])])?;
         match rows.as_deref() {
-            Some([rows]) if !rows.is_empty() => cursor(Columns::of(&rows[0], self.shared.place())),
+            Some([rows]) if !rows.is_empty() => {
+                decode_cursor(RowColumns::new(&rows[0], self.shared.place()))
+            }
             _ => Ok(Cursor::START),
         }
     }
 
-    fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
-        self.listener.start();
-        self.shared.hint.wait(timeout);
+    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
+        self.listener.start_listening();
+        self.shared.commit_signal.wait_for_commit(timeout);
         Ok(())
     }
 }
 
 /// A page's size, within reason.
-pub(super) fn page(limit: usize) -> i64 {
-    number(limit.clamp(1, 1000) as u64)
+pub(super) fn clamp_page_size(limit: usize) -> i64 {
+    to_sql_integer(limit.clamp(1, 1000) as u64)
 }

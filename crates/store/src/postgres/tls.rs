@@ -17,51 +17,56 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::address::Address;
-use super::trouble::{chain, unusable};
+use super::address::PostgresAddress;
+use super::error::{format_error_chain, unusable_error};
 use crate::StoreError;
 
 /// How connections to this address are encrypted. `authorities` is a PEM file of those to trust
 /// instead of the system's.
-pub(super) fn connector(
-    address: &Address,
-    authorities: Option<&Path>,
+pub(super) fn build_tls_connector(
+    address: &PostgresAddress,
+    ca_file: Option<&Path>,
 ) -> Result<MakeRustlsConnect, StoreError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(&address.place, chain(&error)))?;
+        .map_err(|error| unusable_error(&address.place, format_error_chain(&error)))?;
     let config = if address.needs_tls() {
-        builder.with_root_certificates(trusted(address, authorities)?)
+        builder.with_root_certificates(load_trusted_roots(address, ca_file)?)
     } else {
         builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificateVerifier(provider)))
     };
     Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }
 
-fn trusted(address: &Address, authorities: Option<&Path>) -> Result<RootCertStore, StoreError> {
+fn load_trusted_roots(
+    address: &PostgresAddress,
+    ca_file: Option<&Path>,
+) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
-    let certificates = match authorities {
+    let certificates = match ca_file {
         Some(file) => CertificateDer::pem_file_iter(file)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| unusable(&address.place, format!("{}: {error}", file.display())))?,
+            .map_err(|error| {
+                unusable_error(&address.place, format!("{}: {error}", file.display()))
+            })?,
         None => rustls_native_certs::load_native_certs().certs,
     };
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         let why = "its certificate cannot be checked: no certificate authority is known here";
-        return Err(unusable(&address.place, why.to_owned()));
+        return Err(unusable_error(&address.place, why.to_owned()));
     }
     Ok(roots)
 }
 
 /// Takes any certificate: for `prefer`, where the alternative is no encryption at all.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+struct AnyCertificateVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AnyCertificateVerifier {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 
 use plan::changeset::Changeset;
 use plan::facts::PlanChange;
-use plan::invariant::{RuleName, Scope};
-use plan::{ChangesetId, CommandId, Decision, Digest, Facts, Outcome, PlanId, Row};
+use plan::invariant::{RuleName, RuleScope};
+use plan::{
+    ChangesetId, CommandId, Decision, DecisionFacts, Digest, PlanId, ReceiptOutcome, RowWrite,
+};
 
-use super::connection::Call;
-use super::facts::Held;
+use super::connection::StatementCall;
+use super::facts::LockedFacts;
 use super::pipeline::values;
-use super::rows::{json, number};
+use super::rows::{encode_json, to_sql_integer};
 use super::statements::{
     DROP_ENTRY, DROP_LEASE, DROP_PROJECT, DROP_RESERVATION, DROP_RULE, END_PLAN_PROJECTS,
     INSERT_ACTION, INSERT_CHANGESET, INSERT_COMMAND, INSERT_ENTRY, INSERT_PLAN,
@@ -20,75 +22,80 @@ use super::statements::{
     PUT_RULE, PUT_SCOPE, PUT_VERDICT, UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN,
     UPDATE_PROJECT,
 };
-use crate::columns::PlanColumns;
-use crate::record::encode;
-use crate::{Access, Key, Reads, StoreError};
+use crate::event_codec::encode_event;
+use crate::plan_columns::PlanColumns;
+use crate::{IdempotencyKey, ReadSet, RowAccess, StoreError};
 
 /// The statements that carry out a decision; none if it changes nothing and nothing is to be
 /// remembered.
-pub(super) fn writes<'a>(
-    id: CommandId,
-    key: Option<&'a Key>,
-    reads: &Reads,
-    held: &Held,
+pub(super) fn build_write_calls<'a>(
+    command_id: CommandId,
+    key: Option<&'a IdempotencyKey>,
+    reads: &ReadSet,
+    locked: &LockedFacts,
     decision: &'a Decision,
-) -> Result<Vec<Call<'a>>, StoreError> {
-    let mut writes = Writes {
-        held,
+) -> Result<Vec<StatementCall<'a>>, StoreError> {
+    let mut builder = WriteBuilder {
+        locked,
         calls: Vec::with_capacity(12),
         position: 0,
-        changesets: held.facts.changesets.iter().map(|known| known.id).collect(),
+        changesets: locked
+            .facts
+            .changesets
+            .iter()
+            .map(|known| known.id)
+            .collect(),
     };
     for change in &decision.plans {
-        writes.plan(reads, change)?;
+        builder.add_plan(reads, change)?;
     }
     for row in &decision.rows {
-        writes.row(row);
+        builder.add_row(row);
     }
     // A gate that did not open must be judged again when it is asked again.
-    let key = key.filter(|_| !matches!(decision.receipt.outcome, Outcome::Blocked(_)));
-    if key.is_some() || !writes.calls.is_empty() {
-        writes.calls.push((
+    let key = key.filter(|_| !matches!(decision.receipt.outcome, ReceiptOutcome::Blocked(_)));
+    if key.is_some() || !builder.calls.is_empty() {
+        builder.calls.push((
             INSERT_COMMAND,
             values![
-                id.to_string(),
+                command_id.to_string(),
                 key.map(|key| key.scope.as_str()),
                 key.map(|key| key.key.as_str()),
                 key.map(|key| key.fingerprint.as_bytes().as_slice()),
-                key.map(|_| json(&decision.receipt)),
+                key.map(|_| encode_json(&decision.receipt)),
             ],
         ));
     }
-    Ok(writes.calls)
+    Ok(builder.calls)
 }
 
-struct Writes<'a, 'h> {
-    held: &'h Held,
-    calls: Vec<Call<'a>>,
+struct WriteBuilder<'a, 'h> {
+    locked: &'h LockedFacts,
+    calls: Vec<StatementCall<'a>>,
     /// The place of the last event within this commit.
     position: i64,
     /// Changesets that exist by now: those that were read, and those of this commit.
     changesets: BTreeSet<ChangesetId>,
 }
 
-impl<'a> Writes<'a, '_> {
-    fn plan(&mut self, reads: &Reads, change: &'a PlanChange) -> Result<(), StoreError> {
-        let columns = PlanColumns::of(&change.plan);
-        let count = number(change.events.len() as u64);
+impl<'a> WriteBuilder<'a, '_> {
+    fn add_plan(&mut self, reads: &ReadSet, change: &'a PlanChange) -> Result<(), StoreError> {
+        let columns = PlanColumns::from_plan(&change.plan);
+        let count = to_sql_integer(change.events.len() as u64);
         let before = columns.version - count;
         let is_new = before == 0;
         let mut head = if is_new {
             Digest::ZERO
         } else {
-            self.head_of(reads, change.plan.id)?
+            self.locked_head(reads, change.plan.id)?
         };
         let (mut bodies, mut texts, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
         for recorded in &change.events {
-            let encoded = encode(recorded, head);
+            let encoded = encode_event(recorded, head);
             head = encoded.hash;
             bodies.push(encoded.body);
             texts.push(encoded.texts);
-            hashes.push(digest(encoded.hash));
+            hashes.push(digest_bytes(encoded.hash));
         }
         let mut values = values![
             columns.plan_id,
@@ -97,7 +104,7 @@ impl<'a> Writes<'a, '_> {
             columns.state,
             columns.needs_person,
             columns.due_at.map(|due_at| due_at.0),
-            digest(head),
+            digest_bytes(head),
             columns.body,
         ];
         let sql = if is_new {
@@ -108,7 +115,7 @@ impl<'a> Writes<'a, '_> {
             UPDATE_PLAN
         };
         values.extend(values![
-            self.held.xid_base,
+            self.locked.xid_base,
             self.position,
             bodies,
             texts,
@@ -129,32 +136,32 @@ impl<'a> Writes<'a, '_> {
     }
 
     /// The hash of the last event of a plan that is about to change.
-    fn head_of(&self, reads: &Reads, plan: PlanId) -> Result<Digest, StoreError> {
+    fn locked_head(&self, reads: &ReadSet, plan_id: PlanId) -> Result<Digest, StoreError> {
         let exclusive = reads
             .plan
-            .is_some_and(|read| read == (plan, Access::Exclusive));
-        match self.held.head {
+            .is_some_and(|read| read == (plan_id, RowAccess::Exclusive));
+        match self.locked.head {
             Some(head) if exclusive => Ok(head),
             // Two who hold it shared and both change it would wait for each other for ever.
             Some(_) | None => Err(StoreError::Database {
-                why: format!("plan {plan} was to be changed but is not held exclusively"),
+                why: format!("plan {plan_id} was to be changed but is not held exclusively"),
             }),
         }
     }
 
-    fn row(&mut self, row: &'a Row) {
-        let facts: &Facts = &self.held.facts;
+    fn add_row(&mut self, row: &'a RowWrite) {
+        let facts: &DecisionFacts = &self.locked.facts;
         match row {
-            Row::PutAction(action) => {
-                let name = action.name().full();
+            RowWrite::PutAction(action) => {
+                let name = action.name().full_name();
                 let known = facts
                     .action
                     .as_ref()
                     .is_some_and(|known| known.name() == action.name());
                 let sql = if known { UPDATE_ACTION } else { INSERT_ACTION };
-                self.calls.push((sql, values![name, json(action)]));
+                self.calls.push((sql, values![name, encode_json(action)]));
             }
-            Row::PutProject(project) => {
+            RowWrite::PutProject(project) => {
                 let known = facts
                     .projects
                     .iter()
@@ -164,130 +171,145 @@ impl<'a> Writes<'a, '_> {
                 } else {
                     INSERT_PROJECT
                 };
-                let values = values![project.name.full(), json(project)];
+                let values = values![project.name.full_name(), encode_json(project)];
                 self.calls.push((sql, values));
             }
-            Row::DropProject(name) => self.calls.push((DROP_PROJECT, values![name.full()])),
-            Row::PutRule(rule) => {
-                self.scope(&rule.scope, rule.revision);
-                let values = values![rule.scope.to_string(), rule.draft.name.as_str(), json(rule)];
+            RowWrite::DropProject(name) => {
+                self.calls.push((DROP_PROJECT, values![name.full_name()]))
+            }
+            RowWrite::PutRule(rule) => {
+                self.add_scope_revision(&rule.scope, rule.revision);
+                let values = values![
+                    rule.scope.to_string(),
+                    rule.draft.name.as_str(),
+                    encode_json(rule)
+                ];
                 self.calls.push((PUT_RULE, values));
             }
-            Row::DropRule {
+            RowWrite::DropRule {
                 scope,
                 name,
                 revision,
             } => {
-                self.scope(scope, *revision);
-                self.drop_rule(scope, name);
+                self.add_scope_revision(scope, *revision);
+                self.add_rule_removal(scope, name);
             }
-            Row::PutLease(lease) => {
+            RowWrite::PutLease(lease) => {
                 let values = values![
                     lease.plan.to_string(),
                     lease.owner.as_str(),
-                    number(lease.epoch.0),
+                    to_sql_integer(lease.epoch.0),
                     lease.expires_at.0,
                 ];
                 self.calls.push((PUT_LEASE, values));
             }
-            Row::DropLease(plan) => self.calls.push((DROP_LEASE, values![plan.to_string()])),
-            Row::PutChangeset(changeset) => self.changeset(changeset),
-            Row::PutEntry(changeset, entry) => {
+            RowWrite::DropLease(plan) => self.calls.push((DROP_LEASE, values![plan.to_string()])),
+            RowWrite::PutChangeset(changeset) => self.add_changeset(changeset),
+            RowWrite::PutEntry(changeset, entry) => {
                 let known = facts
                     .entries
                     .iter()
                     .any(|(of, known)| of == changeset && known.path == entry.path);
                 self.calls.push(if known {
-                    let values =
-                        values![changeset.to_string(), path_digest(&entry.path), json(entry)];
+                    let values = values![
+                        changeset.to_string(),
+                        path_digest_bytes(&entry.path),
+                        encode_json(entry)
+                    ];
                     (UPDATE_ENTRY, values)
                 } else {
-                    let values = values![changeset.to_string(), entry.path.as_bytes(), json(entry)];
+                    let values = values![
+                        changeset.to_string(),
+                        entry.path.as_bytes(),
+                        encode_json(entry)
+                    ];
                     (INSERT_ENTRY, values)
                 });
             }
-            Row::DropEntry(changeset, path) => {
-                let values = values![changeset.to_string(), path_digest(path)];
+            RowWrite::DropEntry(changeset, path) => {
+                let values = values![changeset.to_string(), path_digest_bytes(path)];
                 self.calls.push((DROP_ENTRY, values));
             }
-            Row::PutVerdict(verdict) => {
+            RowWrite::PutVerdict(verdict) => {
                 self.calls.push((
                     PUT_VERDICT,
                     values![
                         verdict.plan.to_string(),
-                        json(verdict),
-                        number(verdict.version.0)
+                        encode_json(verdict),
+                        to_sql_integer(verdict.version.0)
                     ],
                 ));
             }
-            Row::PutEvidence(evidence) => {
+            RowWrite::PutEvidence(evidence) => {
                 let rule = &evidence.verdict.rule;
                 let values = values![
                     evidence.plan.to_string(),
                     i64::from(evidence.entry),
                     rule.scope.to_string(),
                     rule.name.as_str(),
-                    number(rule.revision),
+                    to_sql_integer(rule.revision),
                     evidence.subject.to_string(),
-                    json(evidence),
+                    encode_json(evidence),
                 ];
                 self.calls.push((PUT_EVIDENCE, values));
             }
-            Row::PutAccount(name, account) => {
-                let values = values![name.to_string(), json(account)];
+            RowWrite::PutAccount(name, account) => {
+                let values = values![name.to_string(), encode_json(account)];
                 self.calls.push((PUT_ACCOUNT, values));
             }
-            Row::PutReservation(reservation) => {
+            RowWrite::PutReservation(reservation) => {
                 let values = values![
                     reservation.plan.to_string(),
-                    number(reservation.epoch.0),
-                    json(reservation),
+                    to_sql_integer(reservation.epoch.0),
+                    encode_json(reservation),
                 ];
                 self.calls.push((PUT_RESERVATION, values));
             }
-            Row::DropReservation(plan, epoch) => {
-                let values = values![plan.to_string(), number(epoch.0)];
+            RowWrite::DropReservation(plan, epoch) => {
+                let values = values![plan.to_string(), to_sql_integer(epoch.0)];
                 self.calls.push((DROP_RESERVATION, values));
             }
         }
     }
 
-    fn scope(&mut self, scope: &Scope, revision: u64) {
-        self.calls
-            .push((PUT_SCOPE, values![scope.to_string(), number(revision)]));
+    fn add_scope_revision(&mut self, scope: &RuleScope, revision: u64) {
+        self.calls.push((
+            PUT_SCOPE,
+            values![scope.to_string(), to_sql_integer(revision)],
+        ));
     }
 
-    fn drop_rule(&mut self, scope: &Scope, name: &'a RuleName) {
+    fn add_rule_removal(&mut self, scope: &RuleScope, name: &'a RuleName) {
         self.calls
             .push((DROP_RULE, values![scope.to_string(), name.as_str()]));
     }
 
-    fn changeset(&mut self, changeset: &'a Changeset) {
+    fn add_changeset(&mut self, changeset: &'a Changeset) {
         let sealed = changeset.seal.is_some();
         // One that is opened and sealed at once is written twice.
         self.calls.push(if !self.changesets.insert(changeset.id) {
             (
                 UPDATE_CHANGESET,
-                values![changeset.id.to_string(), sealed, json(changeset)],
+                values![changeset.id.to_string(), sealed, encode_json(changeset)],
             )
         } else {
             let values = values![
                 changeset.id.to_string(),
                 changeset.plan.to_string(),
-                number(changeset.epoch.0),
+                to_sql_integer(changeset.epoch.0),
                 changeset.node.as_str(),
                 sealed,
-                json(changeset),
+                encode_json(changeset),
             ];
             (INSERT_CHANGESET, values)
         });
     }
 }
 
-fn digest(digest: Digest) -> Vec<u8> {
+fn digest_bytes(digest: Digest) -> Vec<u8> {
     digest.as_bytes().to_vec()
 }
 
-fn path_digest(path: &plan::changeset::TreePath) -> Vec<u8> {
-    digest(Digest::of(path.as_bytes()))
+fn path_digest_bytes(path: &plan::changeset::TreePath) -> Vec<u8> {
+    digest_bytes(Digest::hash_bytes(path.as_bytes()))
 }

@@ -6,23 +6,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rusqlite::Connection;
 
-use super::connection::run;
-use super::group::{Abandoned, Batch, Carrier, Job};
+use super::connection::run_statement;
+use super::error::SqliteError;
+use super::group::{BatchAbandoned, BatchJob, BatchRunner, CommitBatch};
 use super::statements as sql;
 use super::writer::WriteTurn;
-use super::wrong::Wrong;
 use super::{SqliteStore, migrate, rows};
-use crate::fault::{Fault, FaultPoint};
-use crate::{Commit, CommitError, Committed, StoreError, Submission};
+use crate::fault::{FaultPoint, StoreFault};
+use crate::{CommitError, CommitOutcome, StoreError, StoreWriter, Submission};
 
-impl Commit for SqliteStore {
-    fn commit(&self, submission: Submission) -> Result<Committed, CommitError> {
+impl StoreWriter for SqliteStore {
+    fn commit(&self, submission: Submission) -> Result<CommitOutcome, CommitError> {
         let id = submission.id;
         match self.group.submit(self, submission) {
-            Ok(Answer::Ended(ended)) => *ended,
+            Ok(Answer::Finished(result)) => *result,
             // It is the caller's decision that panicked, wherever it was run.
             Ok(Answer::Panicked(panic)) => resume_unwind(panic),
-            Err(Abandoned) => Err(CommitError::Unknown {
+            Err(BatchAbandoned) => Err(CommitError::Unknown {
                 id,
                 source: StoreError::Database {
                     why: "the thread that carried it out panicked".to_owned(),
@@ -34,34 +34,34 @@ impl Commit for SqliteStore {
 
 /// What came of a submission. Small, because it is moved from hand to hand, and batches are lists of it.
 pub(super) enum Answer {
-    Ended(Box<Result<Committed, CommitError>>),
+    Finished(Box<Result<CommitOutcome, CommitError>>),
     Panicked(Box<dyn Any + Send>),
 }
 
 impl Answer {
-    fn of(ended: Result<Committed, CommitError>) -> Self {
-        Self::Ended(Box::new(ended))
+    fn from_result(ended: Result<CommitOutcome, CommitError>) -> Self {
+        Self::Finished(Box::new(ended))
     }
 }
 
 /// What will be answered once the transaction has ended well.
-enum Draft {
+enum DraftAnswer {
     /// Rows were written, among them the command's.
     Written(Answer),
     /// Nothing was written.
-    Said(Answer),
+    NothingWritten(Answer),
 }
 
 /// How a transaction did not end well.
-enum Trouble {
+enum TransactionError {
     /// It was rolled back before COMMIT.
-    Undone(Wrong),
+    RolledBack(SqliteError),
     /// COMMIT failed, or its answer was lost.
-    InDoubt(Wrong, Vec<Draft>),
+    InDoubt(SqliteError, Vec<DraftAnswer>),
 }
 
 /// What became of a transaction in doubt.
-enum Settled {
+enum SqliteCommitStatus {
     Committed,
     Aborted,
     Unknown,
@@ -69,64 +69,64 @@ enum Settled {
 
 /// Is a member decided for the first time, or again after its batch was undone?
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Attempt {
+enum DecisionAttempt {
     First,
     Again,
 }
 
-type Member = Job<Submission, Answer>;
+type BatchMember = BatchJob<Submission, Answer>;
 
-impl Carrier for SqliteStore {
+impl BatchRunner for SqliteStore {
     type Work = Submission;
     type Answer = Answer;
     type Turn<'a> = WriteTurn<'a>;
 
     fn take_turn(&self) -> WriteTurn<'_> {
-        self.write_turn()
+        self.take_write_turn()
     }
 
-    fn carry_out(&self, turn: &mut WriteTurn<'_>, batch: &mut Batch<'_, Submission, Answer>) {
+    fn run_batch(&self, turn: &mut WriteTurn<'_>, batch: &mut CommitBatch<'_, Submission, Answer>) {
         match turn.connection(self) {
-            Ok(connection) => self.carry_out_together(connection, batch),
-            Err(wrong) => self.fail_all(batch.jobs(), &wrong),
+            Ok(connection) => self.run_together(connection, batch),
+            Err(error) => self.fail_all(batch.jobs(), &error),
         }
     }
 
-    fn upkeep_is_due(&self, turn: &WriteTurn<'_>) -> bool {
-        turn.wal_is_long()
+    fn needs_maintenance(&self, turn: &WriteTurn<'_>) -> bool {
+        turn.needs_wal_truncation()
     }
 
-    fn upkeep(&self, turn: &mut WriteTurn<'_>) {
-        turn.shorten_wal();
+    fn run_maintenance(&self, turn: &mut WriteTurn<'_>) {
+        turn.try_truncate_wal();
     }
 }
 
 impl SqliteStore {
-    fn carry_out_together(
+    fn run_together(
         &self,
         connection: &Connection,
-        batch: &mut Batch<'_, Submission, Answer>,
+        batch: &mut CommitBatch<'_, Submission, Answer>,
     ) {
-        if let Err(wrong) = self.begin(connection) {
+        if let Err(error) = self.begin_transaction(connection) {
             // It would be the same for each of them alone.
-            return self.fail_all(batch.jobs(), &wrong);
+            return self.fail_all(batch.jobs(), &error);
         }
         let decided = self.decide_all(connection, batch);
         let members = batch.jobs();
-        match self.end(connection, decided) {
-            Ok(drafts) => self.tell(members, drafts),
-            Err(Trouble::Undone(_)) if members.len() > 1 => {
-                self.carry_out_alone(connection, members);
+        match self.end_transaction(connection, decided) {
+            Ok(drafts) => self.deliver_answers(members, drafts),
+            Err(TransactionError::RolledBack(_)) if members.len() > 1 => {
+                self.run_one_by_one(connection, members);
             }
-            Err(Trouble::Undone(wrong)) => self.fail_all(members, &wrong),
-            Err(Trouble::InDoubt(wrong, drafts)) => {
-                match settle(connection, &wrong, members, &drafts) {
-                    Settled::Committed => self.tell(members, drafts),
-                    Settled::Aborted if members.len() > 1 => {
-                        self.carry_out_alone(connection, members);
+            Err(TransactionError::RolledBack(error)) => self.fail_all(members, &error),
+            Err(TransactionError::InDoubt(error, drafts)) => {
+                match resolve_in_doubt_commit(connection, &error, members, &drafts) {
+                    SqliteCommitStatus::Committed => self.deliver_answers(members, drafts),
+                    SqliteCommitStatus::Aborted if members.len() > 1 => {
+                        self.run_one_by_one(connection, members);
                     }
-                    Settled::Aborted => self.fail_all(members, &wrong),
-                    Settled::Unknown => self.tell_unknown(members, drafts, &wrong),
+                    SqliteCommitStatus::Aborted => self.fail_all(members, &error),
+                    SqliteCommitStatus::Unknown => self.deliver_unknown(members, drafts, &error),
                 }
             }
         }
@@ -134,21 +134,21 @@ impl SqliteStore {
 
     /// Decides each member again in a transaction of its own: what was wrong with one must not fail
     /// the others.
-    fn carry_out_alone(&self, connection: &Connection, members: &mut [Member]) {
+    fn run_one_by_one(&self, connection: &Connection, members: &mut [BatchMember]) {
         for member in members {
-            let decided = self
-                .begin(connection)
-                .and_then(|()| self.decide_and_write(connection, &mut member.work, Attempt::Again));
-            let ended = self.end(connection, decided.map(|draft| vec![draft]));
+            let decided = self.begin_transaction(connection).and_then(|()| {
+                self.decide_and_write(connection, &mut member.work, DecisionAttempt::Again)
+            });
+            let ended = self.end_transaction(connection, decided.map(|draft| vec![draft]));
             let member = std::slice::from_mut(member);
             match ended {
-                Ok(drafts) => self.tell(member, drafts),
-                Err(Trouble::Undone(wrong)) => self.fail_all(member, &wrong),
-                Err(Trouble::InDoubt(wrong, drafts)) => {
-                    match settle(connection, &wrong, member, &drafts) {
-                        Settled::Committed => self.tell(member, drafts),
-                        Settled::Aborted => self.fail_all(member, &wrong),
-                        Settled::Unknown => self.tell_unknown(member, drafts, &wrong),
+                Ok(drafts) => self.deliver_answers(member, drafts),
+                Err(TransactionError::RolledBack(error)) => self.fail_all(member, &error),
+                Err(TransactionError::InDoubt(error, drafts)) => {
+                    match resolve_in_doubt_commit(connection, &error, member, &drafts) {
+                        SqliteCommitStatus::Committed => self.deliver_answers(member, drafts),
+                        SqliteCommitStatus::Aborted => self.fail_all(member, &error),
+                        SqliteCommitStatus::Unknown => self.deliver_unknown(member, drafts, &error),
                     }
                 }
             }
@@ -159,14 +159,18 @@ impl SqliteStore {
     fn decide_all(
         &self,
         connection: &Connection,
-        batch: &mut Batch<'_, Submission, Answer>,
-    ) -> Result<Vec<Draft>, Wrong> {
+        batch: &mut CommitBatch<'_, Submission, Answer>,
+    ) -> Result<Vec<DraftAnswer>, SqliteError> {
         let mut drafts = Vec::with_capacity(batch.jobs().len());
         loop {
             for member in batch.jobs().iter_mut().skip(drafts.len()) {
-                drafts.push(self.decide_and_write(connection, &mut member.work, Attempt::First)?);
+                drafts.push(self.decide_and_write(
+                    connection,
+                    &mut member.work,
+                    DecisionAttempt::First,
+                )?);
             }
-            batch.gather();
+            batch.gather_waiting();
             if batch.jobs().len() == drafts.len() {
                 return Ok(drafts);
             }
@@ -175,44 +179,48 @@ impl SqliteStore {
 
     /// Ends the transaction: commits what was decided, or rolls back. COMMIT is left out if nobody
     /// wrote anything.
-    fn end(
+    fn end_transaction(
         &self,
         connection: &Connection,
-        decided: Result<Vec<Draft>, Wrong>,
-    ) -> Result<Vec<Draft>, Trouble> {
-        let written = |drafts: &[Draft]| drafts.iter().any(|d| matches!(d, Draft::Written(_)));
+        decided: Result<Vec<DraftAnswer>, SqliteError>,
+    ) -> Result<Vec<DraftAnswer>, TransactionError> {
+        let wrote_rows =
+            |drafts: &[DraftAnswer]| drafts.iter().any(|d| matches!(d, DraftAnswer::Written(_)));
         let decided = decided.and_then(|drafts| {
-            if written(&drafts) {
-                self.fault(FaultPoint::BeforeCommit)?;
+            if wrote_rows(&drafts) {
+                self.inject_fault(FaultPoint::BeforeCommit)?;
             }
             Ok(drafts)
         });
         let drafts = match decided {
-            Ok(drafts) if written(&drafts) => drafts,
+            Ok(drafts) if wrote_rows(&drafts) => drafts,
             Ok(drafts) => {
                 roll_back(connection);
                 return Ok(drafts);
             }
-            Err(wrong) => {
+            Err(error) => {
                 roll_back(connection);
-                return Err(Trouble::Undone(wrong));
+                return Err(TransactionError::RolledBack(error));
             }
         };
-        match run(connection, sql::COMMIT).and_then(|()| self.fault(FaultPoint::AfterCommit)) {
+        match run_statement(connection, sql::COMMIT)
+            .and_then(|()| self.inject_fault(FaultPoint::AfterCommit))
+        {
             Ok(()) => Ok(drafts),
-            Err(wrong) => {
+            Err(error) => {
                 roll_back(connection);
-                Err(Trouble::InDoubt(wrong, drafts))
+                Err(TransactionError::InDoubt(error, drafts))
             }
         }
     }
 
     /// Begins to write, on a schema that is ours: another process may have migrated the file since
     /// it was opened.
-    fn begin(&self, connection: &Connection) -> Result<(), Wrong> {
-        run(connection, sql::BEGIN_WRITE)?;
-        let checked = migrate::number(connection, sql::SCHEMA_VERSION)
-            .and_then(|found| migrate::require(found, self.known_schema()));
+    fn begin_transaction(&self, connection: &Connection) -> Result<(), SqliteError> {
+        run_statement(connection, sql::BEGIN_WRITE)?;
+        let checked = migrate::query_number(connection, sql::SCHEMA_VERSION).and_then(|found| {
+            migrate::require_supported_schema(found, self.supported_schema_version())
+        });
         if checked.is_err() {
             roll_back(connection);
         }
@@ -223,106 +231,117 @@ impl SqliteStore {
         &self,
         connection: &Connection,
         submission: &mut Submission,
-        attempt: Attempt,
-    ) -> Result<Draft, Wrong> {
-        if let Some(answer) = remembered(connection, submission)? {
-            return Ok(Draft::Said(Answer::of(answer)));
+        attempt: DecisionAttempt,
+    ) -> Result<DraftAnswer, SqliteError> {
+        if let Some(answer) = find_earlier_answer(connection, submission)? {
+            return Ok(DraftAnswer::NothingWritten(Answer::from_result(answer)));
         }
-        let (facts, head) = rows::facts(connection, &submission.reads)?;
+        let (facts, head) = rows::read_facts(connection, &submission.reads)?;
         let now = self.options.clock.now();
         let decide = &mut submission.decide;
         let decision = match catch_unwind(AssertUnwindSafe(|| decide(&facts, now))) {
-            Err(panic) => return Ok(Draft::Said(Answer::Panicked(panic))),
-            Ok(Err(refusal)) => return Ok(Draft::Said(Answer::of(Err(refusal.into())))),
+            Err(panic) => return Ok(DraftAnswer::NothingWritten(Answer::Panicked(panic))),
+            Ok(Err(refusal)) => {
+                return Ok(DraftAnswer::NothingWritten(Answer::from_result(Err(
+                    refusal.into(),
+                ))));
+            }
             Ok(Ok(decision)) => decision,
         };
-        self.fault(FaultPoint::Decided)?;
-        let committed = Committed::of(&decision, &facts);
+        self.inject_fault(FaultPoint::Decided)?;
+        let committed = CommitOutcome::from_decision(&decision, &facts);
         let key = submission.key.as_ref();
-        let remember = key.is_some() && rows::is_remembered(&decision.receipt);
+        let remember = key.is_some() && rows::is_kept_under_key(&decision.receipt);
         if decision.plans.is_empty() && decision.rows.is_empty() && !remember {
-            return Ok(Draft::Said(Answer::of(Ok(committed))));
+            return Ok(DraftAnswer::NothingWritten(Answer::from_result(Ok(
+                committed,
+            ))));
         }
-        if attempt == Attempt::Again {
+        if attempt == DecisionAttempt::Again {
             // Its batch may have been settled under this very id.
             let id = submission.id.to_string();
             connection
                 .prepare_cached(sql::FORGET_ABORTED)?
                 .execute([id])?;
         }
-        let read = facts.plan.as_ref().map(|plan| plan.id).zip(head);
-        rows::write(connection, &decision, read)?;
+        let plan_head = facts.plan.as_ref().map(|plan| plan.id).zip(head);
+        rows::write_decision(connection, &decision, plan_head)?;
         rows::write_command(connection, submission.id, key, &decision.receipt)?;
-        Ok(Draft::Written(Answer::of(Ok(committed))))
+        Ok(DraftAnswer::Written(Answer::from_result(Ok(committed))))
     }
 
-    fn fault(&self, point: FaultPoint) -> Result<(), Wrong> {
-        match self.options.faults.at(point) {
-            Fault::None => Ok(()),
-            Fault::Fail => Err(Wrong::Database(format!("fault injected: {point:?}"))),
-            Fault::Full => Err(Wrong::Full),
+    fn inject_fault(&self, point: FaultPoint) -> Result<(), SqliteError> {
+        match self.options.faults.fault_at(point) {
+            StoreFault::None => Ok(()),
+            StoreFault::Fail => Err(SqliteError::Database(format!("fault injected: {point:?}"))),
+            StoreFault::Full => Err(SqliteError::Full),
         }
     }
 
     /// The transaction has ended well: everybody gets what was drafted.
-    fn tell(&self, members: &mut [Member], drafts: Vec<Draft>) {
+    fn deliver_answers(&self, members: &mut [BatchMember], drafts: Vec<DraftAnswer>) {
         let mut written = false;
         for (member, draft) in members.iter_mut().zip(drafts) {
             member.answer = Some(match draft {
-                Draft::Written(answer) => {
+                DraftAnswer::Written(answer) => {
                     written = true;
                     answer
                 }
-                Draft::Said(answer) => answer,
+                DraftAnswer::NothingWritten(answer) => answer,
             });
         }
         if written {
-            self.commits.announce();
+            self.commit_counter.record_commit();
         }
     }
 
-    fn fail_all(&self, members: &mut [Member], wrong: &Wrong) {
+    fn fail_all(&self, members: &mut [BatchMember], cause: &SqliteError) {
         for member in members {
-            let error = wrong.clone().at(self.place.shown());
-            member.answer = Some(Answer::of(Err(error.into())));
+            let error = cause.clone().into_store_error(self.file.display_path());
+            member.answer = Some(Answer::from_result(Err(error.into())));
         }
     }
 
     /// Those that wrote nothing can be told that nothing was written.
-    fn tell_unknown(&self, members: &mut [Member], drafts: Vec<Draft>, wrong: &Wrong) {
+    fn deliver_unknown(
+        &self,
+        members: &mut [BatchMember],
+        drafts: Vec<DraftAnswer>,
+        cause: &SqliteError,
+    ) {
         for (member, draft) in members.iter_mut().zip(drafts) {
-            let source = wrong.clone().at(self.place.shown());
+            let source = cause.clone().into_store_error(self.file.display_path());
             let error = match draft {
-                Draft::Written(_) => CommitError::Unknown {
+                DraftAnswer::Written(_) => CommitError::Unknown {
                     id: member.work.id,
                     source,
                 },
-                Draft::Said(_) => source.into(),
+                DraftAnswer::NothingWritten(_) => source.into(),
             };
-            member.answer = Some(Answer::of(Err(error)));
+            member.answer = Some(Answer::from_result(Err(error)));
         }
     }
 }
 
 /// The answer that was committed under the submission's key, if there is one.
-fn remembered(
+fn find_earlier_answer(
     connection: &Connection,
     submission: &Submission,
-) -> Result<Option<Result<Committed, CommitError>>, Wrong> {
+) -> Result<Option<Result<CommitOutcome, CommitError>>, SqliteError> {
     let Some(key) = &submission.key else {
         return Ok(None);
     };
-    let found = rows::remembered(connection, key)?;
+    let found = rows::select_earlier_answer(connection, key)?;
     Ok(found.map(|(fingerprint, receipt)| {
         if fingerprint != key.fingerprint {
             return Err(CommitError::KeyReused {
                 key: key.key.clone(),
             });
         }
-        Ok(Committed {
+        Ok(CommitOutcome {
             receipt,
             plan: None,
-            remembered: true,
+            is_repeat: true,
         })
     }))
 }
@@ -333,41 +352,46 @@ fn remembered(
 /// To find no trace of it is not enough. After a failed fsync its frames may lie whole in the log,
 /// unseen until somebody recovers the log after a crash; then they would count. Writing something
 /// else durably takes their place, and that is what inserting the command as aborted does.
-fn settle(connection: &Connection, wrong: &Wrong, members: &[Member], drafts: &[Draft]) -> Settled {
+fn resolve_in_doubt_commit(
+    connection: &Connection,
+    error: &SqliteError,
+    members: &[BatchMember],
+    drafts: &[DraftAnswer],
+) -> SqliteCommitStatus {
     let written = members
         .iter()
         .zip(drafts)
-        .find(|(_, draft)| matches!(draft, Draft::Written(_)));
+        .find(|(_, draft)| matches!(draft, DraftAnswer::Written(_)));
     let Some((member, _)) = written else {
-        return Settled::Aborted;
+        return SqliteCommitStatus::Aborted;
     };
     let id = member.work.id.to_string();
     let aborted = insert_aborted(connection, &id);
     roll_back(connection);
     if aborted.is_ok() {
-        return Settled::Aborted;
+        return SqliteCommitStatus::Aborted;
     }
-    let fate = rows::one(connection, sql::COMMAND_FATE, [&id], |row| Ok(row.get(0)?));
-    match fate {
-        Ok(Some(true)) => Settled::Committed,
-        Ok(Some(false)) => Settled::Aborted,
-        Ok(None) if wrong.proves_nothing_was_committed() => Settled::Aborted,
-        Ok(None) | Err(_) => Settled::Unknown,
+    let status = rows::select_first(connection, sql::COMMAND_FATE, [&id], |row| Ok(row.get(0)?));
+    match status {
+        Ok(Some(true)) => SqliteCommitStatus::Committed,
+        Ok(Some(false)) => SqliteCommitStatus::Aborted,
+        Ok(None) if error.proves_nothing_was_committed() => SqliteCommitStatus::Aborted,
+        Ok(None) | Err(_) => SqliteCommitStatus::Unknown,
     }
 }
 
-fn insert_aborted(connection: &Connection, id: &str) -> Result<(), Wrong> {
-    run(connection, sql::BEGIN_WRITE)?;
+fn insert_aborted(connection: &Connection, id: &str) -> Result<(), SqliteError> {
+    run_statement(connection, sql::BEGIN_WRITE)?;
     connection
         .prepare_cached(sql::INSERT_ABORTED)?
         .execute([id])?;
-    run(connection, sql::COMMIT)
+    run_statement(connection, sql::COMMIT)
 }
 
 /// Ends the transaction if one is open. If that fails the connection stays in it, and is closed
 /// with the turn.
 fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
-        let _ = run(connection, sql::ROLLBACK);
+        let _ = run_statement(connection, sql::ROLLBACK);
     }
 }

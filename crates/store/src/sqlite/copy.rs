@@ -6,49 +6,49 @@ use std::path::{Path, PathBuf};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::connection::{BUSY_TIMEOUT, restrict};
-use super::naming::{rename_new, taken};
-use super::place::beside;
-use super::wrong::Wrong;
+use super::connection::{BUSY_TIMEOUT, restrict_to_owner};
+use super::database_file::path_with_suffix;
+use super::error::SqliteError;
+use super::rename::{name_taken_error, rename_without_replacing};
 
 /// Copies into a file that must not exist yet.
-pub(super) fn create(from: &Connection, to: &Path) -> Result<(), Wrong> {
+pub(super) fn copy_to_new_file(from: &Connection, to: &Path) -> Result<(), SqliteError> {
     if to.symlink_metadata().is_ok() {
-        return Err(taken());
+        return Err(name_taken_error());
     }
-    let unfinished = write_unfinished(from, to)?;
+    let partial_copy = write_partial_copy(from, to)?;
     // Another one may have appeared meanwhile; it is refused as well.
-    let named = rename_new(&unfinished, to);
-    finish(&unfinished, to, named)
+    let renamed = rename_without_replacing(&partial_copy, to);
+    finish_copy(&partial_copy, to, renamed)
 }
 
 /// Copies into a file, replacing what is there once the copy is whole.
-pub(super) fn replace(from: &Connection, to: &Path) -> Result<(), Wrong> {
-    let unfinished = write_unfinished(from, to)?;
-    let named = fs::rename(&unfinished, to).map_err(Wrong::from);
-    finish(&unfinished, to, named)
+pub(super) fn copy_replacing(from: &Connection, to: &Path) -> Result<(), SqliteError> {
+    let partial_copy = write_partial_copy(from, to)?;
+    let renamed = fs::rename(&partial_copy, to).map_err(SqliteError::from);
+    finish_copy(&partial_copy, to, renamed)
 }
 
 /// The copy under another name, complete and durable: nobody ever sees half a copy.
-fn write_unfinished(from: &Connection, to: &Path) -> Result<PathBuf, Wrong> {
-    let unfinished = beside(to, &format!(".unfinished-{}", std::process::id()));
-    let written = copy_into(from, &unfinished);
+fn write_partial_copy(from: &Connection, to: &Path) -> Result<PathBuf, SqliteError> {
+    let partial_copy = path_with_suffix(to, &format!(".unfinished-{}", std::process::id()));
+    let written = copy_into_file(from, &partial_copy);
     if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
+        let _ = fs::remove_file(&partial_copy);
     }
-    written.map(|()| unfinished)
+    written.map(|()| partial_copy)
 }
 
-fn copy_into(from: &Connection, unfinished: &Path) -> Result<(), Wrong> {
+fn copy_into_file(from: &Connection, partial_copy: &Path) -> Result<(), SqliteError> {
     // Left over by a process of the same number that died.
-    if unfinished.symlink_metadata().is_ok() {
-        fs::remove_file(unfinished)?;
+    if partial_copy.symlink_metadata().is_ok() {
+        fs::remove_file(partial_copy)?;
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut to = Connection::open_with_flags(unfinished, flags)?;
-    restrict(unfinished)?;
+    let mut to = Connection::open_with_flags(partial_copy, flags)?;
+    restrict_to_owner(partial_copy)?;
     // Made durable once, at the end; until then nobody knows its name.
     to.pragma_update(None, "synchronous", "OFF")?;
     to.busy_timeout(BUSY_TIMEOUT)?;
@@ -56,19 +56,23 @@ fn copy_into(from: &Connection, unfinished: &Path) -> Result<(), Wrong> {
     // All pages in one step are one snapshot, which writers do not disturb.
     let copied = match backup.step(-1)? {
         StepResult::Done => Ok(()),
-        _ => Err(Wrong::Busy),
+        _ => Err(SqliteError::Busy),
     };
     drop(backup);
     copied?;
     to.close().map_err(|(_, error)| error)?;
-    File::open(unfinished)?.sync_all()?;
+    File::open(partial_copy)?.sync_all()?;
     Ok(())
 }
 
-fn finish(unfinished: &Path, to: &Path, named: Result<(), Wrong>) -> Result<(), Wrong> {
-    if named.is_err() {
-        let _ = fs::remove_file(unfinished);
-        return named;
+fn finish_copy(
+    partial_copy: &Path,
+    to: &Path,
+    renamed: Result<(), SqliteError>,
+) -> Result<(), SqliteError> {
+    if renamed.is_err() {
+        let _ = fs::remove_file(partial_copy);
+        return renamed;
     }
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Submissions in one batch at most, so that a batch and the memory it needs stay bounded.
-pub(super) const LARGEST_BATCH: usize = 64;
+pub(super) const MAX_BATCH_SIZE: usize = 64;
 
 /// Carries out batches.
-pub(super) trait Carrier {
+pub(super) trait BatchRunner {
     /// What is submitted.
     type Work;
     /// What comes of it.
@@ -33,17 +33,21 @@ pub(super) trait Carrier {
     fn take_turn(&self) -> Self::Turn<'_>;
 
     /// Carries out all jobs and gives each its answer. When this returns, the answers hold.
-    fn carry_out(&self, turn: &mut Self::Turn<'_>, batch: &mut Batch<'_, Self::Work, Self::Answer>);
+    fn run_batch(
+        &self,
+        turn: &mut Self::Turn<'_>,
+        batch: &mut CommitBatch<'_, Self::Work, Self::Answer>,
+    );
 
     /// Something else must be done within this turn, once everybody has been told.
-    fn upkeep_is_due(&self, turn: &Self::Turn<'_>) -> bool;
+    fn needs_maintenance(&self, turn: &Self::Turn<'_>) -> bool;
 
     /// Does it.
-    fn upkeep(&self, turn: &mut Self::Turn<'_>);
+    fn run_maintenance(&self, turn: &mut Self::Turn<'_>);
 }
 
 /// One submission in a batch.
-pub(super) struct Job<Work, Answer> {
+pub(super) struct BatchJob<Work, Answer> {
     /// What was submitted.
     pub work: Work,
     /// What came of it; stays `None` only if the carrier panicked.
@@ -52,24 +56,24 @@ pub(super) struct Job<Work, Answer> {
 
 /// The carrier panicked while it had this work in hand. What became of it is not known.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Abandoned;
+pub(super) struct BatchAbandoned;
 
 /// Callers that submit work to one carrier.
-pub(super) struct Group<Work, Answer>(Mutex<Line<Work, Answer>>);
+pub(super) struct CommitGroup<Work, Answer>(Mutex<CallerQueue<Work, Answer>>);
 
 /// Who leads, and who waits.
-struct Line<Work, Answer> {
-    led: bool,
-    waiting: VecDeque<Arc<Seat<Work, Answer>>>,
+struct CallerQueue<Work, Answer> {
+    has_leader: bool,
+    waiting: VecDeque<Arc<QueuedCaller<Work, Answer>>>,
 }
 
 /// Where one caller waits. A condition variable of its own, so that waking it wakes nobody else.
-struct Seat<Work, Answer> {
-    state: Mutex<SeatState<Work, Answer>>,
+struct QueuedCaller<Work, Answer> {
+    state: Mutex<QueuedCallerState<Work, Answer>>,
     changed: Condvar,
 }
 
-enum SeatState<Work, Answer> {
+enum QueuedCallerState<Work, Answer> {
     /// Its work has not been looked at.
     Waiting(Work),
     /// A leader has its work in hand.
@@ -77,95 +81,97 @@ enum SeatState<Work, Answer> {
     /// It shall lead, with its own work first.
     Promoted(Work),
     /// It was told.
-    Told(Result<Answer, Abandoned>),
+    Answered(Result<Answer, BatchAbandoned>),
 }
 
-impl<Work, Answer> Default for Group<Work, Answer> {
+impl<Work, Answer> Default for CommitGroup<Work, Answer> {
     fn default() -> Self {
-        Self(Mutex::new(Line {
-            led: false,
+        Self(Mutex::new(CallerQueue {
+            has_leader: false,
             waiting: VecDeque::new(),
         }))
     }
 }
 
-impl<Work, Answer> Group<Work, Answer> {
+impl<Work, Answer> CommitGroup<Work, Answer> {
     /// Has this work carried out, by this thread or by another.
-    pub(super) fn submit<C>(&self, carrier: &C, work: Work) -> Result<Answer, Abandoned>
+    pub(super) fn submit<C>(&self, runner: &C, work: Work) -> Result<Answer, BatchAbandoned>
     where
-        C: Carrier<Work = Work, Answer = Answer>,
+        C: BatchRunner<Work = Work, Answer = Answer>,
     {
-        match self.sit_down(work) {
-            Role::Lead(work) => self.lead(carrier, work),
-            Role::Wait(seat) => match seat.wait() {
-                Role::Lead(work) => self.lead(carrier, work),
-                Role::Wait(told) => told,
+        match self.join_queue(work) {
+            CallerRole::Lead(work) => self.lead_batch(runner, work),
+            CallerRole::Wait(caller) => match caller.wait_for_role() {
+                CallerRole::Lead(work) => self.lead_batch(runner, work),
+                CallerRole::Wait(answer) => answer,
             },
         }
     }
 
     /// How many callers lead a batch, or wait for one that takes their work.
-    pub(super) fn in_line(&self) -> usize {
-        let line = lock(&self.0);
-        usize::from(line.led) + line.waiting.len()
+    pub(super) fn queued_callers(&self) -> usize {
+        let queue = lock(&self.0);
+        usize::from(queue.has_leader) + queue.waiting.len()
     }
 
-    fn sit_down(&self, work: Work) -> Role<Work, Arc<Seat<Work, Answer>>> {
-        let mut line = lock(&self.0);
-        if !line.led {
-            line.led = true;
-            return Role::Lead(work);
+    fn join_queue(&self, work: Work) -> CallerRole<Work, Arc<QueuedCaller<Work, Answer>>> {
+        let mut queue = lock(&self.0);
+        if !queue.has_leader {
+            queue.has_leader = true;
+            return CallerRole::Lead(work);
         }
-        let seat = Arc::new(Seat {
-            state: Mutex::new(SeatState::Waiting(work)),
+        let caller = Arc::new(QueuedCaller {
+            state: Mutex::new(QueuedCallerState::Waiting(work)),
             changed: Condvar::new(),
         });
-        line.waiting.push_back(Arc::clone(&seat));
-        Role::Wait(seat)
+        queue.waiting.push_back(Arc::clone(&caller));
+        CallerRole::Wait(caller)
     }
 
-    fn lead<C>(&self, carrier: &C, work: Work) -> Result<Answer, Abandoned>
+    fn lead_batch<C>(&self, runner: &C, work: Work) -> Result<Answer, BatchAbandoned>
     where
-        C: Carrier<Work = Work, Answer = Answer>,
+        C: BatchRunner<Work = Work, Answer = Answer>,
     {
-        let mut batch = Batch {
+        let mut batch = CommitBatch {
             group: self,
-            leads: true,
-            jobs: vec![Job { work, answer: None }],
-            seats: Vec::new(),
+            is_leader: true,
+            jobs: vec![BatchJob { work, answer: None }],
+            callers: Vec::new(),
         };
-        let mut turn = carrier.take_turn();
-        batch.gather();
-        carrier.carry_out(&mut turn, &mut batch);
-        if carrier.upkeep_is_due(&turn) {
-            batch.tell();
-            carrier.upkeep(&mut turn);
+        let mut turn = runner.take_turn();
+        batch.gather_waiting();
+        runner.run_batch(&mut turn, &mut batch);
+        if runner.needs_maintenance(&turn) {
+            batch.deliver_answers();
+            runner.run_maintenance(&mut turn);
         }
         drop(turn);
         // In this order: those who are told may come back with more before the next leader counts
         // who waits, and fewer, larger batches are faster for everybody.
-        batch.tell();
-        batch.hand_over();
-        let own = batch.jobs.first_mut().and_then(|job| job.answer.take());
-        own.ok_or(Abandoned)
+        batch.deliver_answers();
+        batch.hand_over_lead();
+        let own_answer = batch.jobs.first_mut().and_then(|job| job.answer.take());
+        own_answer.ok_or(BatchAbandoned)
     }
 }
 
 /// To lead, or to wait.
-enum Role<Work, Other> {
+enum CallerRole<Work, Other> {
     Lead(Work),
     Wait(Other),
 }
 
-impl<Work, Answer> Seat<Work, Answer> {
+impl<Work, Answer> QueuedCaller<Work, Answer> {
     /// Waits until promoted or told.
-    fn wait(&self) -> Role<Work, Result<Answer, Abandoned>> {
+    fn wait_for_role(&self) -> CallerRole<Work, Result<Answer, BatchAbandoned>> {
         let mut state = lock(&self.state);
         loop {
-            match std::mem::replace(&mut *state, SeatState::Taken) {
-                SeatState::Promoted(work) => return Role::Lead(work),
-                SeatState::Told(answer) => return Role::Wait(answer),
-                unchanged @ (SeatState::Waiting(_) | SeatState::Taken) => *state = unchanged,
+            match std::mem::replace(&mut *state, QueuedCallerState::Taken) {
+                QueuedCallerState::Promoted(work) => return CallerRole::Lead(work),
+                QueuedCallerState::Answered(answer) => return CallerRole::Wait(answer),
+                unchanged @ (QueuedCallerState::Waiting(_) | QueuedCallerState::Taken) => {
+                    *state = unchanged
+                }
             }
             state = self
                 .changed
@@ -175,81 +181,85 @@ impl<Work, Answer> Seat<Work, Answer> {
     }
 
     /// The work, to be carried out by somebody else.
-    fn take(&self) -> Option<Work> {
-        match std::mem::replace(&mut *lock(&self.state), SeatState::Taken) {
-            SeatState::Waiting(work) => Some(work),
-            SeatState::Taken | SeatState::Promoted(_) | SeatState::Told(_) => None,
+    fn take_work(&self) -> Option<Work> {
+        match std::mem::replace(&mut *lock(&self.state), QueuedCallerState::Taken) {
+            QueuedCallerState::Waiting(work) => Some(work),
+            QueuedCallerState::Taken
+            | QueuedCallerState::Promoted(_)
+            | QueuedCallerState::Answered(_) => None,
         }
     }
 
-    fn promote(&self) {
+    fn promote_to_leader(&self) {
         let mut state = lock(&self.state);
-        if let SeatState::Waiting(work) = std::mem::replace(&mut *state, SeatState::Taken) {
-            *state = SeatState::Promoted(work);
+        if let QueuedCallerState::Waiting(work) =
+            std::mem::replace(&mut *state, QueuedCallerState::Taken)
+        {
+            *state = QueuedCallerState::Promoted(work);
         }
         drop(state);
         self.changed.notify_one();
     }
 
-    fn tell(&self, answer: Result<Answer, Abandoned>) {
-        *lock(&self.state) = SeatState::Told(answer);
+    fn deliver_answer(&self, answer: Result<Answer, BatchAbandoned>) {
+        *lock(&self.state) = QueuedCallerState::Answered(answer);
         self.changed.notify_one();
     }
 }
 
 /// A leader's batch. Whatever happens to the leader, dropping it hands the lead over and tells
 /// everybody in it: a panic leaves nobody waiting.
-pub(super) struct Batch<'a, Work, Answer> {
-    group: &'a Group<Work, Answer>,
-    leads: bool,
+pub(super) struct CommitBatch<'a, Work, Answer> {
+    group: &'a CommitGroup<Work, Answer>,
+    is_leader: bool,
     /// The leader's own first, then those of the seats, in their order.
-    jobs: Vec<Job<Work, Answer>>,
+    jobs: Vec<BatchJob<Work, Answer>>,
     /// Those to be told.
-    seats: Vec<Arc<Seat<Work, Answer>>>,
+    callers: Vec<Arc<QueuedCaller<Work, Answer>>>,
 }
 
-impl<Work, Answer> Batch<'_, Work, Answer> {
+impl<Work, Answer> CommitBatch<'_, Work, Answer> {
     /// The jobs, in the order in which they came.
-    pub(super) fn jobs(&mut self) -> &mut [Job<Work, Answer>] {
+    pub(super) fn jobs(&mut self) -> &mut [BatchJob<Work, Answer>] {
         &mut self.jobs
     }
 
     /// Takes those that wait into the batch, first come first.
-    pub(super) fn gather(&mut self) {
-        let mut line = lock(&self.group.0);
-        let room = (LARGEST_BATCH - self.jobs.len()).min(line.waiting.len());
-        for seat in line.waiting.drain(..room) {
-            if let Some(work) = seat.take() {
-                self.jobs.push(Job { work, answer: None });
-                self.seats.push(seat);
+    pub(super) fn gather_waiting(&mut self) {
+        let mut queue = lock(&self.group.0);
+        let room = (MAX_BATCH_SIZE - self.jobs.len()).min(queue.waiting.len());
+        for caller in queue.waiting.drain(..room) {
+            if let Some(work) = caller.take_work() {
+                self.jobs.push(BatchJob { work, answer: None });
+                self.callers.push(caller);
             }
         }
     }
 
     /// Promotes the first that waits, or leaves the lead to whoever comes.
-    fn hand_over(&mut self) {
-        if !std::mem::take(&mut self.leads) {
+    fn hand_over_lead(&mut self) {
+        if !std::mem::take(&mut self.is_leader) {
             return;
         }
-        let mut line = lock(&self.group.0);
-        match line.waiting.pop_front() {
-            Some(seat) => seat.promote(),
-            None => line.led = false,
+        let mut queue = lock(&self.group.0);
+        match queue.waiting.pop_front() {
+            Some(caller) => caller.promote_to_leader(),
+            None => queue.has_leader = false,
         }
     }
 
     /// Tells each seat its answer. The leader's own stays.
-    fn tell(&mut self) {
-        for (seat, job) in self.seats.drain(..).zip(self.jobs.iter_mut().skip(1)) {
-            seat.tell(job.answer.take().ok_or(Abandoned));
+    fn deliver_answers(&mut self) {
+        for (caller, job) in self.callers.drain(..).zip(self.jobs.iter_mut().skip(1)) {
+            caller.deliver_answer(job.answer.take().ok_or(BatchAbandoned));
         }
     }
 }
 
-impl<Work, Answer> Drop for Batch<'_, Work, Answer> {
+impl<Work, Answer> Drop for CommitBatch<'_, Work, Answer> {
     fn drop(&mut self) {
-        self.tell();
-        self.hand_over();
+        self.deliver_answers();
+        self.hand_over_lead();
     }
 }
 

@@ -4,46 +4,48 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::rows::all;
-use super::wrong::Wrong;
+use super::error::SqliteError;
+use super::rows::select_all;
 use super::{SqliteStore, connection, copy, migrate, statements as sql};
-use crate::{Maintain, StoreError, StoreInfo};
+use crate::{StoreError, StoreInfo, StoreMaintenance};
 
 /// The schema that brought projects.
-const PROJECTS: u32 = 2;
+const PROJECTS_SCHEMA_VERSION: u32 = 2;
 
-impl Maintain for SqliteStore {
-    fn info(&self) -> Result<StoreInfo, StoreError> {
+impl StoreMaintenance for SqliteStore {
+    fn read_info(&self) -> Result<StoreInfo, StoreError> {
         Ok(StoreInfo {
             kind: "sqlite",
-            place: self.place.shown().to_owned(),
-            schema: self.on_any_schema(|_| Ok(()))?.map(|(schema, ())| schema),
-            known_schema: self.known_schema(),
+            place: self.file.display_path().to_owned(),
+            schema_version: self.read_any_schema(|_| Ok(()))?.map(|(schema, ())| schema),
+            supported_schema_version: self.supported_schema_version(),
         })
     }
 
-    fn migrate(&self) -> Result<(u32, u32), StoreError> {
-        let before = self.write_turn().migrate(self);
-        let before = before.map_err(|wrong| wrong.at(self.place.shown()))?;
-        Ok((before, self.known_schema()))
+    fn migrate_schema(&self) -> Result<(u32, u32), StoreError> {
+        let before = self.take_write_turn().migrate_schema(self);
+        let before = before.map_err(|error| error.into_store_error(self.file.display_path()))?;
+        Ok((before, self.supported_schema_version()))
     }
 
-    fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let copied = self.on_any_schema(|connection| {
+    fn write_backup(&self, to: &Path) -> Result<(), StoreError> {
+        let copied = self.read_any_schema(|connection| {
             // What is wrong with the target must not be said of the store.
-            Ok(copy::create(connection, to))
+            Ok(copy::copy_to_new_file(connection, to))
         })?;
         match copied {
-            Some((_, copied)) => copied.map_err(|wrong| wrong.at(&to.display().to_string())),
+            Some((_, copied)) => {
+                copied.map_err(|error| error.into_store_error(&to.display().to_string()))
+            }
             None => Err(StoreError::Unusable {
-                place: self.place.shown().to_owned(),
+                place: self.file.display_path().to_owned(),
                 why: "there is nothing to copy yet".to_owned(),
             }),
         }
     }
 
-    fn check(&self) -> Result<Vec<String>, StoreError> {
-        match self.on_any_schema(problems) {
+    fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
+        match self.read_any_schema(find_problems) {
             Ok(found) => Ok(found.map(|(_, found)| found).unwrap_or_default()),
             // Too damaged to be looked at is what was asked for, too.
             Err(StoreError::Corrupt { why, .. }) => Ok(vec![why]),
@@ -52,19 +54,19 @@ impl Maintain for SqliteStore {
     }
 }
 
-fn problems(connection: &Connection) -> Result<Vec<String>, Wrong> {
-    let mut found: Vec<String> = all(connection, sql::INTEGRITY, [], |row| Ok(row.get(0)?))?;
+fn find_problems(connection: &Connection) -> Result<Vec<String>, SqliteError> {
+    let mut found: Vec<String> = select_all(connection, sql::INTEGRITY, [], |row| Ok(row.get(0)?))?;
     found.retain(|line| line != "ok");
-    found.extend(all(connection, sql::DANGLING, [], |row| {
+    found.extend(select_all(connection, sql::DANGLING, [], |row| {
         let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
         Ok(format!(
             "a row of {table} refers to a row of {parent} that is not there"
         ))
     })?);
     // What an older program wrote has no such table yet.
-    let schema: u32 = migrate::number(connection, sql::SCHEMA_VERSION)?;
-    if schema >= PROJECTS {
-        found.extend(all(connection, sql::MISPLACED, [], |row| {
+    let schema: u32 = migrate::query_number(connection, sql::SCHEMA_VERSION)?;
+    if schema >= PROJECTS_SCHEMA_VERSION {
+        found.extend(select_all(connection, sql::MISPLACED, [], |row| {
             let plan: String = row.get(0)?;
             Ok(format!("plan {plan} cannot be found by its projects"))
         })?);
@@ -74,22 +76,24 @@ fn problems(connection: &Connection) -> Result<Vec<String>, Wrong> {
 
 impl SqliteStore {
     /// Reads a file of ours of whatever schema, and says which it is. `None` if there is none.
-    fn on_any_schema<T>(
+    fn read_any_schema<T>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, Wrong>,
+        read: impl FnOnce(&Connection) -> Result<T, SqliteError>,
     ) -> Result<Option<(u32, T)>, StoreError> {
         let try_read = || {
-            let Some(reader) = self.readers.take(&self.place)? else {
+            let Some(reader) = self.readers.take_reader(&self.file)? else {
                 return Ok(None);
             };
             let connection = &reader.connection;
-            let Some(schema) = connection::in_snapshot(connection, migrate::schema_of)? else {
+            let Some(schema) =
+                connection::read_in_snapshot(connection, migrate::read_schema_version)?
+            else {
                 return Ok(None);
             };
             let found = read(connection)?;
-            self.readers.give_back(reader);
+            self.readers.return_reader(reader);
             Ok(Some((schema, found)))
         };
-        try_read().map_err(|wrong: Wrong| wrong.at(self.place.shown()))
+        try_read().map_err(|error: SqliteError| error.into_store_error(self.file.display_path()))
     }
 }

@@ -5,15 +5,15 @@
 
 use rusqlite::Connection;
 
+use super::error::SqliteError;
 use super::statements as sql;
-use super::wrong::Wrong;
 
 /// "PLWR": tells our files from those of others.
 pub(super) const APPLICATION_ID: i32 = 0x504c_5752;
 
 /// One step of the schema.
 #[derive(Clone, Copy)]
-pub(super) struct Migration {
+pub(super) struct SchemaMigration {
     /// Counted from 1.
     pub number: u32,
     /// The same in every database.
@@ -27,23 +27,23 @@ pub(super) struct Migration {
 }
 
 /// All of them, in order.
-pub(super) const MIGRATIONS: &[Migration] = &[
-    Migration {
+pub(super) const MIGRATIONS: &[SchemaMigration] = &[
+    SchemaMigration {
         number: 1,
         title: "plans",
         sql: include_str!("migrations/0001_plans.sql"),
     },
-    Migration {
+    SchemaMigration {
         number: 2,
         title: "projects",
         sql: include_str!("migrations/0002_projects.sql"),
     },
-    Migration {
+    SchemaMigration {
         number: 3,
         title: "ledger",
         sql: include_str!("migrations/0003_ledger.sql"),
     },
-    Migration {
+    SchemaMigration {
         number: 4,
         title: "evidence by subject",
         sql: include_str!("migrations/0004_evidence_by_subject.sql"),
@@ -51,43 +51,46 @@ pub(super) const MIGRATIONS: &[Migration] = &[
 ];
 
 /// The schema these migrations lead to.
-pub(super) fn known(migrations: &[Migration]) -> u32 {
+pub(super) fn latest_schema_version(migrations: &[SchemaMigration]) -> u32 {
     migrations.last().map_or(0, |last| last.number)
 }
 
 /// The schema of the file within the current transaction; `None` if it is blank. Refuses the files
 /// of others.
-pub(super) fn schema_of(connection: &Connection) -> Result<Option<u32>, Wrong> {
-    let application: i32 = number(connection, sql::APPLICATION_ID)?;
-    let schema: u32 = number(connection, sql::SCHEMA_VERSION)?;
+pub(super) fn read_schema_version(connection: &Connection) -> Result<Option<u32>, SqliteError> {
+    let application: i32 = query_number(connection, sql::APPLICATION_ID)?;
+    let schema: u32 = query_number(connection, sql::SCHEMA_VERSION)?;
     if application == APPLICATION_ID {
         return Ok(Some(schema));
     }
-    let objects: i64 = number(connection, sql::OBJECTS)?;
+    let objects: i64 = query_number(connection, sql::OBJECTS)?;
     if application == 0 && schema == 0 && objects == 0 {
         return Ok(None);
     }
-    Err(Wrong::NotAStore)
+    Err(SqliteError::NotAStore)
 }
 
 /// Is the schema the one we know?
-pub(super) fn require(found: u32, known: u32) -> Result<(), Wrong> {
+pub(super) fn require_supported_schema(found: u32, known: u32) -> Result<(), SqliteError> {
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Less => Err(Wrong::OlderSchema { found, known }),
-        std::cmp::Ordering::Greater => Err(Wrong::NewerSchema { found, known }),
+        std::cmp::Ordering::Less => Err(SqliteError::OlderSchema { found, known }),
+        std::cmp::Ordering::Greater => Err(SqliteError::NewerSchema { found, known }),
     }
 }
 
 /// Brings the file up to the last of these migrations in one transaction. Looks again inside of it:
 /// another process may have been faster. Returns the schema before; 0 if the file was blank.
-pub(super) fn run(connection: &mut Connection, migrations: &[Migration]) -> Result<u32, Wrong> {
-    let known = known(migrations);
+pub(super) fn run_migrations(
+    connection: &mut Connection,
+    migrations: &[SchemaMigration],
+) -> Result<u32, SqliteError> {
+    let known = latest_schema_version(migrations);
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let before = schema_of(&transaction)?.unwrap_or(0);
+    let before = read_schema_version(&transaction)?.unwrap_or(0);
     if before > known {
-        return require(before, known).map(|()| before);
+        return require_supported_schema(before, known).map(|()| before);
     }
     for migration in migrations.iter().filter(|next| next.number > before) {
         transaction.execute_batch(migration.sql)?;
@@ -101,10 +104,10 @@ pub(super) fn run(connection: &mut Connection, migrations: &[Migration]) -> Resu
 }
 
 /// The one number a statement gives.
-pub(super) fn number<T: rusqlite::types::FromSql>(
+pub(super) fn query_number<T: rusqlite::types::FromSql>(
     connection: &Connection,
     statement: &str,
-) -> Result<T, Wrong> {
+) -> Result<T, SqliteError> {
     let mut statement = connection.prepare_cached(statement)?;
     Ok(statement.query_row([], |row| row.get(0))?)
 }
@@ -119,7 +122,10 @@ mod tests {
             .iter()
             .map(|migration| migration.number)
             .collect();
-        assert_eq!(numbers, (1..=known(MIGRATIONS)).collect::<Vec<_>>());
+        assert_eq!(
+            numbers,
+            (1..=latest_schema_version(MIGRATIONS)).collect::<Vec<_>>()
+        );
         let titles = MIGRATIONS.iter().map(|migration| migration.title);
         assert!(titles.eq(["plans", "projects", "ledger", "evidence by subject"]));
     }
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn evidence_is_kept_and_found_by_its_subject() {
         let mut connection = Connection::open_in_memory().unwrap();
-        run(&mut connection, &MIGRATIONS[..3]).unwrap();
+        run_migrations(&mut connection, &MIGRATIONS[..3]).unwrap();
         connection
             .execute_batch(
                 r#"PRAGMA foreign_keys = off;
@@ -135,7 +141,7 @@ mod tests {
                 INSERT INTO evidence VALUES ('p', 1, 'global', 'b', 1, '{}');"#,
             )
             .unwrap();
-        run(&mut connection, MIGRATIONS).unwrap();
+        run_migrations(&mut connection, MIGRATIONS).unwrap();
         let mut statement = connection
             .prepare("SELECT name, subject FROM evidence ORDER BY name")
             .unwrap();
@@ -152,24 +158,33 @@ mod tests {
     #[test]
     fn a_migration_that_fails_leaves_the_schema_as_it_was() {
         let mut connection = Connection::open_in_memory().unwrap();
-        let broken = [Migration {
+        let broken = [SchemaMigration {
             number: 1,
             title: "broken",
             sql: "CREATE TABLE one (x); CREATE TABLE one (x);",
         }];
-        assert!(run(&mut connection, &broken).is_err());
-        assert_eq!(schema_of(&connection), Ok(None));
-        assert_eq!(run(&mut connection, MIGRATIONS), Ok(0));
-        assert_eq!(run(&mut connection, MIGRATIONS), Ok(known(MIGRATIONS)));
+        assert!(run_migrations(&mut connection, &broken).is_err());
+        assert_eq!(read_schema_version(&connection), Ok(None));
+        assert_eq!(run_migrations(&mut connection, MIGRATIONS), Ok(0));
+        assert_eq!(
+            run_migrations(&mut connection, MIGRATIONS),
+            Ok(latest_schema_version(MIGRATIONS))
+        );
     }
 
     #[test]
     fn a_file_of_somebody_else_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
-        assert_eq!(run(&mut connection, MIGRATIONS), Err(Wrong::NotAStore));
+        assert_eq!(
+            run_migrations(&mut connection, MIGRATIONS),
+            Err(SqliteError::NotAStore)
+        );
         let mut connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "application_id", 7).unwrap();
-        assert_eq!(run(&mut connection, MIGRATIONS), Err(Wrong::NotAStore));
+        assert_eq!(
+            run_migrations(&mut connection, MIGRATIONS),
+            Err(SqliteError::NotAStore)
+        );
     }
 }

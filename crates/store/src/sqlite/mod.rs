@@ -13,46 +13,46 @@
 mod commit;
 mod connection;
 mod copy;
-mod fresh;
+mod create;
+mod database_file;
+mod error;
 mod group;
 mod maintain;
 mod migrate;
-mod naming;
-mod place;
 mod read;
+mod rename;
 mod rows;
 mod statements;
 mod tail;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
-mod turnstile;
+mod write_queue;
 mod writer;
-mod wrong;
 
 use std::path::Path;
 use std::time::Duration;
 
-use crate::fault::Faults;
+use crate::fault::StoreFaults;
 use crate::sync::Mutex;
 use crate::{Clock, Submission};
 use commit::Answer;
-use connection::Readers;
-use group::Group;
-use migrate::Migration;
-use place::Place;
-use tail::Commits;
-use writer::Writer;
+use connection::ReaderPool;
+use database_file::DatabaseFile;
+use group::CommitGroup;
+use migrate::SchemaMigration;
+use tail::CommitCounter;
+use writer::SqliteWriter;
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
-    place: Place,
+    file: DatabaseFile,
     options: SqliteOptions,
-    migrations: &'static [Migration],
-    group: Group<Submission, Answer>,
-    writer: Mutex<Writer>,
-    readers: Readers,
-    commits: Commits,
-    look_every: Duration,
+    migrations: &'static [SchemaMigration],
+    group: CommitGroup<Submission, Answer>,
+    writer: Mutex<SqliteWriter>,
+    readers: ReaderPool,
+    commit_counter: CommitCounter,
+    poll_interval: Duration,
 }
 
 /// What can be chosen about a store; the default is what a product wants.
@@ -61,7 +61,7 @@ pub struct SqliteOptions {
     /// Where `now` comes from.
     pub clock: Clock,
     /// What fails, in tests.
-    pub faults: Faults,
+    pub faults: StoreFaults,
 }
 
 impl SqliteStore {
@@ -69,32 +69,32 @@ impl SqliteStore {
     /// the first write.
     pub fn new(path: impl AsRef<Path>, options: SqliteOptions) -> Self {
         Self {
-            place: Place::new(path.as_ref(), place::network_file_system),
+            file: DatabaseFile::new(path.as_ref(), database_file::network_file_system),
             options,
             migrations: migrate::MIGRATIONS,
-            group: Group::default(),
+            group: CommitGroup::default(),
             writer: Mutex::default(),
-            readers: Readers::default(),
-            commits: Commits::default(),
-            look_every: tail::LOOK_EVERY,
+            readers: ReaderPool::default(),
+            commit_counter: CommitCounter::default(),
+            poll_interval: tail::COMMIT_POLL_INTERVAL,
         }
     }
 
     /// How many callers of [`Commit::commit`](crate::Commit::commit) lead a batch, or wait for one
     /// that takes their submission. For those who watch a store, and for tests.
-    pub fn in_line(&self) -> usize {
-        self.group.in_line()
+    pub fn queued_callers(&self) -> usize {
+        self.group.queued_callers()
     }
 
-    fn known_schema(&self) -> u32 {
-        migrate::known(self.migrations)
+    fn supported_schema_version(&self) -> u32 {
+        migrate::latest_schema_version(self.migrations)
     }
 }
 
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("place", &self.place.shown())
+            .field("place", &self.file.display_path())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -1,181 +1,205 @@
 //! Reading: each call takes a connection of its own and reads in one snapshot.
 
-use plan::changeset::{Changeset, Entry};
+use plan::changeset::{Changeset, ChangesetEntry};
 use plan::id::NotAnId;
-use plan::invariant::{RuleBook, Scope};
-use plan::judgement::Evidence;
-use plan::ledger::Ledger;
+use plan::invariant::{RuleBook, RuleScope};
+use plan::judgement::RuleEvidence;
+use plan::ledger::BudgetLedger;
 use plan::stage::StateName;
-use plan::{Action, Name, Phase, PlanId, Project, Timestamp};
+use plan::{Action, Phase, PlanId, Project, QualifiedName, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::connection;
-use super::rows::{self, all, digest, json, lease, one};
+use super::error::SqliteError;
+use super::rows::{self, decode_digest, decode_json, decode_lease, select_all, select_first};
 use super::statements as sql;
-use super::tail::latest;
-use super::wrong::Wrong;
-use crate::{Agenda, Due, PlanFilter, PlanRow, Read, Snapshot, StoreError};
+use super::tail::select_latest_cursor;
+use crate::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreError, StoreReader};
 
 /// Behind every id: they are made of digits and upper-case letters.
-const BEHIND_EVERY_ID: &str = "~";
+const AFTER_EVERY_ID: &str = "~";
 
 /// Largest page.
-const LARGEST_PAGE: usize = 1000;
+const MAX_PAGE_SIZE: usize = 1000;
 
-impl Read for SqliteStore {
-    fn plan(&self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
-        self.read(None, |connection| plan_row(connection, id))
+impl StoreReader for SqliteStore {
+    fn read_plan(&self, plan_id: PlanId) -> Result<Option<PlanRow>, StoreError> {
+        self.read_snapshot_or(None, |connection| select_plan_row(connection, plan_id))
     }
 
-    fn plans(
+    fn list_plans(
         &self,
         filter: &PlanFilter,
         after: Option<PlanId>,
         limit: usize,
     ) -> Result<Vec<PlanRow>, StoreError> {
-        self.read(Vec::new(), |connection| {
-            let ids = plan_ids(connection, filter, after, page(limit))?;
-            let rows = ids.into_iter().map(|id| plan_row(connection, id));
+        self.read_snapshot_or(Vec::new(), |connection| {
+            let ids = select_plan_id_page(connection, filter, after, clamp_page_size(limit))?;
+            let rows = ids.into_iter().map(|id| select_plan_row(connection, id));
             rows.filter_map(Result::transpose).collect()
         })
     }
 
-    fn plans_like(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn find_plan_ids(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let reversed: String = fragment.chars().rev().collect();
-        self.read(Vec::new(), |connection| {
+        self.read_snapshot_or(Vec::new(), |connection| {
             let find = |statement, fragment: &str| {
-                let behind = format!("{fragment}{BEHIND_EVERY_ID}");
-                ids(
+                let behind = format!("{fragment}{AFTER_EVERY_ID}");
+                select_plan_ids(
                     connection,
                     statement,
-                    params![fragment, behind, page(limit)],
+                    params![fragment, behind, clamp_page_size(limit)],
                 )
             };
             let mut found = find(sql::PLAN_IDS_BY_START, fragment)?;
             found.extend(find(sql::PLAN_IDS_BY_END, &reversed)?);
             found.sort_unstable();
             found.dedup();
-            found.truncate(page(limit));
+            found.truncate(clamp_page_size(limit));
             Ok(found)
         })
     }
 
-    fn due(&self, phase: Phase, after: Option<Due>, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.due_by(sql::DUE, phase, after, limit)
-    }
-
-    fn claimable(
+    fn list_due_plans(
         &self,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError> {
-        self.due_by(sql::CLAIMABLE, phase, after, limit)
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        self.query_due_plans(sql::DUE, phase, after, limit)
     }
 
-    fn agenda(&self, limit: usize) -> Result<Agenda, StoreError> {
+    fn list_claimable_plans(
+        &self,
+        phase: Phase,
+        after: Option<DuePlan>,
+        limit: usize,
+    ) -> Result<Vec<DuePlan>, StoreError> {
+        self.query_due_plans(sql::CLAIMABLE, phase, after, limit)
+    }
+
+    fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError> {
         let now = self.options.clock.now();
-        self.read(Agenda::NOTHING, |connection| {
-            let due = Agenda::PHASES.map(|phase| {
-                let due = due_rows(connection, sql::DUE, now, phase, None, limit);
+        self.read_snapshot_or(DueQueues::EMPTY, |connection| {
+            let due = DueQueues::PHASE_ORDER.map(|phase| {
+                let due = select_due_plans(connection, sql::DUE, now, phase, None, limit);
                 due.map(|due| (phase, due))
             });
-            Ok(Agenda {
-                latest: latest(connection)?,
-                due: due.into_iter().collect::<Result<_, _>>()?,
+            Ok(DueQueues {
+                latest_cursor: select_latest_cursor(connection)?,
+                queues: due.into_iter().collect::<Result<_, _>>()?,
             })
         })
     }
 
-    fn expired(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let now = self.options.clock.now().0;
-        self.read(Vec::new(), |connection| {
-            ids(connection, sql::EXPIRED, params![now, page(limit)])
+        self.read_snapshot_or(Vec::new(), |connection| {
+            select_plan_ids(
+                connection,
+                sql::EXPIRED,
+                params![now, clamp_page_size(limit)],
+            )
         })
     }
 
-    fn snapshot(&self, id: PlanId) -> Result<Option<Snapshot>, StoreError> {
-        self.read(None, |connection| {
-            let Some(row) = plan_row(connection, id)? else {
+    fn read_snapshot(&self, plan_id: PlanId) -> Result<Option<PlanSnapshot>, StoreError> {
+        self.read_snapshot_or(None, |connection| {
+            let Some(row) = select_plan_row(connection, plan_id)? else {
                 return Ok(None);
             };
             let action = match &row.plan.action {
-                Some(name) => rows::action(connection, name)?,
+                Some(name) => rows::select_action(connection, name)?,
                 None => None,
             };
-            let scopes = row.plan.scopes();
-            Ok(Some(Snapshot {
+            let scopes = row.plan.rule_scopes();
+            Ok(Some(PlanSnapshot {
                 action,
-                rules: rules_of(connection, &scopes)?,
-                evidence: evidence(connection, id, row.plan.entry(Phase::Execute))?,
+                rules: select_rules(connection, &scopes)?,
+                evidence: select_evidence(
+                    connection,
+                    plan_id,
+                    row.plan.entry_number(Phase::Execute),
+                )?,
                 row,
             }))
         })
     }
 
-    fn action(&self, name: &Name) -> Result<Option<Action>, StoreError> {
-        self.read(None, |connection| rows::action(connection, name))
+    fn read_action(&self, name: &QualifiedName) -> Result<Option<Action>, StoreError> {
+        self.read_snapshot_or(None, |connection| rows::select_action(connection, name))
     }
 
-    fn actions(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Action>, StoreError> {
-        let after = after.map_or("", Name::full);
-        self.read(Vec::new(), |connection| {
-            all(
+    fn list_actions(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Action>, StoreError> {
+        let after = after.map_or("", QualifiedName::full_name);
+        self.read_snapshot_or(Vec::new(), |connection| {
+            select_all(
                 connection,
                 sql::ACTIONS,
-                params![after, page(limit)],
-                |row| json(row.get_ref(0)?),
+                params![after, clamp_page_size(limit)],
+                |row| decode_json(row.get_ref(0)?),
             )
         })
     }
 
-    fn project(&self, name: &Name) -> Result<Option<Project>, StoreError> {
-        self.read(None, |connection| rows::project(connection, name))
+    fn read_project(&self, name: &QualifiedName) -> Result<Option<Project>, StoreError> {
+        self.read_snapshot_or(None, |connection| rows::select_project(connection, name))
     }
 
-    fn projects(&self, after: Option<&Name>, limit: usize) -> Result<Vec<Project>, StoreError> {
-        let after = after.map_or("", Name::full);
-        self.read(Vec::new(), |connection| {
-            all(
+    fn list_projects(
+        &self,
+        after: Option<&QualifiedName>,
+        limit: usize,
+    ) -> Result<Vec<Project>, StoreError> {
+        let after = after.map_or("", QualifiedName::full_name);
+        self.read_snapshot_or(Vec::new(), |connection| {
+            select_all(
                 connection,
                 sql::PROJECTS,
-                params![after, page(limit)],
-                |row| json(row.get_ref(0)?),
+                params![after, clamp_page_size(limit)],
+                |row| decode_json(row.get_ref(0)?),
             )
         })
     }
 
-    fn rules(&self, scopes: &[Scope]) -> Result<RuleBook, StoreError> {
-        self.read(RuleBook::default(), |connection| {
+    fn read_rules(&self, scopes: &[RuleScope]) -> Result<RuleBook, StoreError> {
+        self.read_snapshot_or(RuleBook::default(), |connection| {
             if scopes.is_empty() {
-                all_rules(connection)
+                select_all_rules(connection)
             } else {
-                rules_of(connection, scopes)
+                select_rules(connection, scopes)
             }
         })
     }
 
-    fn changesets(&self, plan: PlanId) -> Result<Vec<(Changeset, Vec<Entry>)>, StoreError> {
-        self.read(Vec::new(), |connection| {
+    fn list_changesets(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, StoreError> {
+        self.read_snapshot_or(Vec::new(), |connection| {
             let changesets: Vec<Changeset> =
-                all(connection, sql::CHANGESETS, [plan.to_string()], |row| {
-                    json(row.get_ref(0)?)
+                select_all(connection, sql::CHANGESETS, [plan_id.to_string()], |row| {
+                    decode_json(row.get_ref(0)?)
                 })?;
             changesets
                 .into_iter()
                 .map(|changeset| {
-                    let entries = rows::entries(connection, changeset.id)?;
+                    let entries = rows::select_entries(connection, changeset.id)?;
                     Ok((changeset, entries))
                 })
                 .collect()
         })
     }
 
-    fn ledger(&self, plan: PlanId) -> Result<Ledger, StoreError> {
-        self.read(Ledger::default(), |connection| {
-            rows::ledger(connection, plan)
+    fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError> {
+        self.read_snapshot_or(BudgetLedger::default(), |connection| {
+            rows::select_ledger(connection, plan_id)
         })
     }
 
@@ -185,112 +209,127 @@ impl Read for SqliteStore {
 }
 
 impl SqliteStore {
-    fn due_by(
+    fn query_due_plans(
         &self,
         statement: &'static str,
         phase: Phase,
-        after: Option<Due>,
+        after: Option<DuePlan>,
         limit: usize,
-    ) -> Result<Vec<Due>, StoreError> {
+    ) -> Result<Vec<DuePlan>, StoreError> {
         let now = self.options.clock.now();
-        self.read(Vec::new(), |connection| {
-            due_rows(connection, statement, now, phase, after, limit)
+        self.read_snapshot_or(Vec::new(), |connection| {
+            select_due_plans(connection, statement, now, phase, after, limit)
         })
     }
 
     /// Reads in one snapshot. A store that does not exist yet, or was never written to, is `empty`.
-    pub(super) fn read<T>(
+    pub(super) fn read_snapshot_or<T>(
         &self,
         empty: T,
-        read: impl FnOnce(&Connection) -> Result<T, Wrong>,
+        read: impl FnOnce(&Connection) -> Result<T, SqliteError>,
     ) -> Result<T, StoreError> {
-        self.try_read(empty, read)
-            .map_err(|wrong| wrong.at(self.place.shown()))
+        self.try_read_snapshot(empty, read)
+            .map_err(|error| error.into_store_error(self.file.display_path()))
     }
 
-    fn try_read<T>(
+    fn try_read_snapshot<T>(
         &self,
         empty: T,
-        read: impl FnOnce(&Connection) -> Result<T, Wrong>,
-    ) -> Result<T, Wrong> {
-        let Some(reader) = self.readers.take(&self.place)? else {
+        read: impl FnOnce(&Connection) -> Result<T, SqliteError>,
+    ) -> Result<T, SqliteError> {
+        let Some(reader) = self.readers.take_reader(&self.file)? else {
             return Ok(empty);
         };
-        let snapshot = connection::Snapshot::begin(&reader, self.known_schema())?;
+        let snapshot =
+            connection::ReadTransaction::begin(&reader, self.supported_schema_version())?;
         let found = match snapshot {
             Some(_) => read(&reader.connection)?,
             None => empty,
         };
         drop(snapshot);
-        self.readers.give_back(reader);
+        self.readers.return_reader(reader);
         Ok(found)
     }
 }
 
 /// Pages are bounded whatever is asked for.
-pub(super) fn page(limit: usize) -> usize {
-    limit.clamp(1, LARGEST_PAGE)
+pub(super) fn clamp_page_size(limit: usize) -> usize {
+    limit.clamp(1, MAX_PAGE_SIZE)
 }
 
-fn due_rows(
+fn select_due_plans(
     connection: &Connection,
     statement: &'static str,
     now: Timestamp,
     phase: Phase,
-    after: Option<Due>,
+    after: Option<DuePlan>,
     limit: usize,
-) -> Result<Vec<Due>, Wrong> {
-    let (behind_at, behind_id) = Due::behind(after);
-    let values = params![phase.as_str(), now.0, behind_at, behind_id, page(limit)];
-    all(connection, statement, values, |row| {
-        Ok(Due {
+) -> Result<Vec<DuePlan>, SqliteError> {
+    let (behind_at, behind_id) = DuePlan::sort_key_after(after);
+    let values = params![
+        phase.as_str(),
+        now.0,
+        behind_at,
+        behind_id,
+        clamp_page_size(limit)
+    ];
+    select_all(connection, statement, values, |row| {
+        Ok(DuePlan {
             due_at: Timestamp(row.get(0)?),
-            plan: id(row.get_ref(1)?)?,
+            plan_id: parse_plan_id(row.get_ref(1)?)?,
         })
     })
 }
 
-fn plan_row(connection: &Connection, id: PlanId) -> Result<Option<PlanRow>, Wrong> {
-    one(connection, sql::PLAN_ROW, [id.to_string()], |row| {
+fn select_plan_row(connection: &Connection, id: PlanId) -> Result<Option<PlanRow>, SqliteError> {
+    select_first(connection, sql::PLAN_ROW, [id.to_string()], |row| {
         let verdict = row.get_ref(5)?;
         Ok(PlanRow {
-            plan: json(row.get_ref(0)?)?,
-            head: digest(row.get_ref(1)?)?,
-            lease: lease(id, row, 2)?,
+            plan: decode_json(row.get_ref(0)?)?,
+            head: decode_digest(row.get_ref(1)?)?,
+            lease: decode_lease(id, row, 2)?,
             verdict: match verdict {
                 ValueRef::Null => None,
-                verdict => Some(json(verdict)?),
+                verdict => Some(decode_json(verdict)?),
             },
         })
     })
 }
 
 /// The ids of a page, newest first, by the index that fits what is asked for.
-fn plan_ids(
+fn select_plan_id_page(
     connection: &Connection,
     filter: &PlanFilter,
     after: Option<PlanId>,
     limit: usize,
-) -> Result<Vec<PlanId>, Wrong> {
-    let before = after.map_or(BEHIND_EVERY_ID.to_owned(), |id| id.to_string());
+) -> Result<Vec<PlanId>, SqliteError> {
+    let before = after.map_or(AFTER_EVERY_ID.to_owned(), |id| id.to_string());
     let phase = filter.phase.map(Phase::as_str);
     let state = filter.state.map(StateName::as_str);
-    let action = filter.action.as_ref().map(Name::full);
+    let action = filter.action.as_ref().map(QualifiedName::full_name);
     if let Some(project) = &filter.project {
         let needs = filter.needs_person;
-        let values = params![project.full(), before, action, phase, state, needs, limit];
-        return ids(connection, sql::PLAN_IDS_BY_PROJECT, values);
+        let values = params![
+            project.full_name(),
+            before,
+            action,
+            phase,
+            state,
+            needs,
+            limit
+        ];
+        return select_plan_ids(connection, sql::PLAN_IDS_BY_PROJECT, values);
     }
     if filter.needs_person {
         let values = params![before, action, phase, state, limit];
-        return ids(connection, sql::PLAN_IDS_NEEDING_A_PERSON, values);
+        return select_plan_ids(connection, sql::PLAN_IDS_NEEDING_A_PERSON, values);
     }
     if action.is_some() {
         let values = params![action, before, phase, state, limit];
-        return ids(connection, sql::PLAN_IDS_BY_ACTION, values);
+        return select_plan_ids(connection, sql::PLAN_IDS_BY_ACTION, values);
     }
     if phase.is_none() && state.is_none() {
-        return ids(connection, sql::PLAN_IDS, params![before, limit]);
+        return select_plan_ids(connection, sql::PLAN_IDS, params![before, limit]);
     }
     // The index is ordered within one phase and state. Where only one of the two is given, a page
     // of each that fits is read, and the newest of all are the page.
@@ -301,7 +340,7 @@ fn plan_ids(
                 && state.is_none_or(|state| state == each_state)
             {
                 let values = params![each_phase, each_state, before, limit];
-                found.extend(ids(connection, sql::PLAN_IDS_BY_STAGE, values)?);
+                found.extend(select_plan_ids(connection, sql::PLAN_IDS_BY_STAGE, values)?);
             }
         }
     }
@@ -310,48 +349,56 @@ fn plan_ids(
     Ok(found)
 }
 
-fn ids(
+fn select_plan_ids(
     connection: &Connection,
     statement: &str,
     values: &[&dyn rusqlite::ToSql],
-) -> Result<Vec<PlanId>, Wrong> {
-    all(connection, statement, values, |row| id(row.get_ref(0)?))
+) -> Result<Vec<PlanId>, SqliteError> {
+    select_all(connection, statement, values, |row| {
+        parse_plan_id(row.get_ref(0)?)
+    })
 }
 
-fn id(value: ValueRef<'_>) -> Result<PlanId, Wrong> {
+fn parse_plan_id(value: ValueRef<'_>) -> Result<PlanId, SqliteError> {
     let id = value.as_str()?.parse();
-    id.map_err(|error: NotAnId| Wrong::Corrupt(error.to_string()))
+    id.map_err(|error: NotAnId| SqliteError::Corrupt(error.to_string()))
 }
 
-fn rules_of(connection: &Connection, scopes: &[Scope]) -> Result<RuleBook, Wrong> {
+fn select_rules(connection: &Connection, scopes: &[RuleScope]) -> Result<RuleBook, SqliteError> {
     let mut book = RuleBook::default();
     for scope in scopes {
-        rows::add_rules_of(connection, scope, &mut book)?;
+        rows::add_scope_rules(connection, scope, &mut book)?;
     }
     rows::sort_rules(&mut book);
     Ok(book)
 }
 
-fn all_rules(connection: &Connection) -> Result<RuleBook, Wrong> {
-    let revisions = all(connection, sql::ALL_SCOPE_REVISIONS, [], |row| {
-        let scope: Result<Scope, String> = row.get_ref(0)?.as_str()?.parse();
-        Ok((scope.map_err(Wrong::Corrupt)?, row.get(1)?))
+fn select_all_rules(connection: &Connection) -> Result<RuleBook, SqliteError> {
+    let revisions = select_all(connection, sql::ALL_SCOPE_REVISIONS, [], |row| {
+        let scope: Result<RuleScope, String> = row.get_ref(0)?.as_str()?.parse();
+        Ok((scope.map_err(SqliteError::Corrupt)?, row.get(1)?))
     })?;
     let mut book = RuleBook {
         revisions: revisions.into_iter().collect(),
-        rules: all(connection, sql::ALL_RULES, [], |row| json(row.get_ref(0)?))?,
+        rules: select_all(connection, sql::ALL_RULES, [], |row| {
+            decode_json(row.get_ref(0)?)
+        })?,
     };
     rows::sort_rules(&mut book);
     Ok(book)
 }
 
-fn evidence(connection: &Connection, plan: PlanId, entry: u32) -> Result<Vec<Evidence>, Wrong> {
-    let mut found: Vec<Evidence> = all(
+fn select_evidence(
+    connection: &Connection,
+    plan: PlanId,
+    entry: u32,
+) -> Result<Vec<RuleEvidence>, SqliteError> {
+    let mut found: Vec<RuleEvidence> = select_all(
         connection,
         sql::EVIDENCE,
         params![plan.to_string(), entry],
-        |row| json(row.get_ref(0)?),
+        |row| decode_json(row.get_ref(0)?),
     )?;
-    found.sort_by(Evidence::in_order);
+    found.sort_by(RuleEvidence::compare_by_rule);
     Ok(found)
 }

@@ -3,63 +3,68 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use plan::changeset::{Changeset, Entry, TreePath};
-use plan::facts::{Lease, LivePlans, Outcome, PlanChange};
+use plan::changeset::{Changeset, ChangesetEntry, TreePath};
+use plan::facts::{Lease, LivePlans, PlanChange, ReceiptOutcome};
 use plan::id::NotAnId;
-use plan::invariant::{Rule, RuleBook, Scope};
-use plan::ledger::{Account, AccountName, Ledger};
+use plan::invariant::{Rule, RuleBook, RuleScope};
+use plan::ledger::{AccountName, BudgetAccount, BudgetLedger};
 use plan::{
-    Action, ChangesetId, CommandId, Decision, Digest, Epoch, Facts, Name, Plan, PlanId, Project,
-    Receipt, Row, Timestamp,
+    Action, ChangesetId, CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Epoch, Plan,
+    PlanId, Project, QualifiedName, RowWrite, Timestamp,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, params};
 use serde::de::DeserializeOwned;
 
+use super::error::SqliteError;
 use super::statements as sql;
-use super::wrong::Wrong;
-use crate::columns::PlanColumns;
-use crate::commit::LIVE_PLANS_NAMED;
-use crate::record::encode;
-use crate::{Access, ChangesetReads, Key, LedgerReads, ProjectReads, Reads};
+use crate::commit::MAX_LIVE_PLANS_NAMED;
+use crate::event_codec::encode_event;
+use crate::plan_columns::PlanColumns;
+use crate::{ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess};
 
 /// The answer that was committed under a key, with the digest of the arguments it was given.
-pub(super) fn remembered(
+pub(super) fn select_earlier_answer(
     connection: &Connection,
-    key: &Key,
-) -> Result<Option<(Digest, Receipt)>, Wrong> {
-    one(
+    key: &IdempotencyKey,
+) -> Result<Option<(Digest, CommandReceipt)>, SqliteError> {
+    select_first(
         connection,
         sql::COMMAND_BY_KEY,
         params![key.scope, key.key],
-        |row| Ok((digest(row.get_ref(0)?)?, json(row.get_ref(1)?)?)),
+        |row| {
+            Ok((
+                decode_digest(row.get_ref(0)?)?,
+                decode_json(row.get_ref(1)?)?,
+            ))
+        },
     )
 }
 
 /// The rows a decision needs, and the hash of the plan's last event.
-pub(super) fn facts(
+pub(super) fn read_facts(
     connection: &Connection,
-    reads: &Reads,
-) -> Result<(Facts, Option<Digest>), Wrong> {
-    let mut facts = Facts::default();
+    reads: &ReadSet,
+) -> Result<(DecisionFacts, Option<Digest>), SqliteError> {
+    let mut facts = DecisionFacts::default();
     let mut head = None;
     if let Some((id, _)) = reads.plan
-        && let Some(found) = plan_with_lease(connection, id)?
+        && let Some(found) = select_plan_with_lease(connection, id)?
     {
         facts.plan = Some(Arc::new(found.0));
         head = Some(found.1);
         facts.lease = found.2;
     }
     if let Some((name, _)) = &reads.action {
-        facts.action = action(connection, name)?;
+        facts.action = select_action(connection, name)?;
     }
     read_projects(connection, &reads.projects, &mut facts)?;
     for (scope, _) in &reads.rules {
-        add_rules_of(connection, scope, &mut facts.rules)?;
+        add_scope_rules(connection, scope, &mut facts.rules)?;
     }
     sort_rules(&mut facts.rules);
     if let (LedgerReads::OfPlan, Some((id, _))) = (reads.ledger, reads.plan) {
-        facts.ledger = ledger(connection, id)?;
+        facts.ledger = select_ledger(connection, id)?;
     }
     if let Some((id, _)) = reads.plan {
         read_changesets(connection, id, &reads.changesets, &mut facts)?;
@@ -67,30 +72,30 @@ pub(super) fn facts(
     Ok((facts, head))
 }
 
-fn plan_with_lease(
+fn select_plan_with_lease(
     connection: &Connection,
     id: PlanId,
-) -> Result<Option<(Plan, Digest, Option<Lease>)>, Wrong> {
-    one(connection, sql::PLAN_WITH_LEASE, [id.to_string()], |row| {
+) -> Result<Option<(Plan, Digest, Option<Lease>)>, SqliteError> {
+    select_first(connection, sql::PLAN_WITH_LEASE, [id.to_string()], |row| {
         Ok((
-            json(row.get_ref(0)?)?,
-            digest(row.get_ref(1)?)?,
-            lease(id, row, 2)?,
+            decode_json(row.get_ref(0)?)?,
+            decode_digest(row.get_ref(1)?)?,
+            decode_lease(id, row, 2)?,
         ))
     })
 }
 
 /// A lease from its three columns, the first of which is at `first`; none if they are null.
-pub(super) fn lease(
-    plan: PlanId,
+pub(super) fn decode_lease(
+    plan_id: PlanId,
     row: &rusqlite::Row<'_>,
     first: usize,
-) -> Result<Option<Lease>, Wrong> {
+) -> Result<Option<Lease>, SqliteError> {
     let Some(owner) = row.get(first)? else {
         return Ok(None);
     };
     Ok(Some(Lease {
-        plan,
+        plan: plan_id,
         owner,
         epoch: Epoch(row.get(first + 1)?),
         expires_at: Timestamp(row.get(first + 2)?),
@@ -98,33 +103,45 @@ pub(super) fn lease(
 }
 
 /// An action.
-pub(super) fn action(connection: &Connection, name: &Name) -> Result<Option<Action>, Wrong> {
-    one(connection, sql::ACTION, [name.full()], |row| {
-        json(row.get_ref(0)?)
+pub(super) fn select_action(
+    connection: &Connection,
+    name: &QualifiedName,
+) -> Result<Option<Action>, SqliteError> {
+    select_first(connection, sql::ACTION, [name.full_name()], |row| {
+        decode_json(row.get_ref(0)?)
     })
 }
 
 /// A project.
-pub(super) fn project(connection: &Connection, name: &Name) -> Result<Option<Project>, Wrong> {
-    one(connection, sql::PROJECT, [name.full()], |row| {
-        json(row.get_ref(0)?)
+pub(super) fn select_project(
+    connection: &Connection,
+    name: &QualifiedName,
+) -> Result<Option<Project>, SqliteError> {
+    select_first(connection, sql::PROJECT, [name.full_name()], |row| {
+        decode_json(row.get_ref(0)?)
     })
 }
 
 /// What a plan used and what is set aside for it, beside all plans together.
-pub(super) fn ledger(connection: &Connection, plan: PlanId) -> Result<Ledger, Wrong> {
-    let account = |name: AccountName| -> Result<Account, Wrong> {
-        let found = one(connection, sql::ACCOUNT, [name.to_string()], |row| {
-            json(row.get_ref(0)?)
+pub(super) fn select_ledger(
+    connection: &Connection,
+    plan_id: PlanId,
+) -> Result<BudgetLedger, SqliteError> {
+    let account = |name: AccountName| -> Result<BudgetAccount, SqliteError> {
+        let found = select_first(connection, sql::ACCOUNT, [name.to_string()], |row| {
+            decode_json(row.get_ref(0)?)
         })?;
         Ok(found.unwrap_or_default())
     };
-    Ok(Ledger {
+    Ok(BudgetLedger {
         global: account(AccountName::Global)?,
-        plan: account(AccountName::Plan(plan))?,
-        reservations: all(connection, sql::RESERVATIONS, [plan.to_string()], |row| {
-            json(row.get_ref(0)?)
-        })?,
+        plan: account(AccountName::Plan(plan_id))?,
+        reservations: select_all(
+            connection,
+            sql::RESERVATIONS,
+            [plan_id.to_string()],
+            |row| decode_json(row.get_ref(0)?),
+        )?,
     })
 }
 
@@ -132,61 +149,64 @@ pub(super) fn ledger(connection: &Connection, plan: PlanId) -> Result<Ledger, Wr
 fn read_projects(
     connection: &Connection,
     reads: &ProjectReads,
-    facts: &mut Facts,
-) -> Result<(), Wrong> {
-    let mut names: BTreeSet<&Name> = BTreeSet::new();
+    facts: &mut DecisionFacts,
+) -> Result<(), SqliteError> {
+    let mut names: BTreeSet<&QualifiedName> = BTreeSet::new();
     match reads {
         ProjectReads::None => {}
         ProjectReads::OfPlan => names.extend(facts.plan.iter().flat_map(|plan| plan.projects())),
         ProjectReads::Named(named) => {
             names.extend(named.iter().map(|(name, _)| name));
             for (name, access) in named {
-                if *access == Access::Exclusive {
+                if *access == RowAccess::Exclusive {
                     add_live_plans(connection, name, &mut facts.live_plans)?;
                 }
             }
         }
     }
     for name in names {
-        facts.projects.extend(project(connection, name)?);
+        facts.projects.extend(select_project(connection, name)?);
     }
     Ok(())
 }
 
 fn add_live_plans(
     connection: &Connection,
-    project: &Name,
+    project: &QualifiedName,
     live: &mut LivePlans,
-) -> Result<(), Wrong> {
-    let count: Option<u64> = one(connection, sql::LIVE_PLANS_COUNT, [project.full()], |row| {
-        Ok(row.get(0)?)
-    })?;
+) -> Result<(), SqliteError> {
+    let count: Option<u64> = select_first(
+        connection,
+        sql::LIVE_PLANS_COUNT,
+        [project.full_name()],
+        |row| Ok(row.get(0)?),
+    )?;
     live.count += count.unwrap_or(0);
-    let values = params![project.full(), LIVE_PLANS_NAMED];
-    let newest = all(connection, sql::LIVE_PLANS, values, |row| {
+    let values = params![project.full_name(), MAX_LIVE_PLANS_NAMED];
+    let newest = select_all(connection, sql::LIVE_PLANS, values, |row| {
         let id = row.get_ref(0)?.as_str()?.parse();
-        id.map_err(|error: NotAnId| Wrong::Corrupt(error.to_string()))
+        id.map_err(|error: NotAnId| SqliteError::Corrupt(error.to_string()))
     })?;
     live.newest.extend::<Vec<PlanId>>(newest);
     Ok(())
 }
 
 /// Adds the rules of a scope and its revision; nothing if nobody wrote to it.
-pub(super) fn add_rules_of(
+pub(super) fn add_scope_rules(
     connection: &Connection,
-    scope: &Scope,
+    scope: &RuleScope,
     book: &mut RuleBook,
-) -> Result<(), Wrong> {
+) -> Result<(), SqliteError> {
     let text = scope.to_string();
-    let revision = one(connection, sql::SCOPE_REVISION, [&text], |row| {
+    let revision = select_first(connection, sql::SCOPE_REVISION, [&text], |row| {
         Ok(row.get(0)?)
     })?;
     let Some(revision) = revision else {
         return Ok(());
     };
     if book.revisions.insert(scope.clone(), revision).is_none() {
-        let rules = all(connection, sql::RULES_OF_SCOPE, [&text], |row| {
-            json(row.get_ref(0)?)
+        let rules = select_all(connection, sql::RULES_OF_SCOPE, [&text], |row| {
+            decode_json(row.get_ref(0)?)
         })?;
         book.rules.extend::<Vec<_>>(rules);
     }
@@ -201,54 +221,57 @@ pub(super) fn sort_rules(book: &mut RuleBook) {
 
 fn read_changesets(
     connection: &Connection,
-    plan: PlanId,
+    plan_id: PlanId,
     reads: &ChangesetReads,
-    facts: &mut Facts,
-) -> Result<(), Wrong> {
+    facts: &mut DecisionFacts,
+) -> Result<(), SqliteError> {
     if *reads == ChangesetReads::None {
         return Ok(());
     }
-    facts.changesets = all(
+    facts.changesets = select_all(
         connection,
         sql::OPEN_CHANGESETS,
-        [plan.to_string()],
-        |row| json(row.get_ref(0)?),
+        [plan_id.to_string()],
+        |row| decode_json(row.get_ref(0)?),
     )?;
     for changeset in &facts.changesets {
         let entries = match reads {
             ChangesetReads::None => Vec::new(),
-            ChangesetReads::All => entries(connection, changeset.id)?,
-            ChangesetReads::EntriesAt(paths) => entries_at(connection, changeset.id, paths)?,
+            ChangesetReads::All => select_entries(connection, changeset.id)?,
+            ChangesetReads::EntriesAt(paths) => select_entries_at(connection, changeset.id, paths)?,
         };
-        let of_this = entries.into_iter().map(|entry| (changeset.id, entry));
-        facts.entries.extend(of_this);
+        let own_entries = entries.into_iter().map(|entry| (changeset.id, entry));
+        facts.entries.extend(own_entries);
     }
     Ok(())
 }
 
 /// The entries of a changeset, by path.
-pub(super) fn entries(
+pub(super) fn select_entries(
     connection: &Connection,
-    changeset: ChangesetId,
-) -> Result<Vec<Entry>, Wrong> {
-    all(connection, sql::ENTRIES, [changeset.to_string()], |row| {
-        json(row.get_ref(0)?)
-    })
+    changeset_id: ChangesetId,
+) -> Result<Vec<ChangesetEntry>, SqliteError> {
+    select_all(
+        connection,
+        sql::ENTRIES,
+        [changeset_id.to_string()],
+        |row| decode_json(row.get_ref(0)?),
+    )
 }
 
-fn entries_at(
+fn select_entries_at(
     connection: &Connection,
-    changeset: ChangesetId,
+    changeset_id: ChangesetId,
     paths: &[TreePath],
-) -> Result<Vec<Entry>, Wrong> {
-    let id = changeset.to_string();
+) -> Result<Vec<ChangesetEntry>, SqliteError> {
+    let id = changeset_id.to_string();
     let mut found = Vec::new();
     for path in paths {
-        let entry = one(
+        let entry = select_first(
             connection,
             sql::ENTRY,
             params![id, path.as_bytes()],
-            |row| json(row.get_ref(0)?),
+            |row| decode_json(row.get_ref(0)?),
         )?;
         found.extend(entry);
     }
@@ -256,13 +279,13 @@ fn entries_at(
 }
 
 /// Writes a decision. `head` is the hash of the last event of the plan that was read.
-pub(super) fn write(
+pub(super) fn write_decision(
     connection: &Connection,
     decision: &Decision,
-    read: Option<(PlanId, Digest)>,
-) -> Result<(), Wrong> {
+    plan_head: Option<(PlanId, Digest)>,
+) -> Result<(), SqliteError> {
     for change in &decision.plans {
-        let known = read.filter(|(id, _)| *id == change.plan.id);
+        let known = plan_head.filter(|(id, _)| *id == change.plan.id);
         write_plan(connection, change, known.map(|(_, head)| head))?;
     }
     for row in &decision.rows {
@@ -276,20 +299,20 @@ fn write_plan(
     connection: &Connection,
     change: &PlanChange,
     known_head: Option<Digest>,
-) -> Result<(), Wrong> {
+) -> Result<(), SqliteError> {
     let id = change.plan.id.to_string();
-    let before = change
+    let previous_version = change
         .events
         .first()
         .map_or(0, |first| first.version.0.saturating_sub(1));
     let previous = match known_head {
-        _ if before == 0 => Digest::ZERO,
+        _ if previous_version == 0 => Digest::ZERO,
         Some(head) => head,
-        None => one(connection, sql::PLAN_HEAD, [&id], |row| {
-            digest(row.get_ref(0)?)
+        None => select_first(connection, sql::PLAN_HEAD, [&id], |row| {
+            decode_digest(row.get_ref(0)?)
         })?
         .ok_or_else(|| {
-            Wrong::Database(format!("plan {} is not there to change", change.plan.id))
+            SqliteError::Database(format!("plan {} is not there to change", change.plan.id))
         })?,
     };
     let mut head = previous;
@@ -297,12 +320,12 @@ fn write_plan(
         .events
         .iter()
         .map(|recorded| {
-            let encoded = encode(recorded, head);
+            let encoded = encode_event(recorded, head);
             head = encoded.hash;
             encoded
         })
         .collect();
-    write_plan_row(connection, &change.plan, before, head)?;
+    write_plan_row(connection, &change.plan, previous_version, head)?;
     let mut insert = connection.prepare_cached(sql::INSERT_EVENT)?;
     for (recorded, encoded) in change.events.iter().zip(&encoded) {
         insert.execute(params![
@@ -319,12 +342,12 @@ fn write_plan(
 fn write_plan_row(
     connection: &Connection,
     plan: &Plan,
-    before: u64,
+    previous_version: u64,
     head: Digest,
-) -> Result<(), Wrong> {
-    let columns = PlanColumns::of(plan);
+) -> Result<(), SqliteError> {
+    let columns = PlanColumns::from_plan(plan);
     let due_at = columns.due_at.map(|due_at| due_at.0);
-    if before == 0 {
+    if previous_version == 0 {
         connection
             .prepare_cached(sql::INSERT_PLAN)?
             .execute(params![
@@ -349,7 +372,7 @@ fn write_plan_row(
         .prepare_cached(sql::UPDATE_PLAN)?
         .execute(params![
             columns.plan_id,
-            before,
+            previous_version,
             columns.version,
             columns.phase,
             columns.state,
@@ -368,33 +391,34 @@ fn write_plan_row(
         return Ok(());
     }
     // The decision was made on this very row, in this transaction.
-    Err(Wrong::Database(format!(
-        "plan {} was decided at version {before}, which is not what is stored",
+    Err(SqliteError::Database(format!(
+        "plan {} was decided at version {previous_version}, which is not what is stored",
         plan.id
     )))
 }
 
-fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
-    let execute = |statement: &str, values: &[&dyn rusqlite::ToSql]| -> Result<(), Wrong> {
+fn write_row(connection: &Connection, row: &RowWrite) -> Result<(), SqliteError> {
+    let execute = |statement: &str, values: &[&dyn rusqlite::ToSql]| -> Result<(), SqliteError> {
         connection.prepare_cached(statement)?.execute(values)?;
         Ok(())
     };
     match row {
-        Row::PutAction(action) => {
-            execute(sql::PUT_ACTION, params![action.name().full(), text(action)])
-        }
-        Row::PutProject(project) => execute(
-            sql::PUT_PROJECT,
-            params![project.name.full(), text(project)],
+        RowWrite::PutAction(action) => execute(
+            sql::PUT_ACTION,
+            params![action.name().full_name(), encode_json(action)],
         ),
-        Row::DropProject(name) => execute(sql::DROP_PROJECT, params![name.full()]),
-        Row::PutRule(rule) => {
+        RowWrite::PutProject(project) => execute(
+            sql::PUT_PROJECT,
+            params![project.name.full_name(), encode_json(project)],
+        ),
+        RowWrite::DropProject(name) => execute(sql::DROP_PROJECT, params![name.full_name()]),
+        RowWrite::PutRule(rule) => {
             let scope = rule.scope.to_string();
             execute(sql::PUT_SCOPE_REVISION, params![scope, rule.revision])?;
             let name = rule.draft.name.as_str();
-            execute(sql::PUT_RULE, params![scope, name, text(rule)])
+            execute(sql::PUT_RULE, params![scope, name, encode_json(rule)])
         }
-        Row::DropRule {
+        RowWrite::DropRule {
             scope,
             name,
             revision,
@@ -403,7 +427,7 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
             execute(sql::PUT_SCOPE_REVISION, params![scope, revision])?;
             execute(sql::DROP_RULE, params![scope, name.as_str()])
         }
-        Row::PutLease(lease) => execute(
+        RowWrite::PutLease(lease) => execute(
             sql::PUT_LEASE,
             params![
                 lease.plan.to_string(),
@@ -412,24 +436,28 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
                 lease.expires_at.0
             ],
         ),
-        Row::DropLease(plan) => execute(sql::DROP_LEASE, params![plan.to_string()]),
-        Row::PutChangeset(changeset) => write_changeset(connection, changeset),
-        Row::PutEntry(changeset, entry) => execute(
+        RowWrite::DropLease(plan) => execute(sql::DROP_LEASE, params![plan.to_string()]),
+        RowWrite::PutChangeset(changeset) => write_changeset(connection, changeset),
+        RowWrite::PutEntry(changeset, entry) => execute(
             sql::PUT_ENTRY,
-            params![changeset.to_string(), entry.path.as_bytes(), text(entry)],
+            params![
+                changeset.to_string(),
+                entry.path.as_bytes(),
+                encode_json(entry)
+            ],
         ),
-        Row::DropEntry(changeset, path) => execute(
+        RowWrite::DropEntry(changeset, path) => execute(
             sql::DROP_ENTRY,
             params![changeset.to_string(), path.as_bytes()],
         ),
-        Row::PutVerdict(verdict) => {
+        RowWrite::PutVerdict(verdict) => {
             let plan = verdict.plan.to_string();
             // A column to find it by, not the plan: what its next event writes takes it back.
             let version = i64::try_from(verdict.version.0).unwrap_or(i64::MAX);
             execute(sql::MARK_BLOCKED, params![plan, version])?;
-            execute(sql::PUT_VERDICT, params![plan, text(verdict)])
+            execute(sql::PUT_VERDICT, params![plan, encode_json(verdict)])
         }
-        Row::PutEvidence(evidence) => {
+        RowWrite::PutEvidence(evidence) => {
             let rule = &evidence.verdict.rule;
             execute(
                 sql::PUT_EVIDENCE,
@@ -440,28 +468,29 @@ fn write_row(connection: &Connection, row: &Row) -> Result<(), Wrong> {
                     rule.name.as_str(),
                     rule.revision,
                     evidence.subject.to_string(),
-                    text(evidence)
+                    encode_json(evidence)
                 ],
             )
         }
-        Row::PutAccount(name, account) => {
-            execute(sql::PUT_ACCOUNT, params![name.to_string(), text(account)])
-        }
-        Row::PutReservation(reservation) => execute(
+        RowWrite::PutAccount(name, account) => execute(
+            sql::PUT_ACCOUNT,
+            params![name.to_string(), encode_json(account)],
+        ),
+        RowWrite::PutReservation(reservation) => execute(
             sql::PUT_RESERVATION,
             params![
                 reservation.plan.to_string(),
                 reservation.epoch.0,
-                text(reservation)
+                encode_json(reservation)
             ],
         ),
-        Row::DropReservation(plan, epoch) => {
+        RowWrite::DropReservation(plan, epoch) => {
             execute(sql::DROP_RESERVATION, params![plan.to_string(), epoch.0])
         }
     }
 }
 
-fn write_changeset(connection: &Connection, changeset: &Changeset) -> Result<(), Wrong> {
+fn write_changeset(connection: &Connection, changeset: &Changeset) -> Result<(), SqliteError> {
     connection
         .prepare_cached(sql::PUT_CHANGESET)?
         .execute(params![
@@ -470,7 +499,7 @@ fn write_changeset(connection: &Connection, changeset: &Changeset) -> Result<(),
             changeset.epoch.0,
             changeset.node.as_str(),
             changeset.seal.is_some(),
-            text(changeset),
+            encode_json(changeset),
         ])?;
     Ok(())
 }
@@ -479,19 +508,19 @@ fn write_changeset(connection: &Connection, changeset: &Changeset) -> Result<(),
 /// be judged again, so that answer is not kept.
 pub(super) fn write_command(
     connection: &Connection,
-    id: CommandId,
-    key: Option<&Key>,
-    receipt: &Receipt,
-) -> Result<(), Wrong> {
-    let id = id.to_string();
+    command_id: CommandId,
+    key: Option<&IdempotencyKey>,
+    receipt: &CommandReceipt,
+) -> Result<(), SqliteError> {
+    let id = command_id.to_string();
     let mut insert = connection.prepare_cached(sql::INSERT_COMMAND)?;
-    match key.filter(|_| is_remembered(receipt)) {
+    match key.filter(|_| is_kept_under_key(receipt)) {
         Some(key) => insert.execute(params![
             id,
             key.scope,
             key.key,
             key.fingerprint.as_bytes(),
-            text(receipt)
+            encode_json(receipt)
         ])?,
         None => {
             let nothing = rusqlite::types::Null;
@@ -502,32 +531,32 @@ pub(super) fn write_command(
 }
 
 /// Is this answer given again under its key?
-pub(super) fn is_remembered(receipt: &Receipt) -> bool {
+pub(super) fn is_kept_under_key(receipt: &CommandReceipt) -> bool {
     match receipt.outcome {
-        Outcome::Done | Outcome::AlreadyDone => true,
-        Outcome::Blocked(_) => false,
+        ReceiptOutcome::Done | ReceiptOutcome::AlreadyDone => true,
+        ReceiptOutcome::Blocked(_) => false,
     }
 }
 
 /// The first row of a statement, decoded.
-pub(super) fn one<T>(
+pub(super) fn select_first<T>(
     connection: &Connection,
     statement: &str,
     values: impl Params,
-    decode: impl FnOnce(&rusqlite::Row<'_>) -> Result<T, Wrong>,
-) -> Result<Option<T>, Wrong> {
+    decode: impl FnOnce(&rusqlite::Row<'_>) -> Result<T, SqliteError>,
+) -> Result<Option<T>, SqliteError> {
     let mut statement = connection.prepare_cached(statement)?;
     let mut rows = statement.query(values)?;
     rows.next()?.map(decode).transpose()
 }
 
 /// All rows of a statement, decoded.
-pub(super) fn all<T>(
+pub(super) fn select_all<T>(
     connection: &Connection,
     statement: &str,
     values: impl Params,
-    mut decode: impl FnMut(&rusqlite::Row<'_>) -> Result<T, Wrong>,
-) -> Result<Vec<T>, Wrong> {
+    mut decode: impl FnMut(&rusqlite::Row<'_>) -> Result<T, SqliteError>,
+) -> Result<Vec<T>, SqliteError> {
     let mut statement = connection.prepare_cached(statement)?;
     let mut rows = statement.query(values)?;
     let mut decoded = Vec::new();
@@ -538,16 +567,16 @@ pub(super) fn all<T>(
 }
 
 /// A value from its JSON, without copying the text first.
-pub(super) fn json<T: DeserializeOwned>(value: ValueRef<'_>) -> Result<T, Wrong> {
-    serde_json::from_str(value.as_str()?).map_err(|error| Wrong::Corrupt(error.to_string()))
+pub(super) fn decode_json<T: DeserializeOwned>(value: ValueRef<'_>) -> Result<T, SqliteError> {
+    serde_json::from_str(value.as_str()?).map_err(|error| SqliteError::Corrupt(error.to_string()))
 }
 
 /// A digest from its bytes.
-pub(super) fn digest(value: ValueRef<'_>) -> Result<Digest, Wrong> {
+pub(super) fn decode_digest(value: ValueRef<'_>) -> Result<Digest, SqliteError> {
     Digest::from_bytes(value.as_blob()?)
-        .ok_or_else(|| Wrong::Corrupt("a hash is not 32 bytes long".to_owned()))
+        .ok_or_else(|| SqliteError::Corrupt("a hash is not 32 bytes long".to_owned()))
 }
 
-fn text(value: &impl serde::Serialize) -> String {
+fn encode_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("BUG: what is stored always encodes")
 }

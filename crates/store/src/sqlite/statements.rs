@@ -202,16 +202,16 @@ mod tests {
     use super::*;
     use crate::sqlite::{connection, migrate};
 
-    fn migrated() -> rusqlite::Connection {
+    fn open_migrated() -> rusqlite::Connection {
         let mut connection = rusqlite::Connection::open_in_memory().unwrap();
         connection::configure_writer(&connection).unwrap();
-        migrate::run(&mut connection, migrate::MIGRATIONS).unwrap();
+        migrate::run_migrations(&mut connection, migrate::MIGRATIONS).unwrap();
         connection
     }
 
     #[test]
     fn every_statement_prepares() {
-        let connection = migrated();
+        let connection = open_migrated();
         for (name, sql) in ALL {
             connection
                 .prepare(sql)
@@ -224,7 +224,7 @@ mod tests {
     /// table or sorts. Only those that are asked for everything may.
     #[test]
     fn no_statement_walks_a_table_or_sorts() {
-        let connection = migrated();
+        let connection = open_migrated();
         let everything = [
             "OBJECTS",
             "ALL_SCOPE_REVISIONS",

@@ -3,48 +3,48 @@
 
 use std::time::{Duration, Instant};
 
-use plan::{PlanId, Version};
+use plan::{PlanId, PlanVersion};
 use rusqlite::{Connection, params};
 
-use super::connection::Reader;
-use super::read::page;
-use super::rows::{all, digest, one};
-use super::wrong::Wrong;
+use super::connection::ReadConnection;
+use super::error::SqliteError;
+use super::read::clamp_page_size;
+use super::rows::{decode_digest, select_all, select_first};
 use super::{SqliteStore, migrate, statements as sql};
-use crate::record::decode;
+use crate::event_codec::decode_event;
 use crate::sync::{Condvar, Mutex, lock};
-use crate::{Cursor, EventPage, StoreError, StoredEvent, Tail};
+use crate::{Cursor, EventLog, EventPage, StoreError, StoredEvent};
 
 /// How often commits of other processes are looked for while waiting.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const COMMIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-impl Tail for SqliteStore {
-    fn plan_events(
+impl EventLog for SqliteStore {
+    fn read_plan_events(
         &self,
-        plan: PlanId,
-        after: Version,
+        plan_id: PlanId,
+        after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         // No event has a version beyond the database's integers.
         let after = i64::try_from(after.0).unwrap_or(i64::MAX);
-        self.read(Vec::new(), |connection| {
-            all(
+        self.read_snapshot_or(Vec::new(), |connection| {
+            select_all(
                 connection,
                 sql::PLAN_EVENTS,
-                params![plan.to_string(), after, page(limit)],
-                |row| stored_event(row, 0, None),
+                params![plan_id.to_string(), after, clamp_page_size(limit)],
+                |row| decode_event_row(row, 0, None),
             )
         })
     }
 
-    fn events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
+    fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError> {
         let position = i64::try_from(after.minor).unwrap_or(i64::MAX);
-        let events = self.read(Vec::new(), |connection| {
-            all(
+        let events = self.read_snapshot_or(Vec::new(), |connection| {
+            select_all(
                 connection,
                 sql::EVENTS,
-                params![position, page(limit)],
-                |row| stored_event(row, 1, Some(cursor(row.get(0)?))),
+                params![position, clamp_page_size(limit)],
+                |row| decode_event_row(row, 1, Some(cursor_at(row.get(0)?))),
             )
         })?;
         let last = events.last().and_then(|event| event.cursor.clone());
@@ -54,33 +54,34 @@ impl Tail for SqliteStore {
         })
     }
 
-    fn latest(&self) -> Result<Cursor, StoreError> {
-        self.read(Cursor::START, latest)
+    fn read_latest_cursor(&self) -> Result<Cursor, StoreError> {
+        self.read_snapshot_or(Cursor::START, select_latest_cursor)
     }
 
-    fn wait(&self, timeout: Duration) -> Result<(), StoreError> {
+    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
         // A timeout beyond all clocks is none.
         let deadline = Instant::now().checked_add(timeout);
-        let seen_here = self.commits.count();
-        let mut watch = Watch::begin(self).map_err(|wrong| wrong.at(self.place.shown()))?;
+        let seen_count = self.commit_counter.commit_count();
+        let mut watch = FileWatch::begin(self)
+            .map_err(|error| error.into_store_error(self.file.display_path()))?;
         loop {
-            let left = deadline.map_or(self.look_every, |deadline| {
+            let left = deadline.map_or(self.poll_interval, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
             if left.is_zero()
                 || self
-                    .commits
-                    .wait_beyond(seen_here, left.min(self.look_every))
+                    .commit_counter
+                    .wait_for_more(seen_count, left.min(self.poll_interval))
             {
                 break;
             }
-            let changed = watch.changed(self);
-            if changed.map_err(|wrong| wrong.at(self.place.shown()))? {
+            let changed = watch.has_changed(self);
+            if changed.map_err(|error| error.into_store_error(self.file.display_path()))? {
                 break;
             }
         }
         if let Some((reader, _)) = watch.0 {
-            self.readers.give_back(reader);
+            self.readers.return_reader(reader);
         }
         Ok(())
     }
@@ -88,75 +89,75 @@ impl Tail for SqliteStore {
 
 /// How often this store committed something; wakes those who wait for more.
 #[derive(Default)]
-pub(super) struct Commits {
-    state: Mutex<CommitsState>,
-    more: Condvar,
+pub(super) struct CommitCounter {
+    state: Mutex<CommitCounterState>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
-struct CommitsState {
+struct CommitCounterState {
     count: u64,
-    waiting: usize,
+    waiter_count: usize,
 }
 
-impl Commits {
+impl CommitCounter {
     /// Something was committed. Asks the system to wake somebody only if somebody waits.
-    pub(super) fn announce(&self) {
+    pub(super) fn record_commit(&self) {
         let mut state = lock(&self.state);
         state.count += 1;
-        if state.waiting > 0 {
-            self.more.notify_all();
+        if state.waiter_count > 0 {
+            self.changed.notify_all();
         }
     }
 
-    fn count(&self) -> u64 {
+    fn commit_count(&self) -> u64 {
         lock(&self.state).count
     }
 
     /// Waits for more commits than these. False if there were none in time.
-    fn wait_beyond(&self, seen: u64, timeout: Duration) -> bool {
+    fn wait_for_more(&self, seen_count: u64, timeout: Duration) -> bool {
         let mut state = lock(&self.state);
-        if state.count == seen {
-            state.waiting += 1;
-            let waited = self.more.wait_timeout(state, timeout);
+        if state.count == seen_count {
+            state.waiter_count += 1;
+            let waited = self.changed.wait_timeout(state, timeout);
             state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-            state.waiting -= 1;
+            state.waiter_count -= 1;
         }
-        state.count != seen
+        state.count != seen_count
     }
 }
 
 /// What a reader saw of the file when the wait began; `None` if there was no file. The database
 /// counts the commits of others per connection, so the same one must look each time.
-struct Watch(Option<(Reader, i64)>);
+struct FileWatch(Option<(ReadConnection, i64)>);
 
-impl Watch {
-    fn begin(store: &SqliteStore) -> Result<Self, Wrong> {
-        let Some(reader) = store.readers.take(&store.place)? else {
+impl FileWatch {
+    fn begin(store: &SqliteStore) -> Result<Self, SqliteError> {
+        let Some(reader) = store.readers.take_reader(&store.file)? else {
             return Ok(Self(None));
         };
-        let version = migrate::number(&reader.connection, sql::DATA_VERSION)?;
+        let version = migrate::query_number(&reader.connection, sql::DATA_VERSION)?;
         Ok(Self(Some((reader, version))))
     }
 
-    fn changed(&mut self, store: &SqliteStore) -> Result<bool, Wrong> {
+    fn has_changed(&mut self, store: &SqliteStore) -> Result<bool, SqliteError> {
         match &self.0 {
             Some((reader, before)) => {
-                let now: i64 = migrate::number(&reader.connection, sql::DATA_VERSION)?;
-                Ok(now != *before || !reader.is_current(&store.place)?)
+                let now: i64 = migrate::query_number(&reader.connection, sql::DATA_VERSION)?;
+                Ok(now != *before || !reader.is_current(&store.file)?)
             }
-            None => Ok(store.place.look()?.is_some()),
+            None => Ok(store.file.find_identity()?.is_some()),
         }
     }
 }
 
 /// Where the log ends.
-pub(super) fn latest(connection: &Connection) -> Result<Cursor, Wrong> {
-    let position = one(connection, sql::LATEST_POSITION, [], |row| Ok(row.get(0)?))?;
-    Ok(position.map_or(Cursor::START, cursor))
+pub(super) fn select_latest_cursor(connection: &Connection) -> Result<Cursor, SqliteError> {
+    let position = select_first(connection, sql::LATEST_POSITION, [], |row| Ok(row.get(0)?))?;
+    Ok(position.map_or(Cursor::START, cursor_at))
 }
 
-fn cursor(position: i64) -> Cursor {
+fn cursor_at(position: i64) -> Cursor {
     Cursor {
         major: 0,
         minor: position.unsigned_abs(),
@@ -164,20 +165,20 @@ fn cursor(position: i64) -> Cursor {
 }
 
 /// An event from its three columns, the first of which is at `first`.
-fn stored_event(
+fn decode_event_row(
     row: &rusqlite::Row<'_>,
     first: usize,
     cursor: Option<Cursor>,
-) -> Result<StoredEvent, Wrong> {
+) -> Result<StoredEvent, SqliteError> {
     let body: String = row.get(first)?;
     let texts = row.get_ref(first + 1)?;
-    let recorded = decode(&body, texts.as_str_or_null()?)
-        .map_err(|error| Wrong::Corrupt(error.to_string()))?;
+    let recorded = decode_event(&body, texts.as_str_or_null()?)
+        .map_err(|error| SqliteError::Corrupt(error.to_string()))?;
     Ok(StoredEvent {
         cursor,
         recorded,
         body,
-        hash: digest(row.get_ref(first + 2)?)?,
+        hash: decode_digest(row.get_ref(first + 2)?)?,
     })
 }
 
@@ -187,24 +188,24 @@ mod tests {
 
     use super::*;
     use crate::sqlite::tests::add_rule;
-    use crate::{Maintain, SqliteOptions};
+    use crate::{SqliteOptions, StoreMaintenance};
 
     /// Longer than any of these tests may take.
-    const LONG: Duration = Duration::from_secs(20);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     /// Does something while somebody waits, and says whether that ended the waiting.
-    fn ends_the_waiting(waiter: &SqliteStore, something: impl FnOnce()) -> bool {
+    fn ends_wait(waiter: &SqliteStore, something: impl FnOnce()) -> bool {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let began = Instant::now();
-                waiter.wait(LONG).unwrap();
+                waiter.wait_for_commit(TEST_TIMEOUT).unwrap();
                 began.elapsed()
             });
-            while lock(&waiter.commits.state).waiting == 0 {
+            while lock(&waiter.commit_counter.state).waiter_count == 0 {
                 std::thread::yield_now();
             }
             something();
-            waiting.join().unwrap() < LONG
+            waiting.join().unwrap() < TEST_TIMEOUT
         })
     }
 
@@ -215,13 +216,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planwright.db");
         let store = SqliteStore {
-            look_every: Duration::MAX,
+            poll_interval: Duration::MAX,
             ..SqliteStore::new(&path, SqliteOptions::default())
         };
         add_rule(&store, 1).unwrap();
-        assert!(ends_the_waiting(&store, || drop(
-            add_rule(&store, 2).unwrap()
-        )));
+        assert!(ends_wait(&store, || drop(add_rule(&store, 2).unwrap())));
     }
 
     /// And nobody says so here: it is found by looking.
@@ -230,14 +229,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planwright.db");
         let [here, there] = [(); 2].map(|()| SqliteStore::new(&path, SqliteOptions::default()));
-        assert!(ends_the_waiting(&here, || drop(
-            add_rule(&there, 1).unwrap()
-        )));
-        assert!(ends_the_waiting(&here, || drop(
-            add_rule(&there, 2).unwrap()
-        )));
+        assert!(ends_wait(&here, || drop(add_rule(&there, 1).unwrap())));
+        assert!(ends_wait(&here, || drop(add_rule(&there, 2).unwrap())));
         let copy = directory.path().join("copy.db");
-        there.backup(&copy).unwrap();
-        assert!(ends_the_waiting(&here, || std::fs::rename(&copy, &path).unwrap()));
+        there.write_backup(&copy).unwrap();
+        assert!(ends_wait(&here, || std::fs::rename(&copy, &path).unwrap()));
     }
 }

@@ -5,31 +5,36 @@
 use std::io;
 use std::path::Path;
 
-use plan::facts::Outcome;
-use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope};
-use plan::{Caller, CommandId, Decision, Receipt, Row, Timestamp, Verb};
+use plan::facts::ReceiptOutcome;
+use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleScope};
+use plan::{Caller, CommandId, CommandReceipt, Decision, RowWrite, Timestamp, Verb};
 
-use super::migrate::{MIGRATIONS, Migration};
+use super::migrate::{MIGRATIONS, SchemaMigration};
 use super::*;
-use crate::{Commit, CommitError, Committed, Maintain, Read, Reads, StoreError};
+use crate::{
+    CommitError, CommitOutcome, ReadSet, StoreError, StoreMaintenance, StoreReader, StoreWriter,
+};
 
 /// The schema of this program.
-const KNOWN: u32 = MIGRATIONS.len() as u32;
+const SUPPORTED_VERSION: u32 = MIGRATIONS.len() as u32;
 
-const NEXT: &[Migration] = &followed_by(
+const NEXT_MIGRATIONS: &[SchemaMigration] = &with_next_migration(
     "next",
     "CREATE TABLE next (x INTEGER) STRICT; INSERT INTO next VALUES (1);",
 );
 
-const BROKEN: &[Migration] = &followed_by(
+const BROKEN_MIGRATIONS: &[SchemaMigration] = &with_next_migration(
     "broken",
     "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
 );
 
 /// The migrations of a program after this one.
-const fn followed_by(title: &'static str, sql: &'static str) -> [Migration; MIGRATIONS.len() + 1] {
-    let number = KNOWN + 1;
-    let mut all = [Migration { number, title, sql }; MIGRATIONS.len() + 1];
+const fn with_next_migration(
+    title: &'static str,
+    sql: &'static str,
+) -> [SchemaMigration; MIGRATIONS.len() + 1] {
+    let number = SUPPORTED_VERSION + 1;
+    let mut all = [SchemaMigration { number, title, sql }; MIGRATIONS.len() + 1];
     let mut at = 0;
     while at < MIGRATIONS.len() {
         all[at] = MIGRATIONS[at];
@@ -38,7 +43,7 @@ const fn followed_by(title: &'static str, sql: &'static str) -> [Migration; MIGR
     all
 }
 
-fn store(path: &Path, migrations: &'static [Migration]) -> SqliteStore {
+fn open_store(path: &Path, migrations: &'static [SchemaMigration]) -> SqliteStore {
     SqliteStore {
         migrations,
         ..SqliteStore::new(path, SqliteOptions::default())
@@ -46,21 +51,25 @@ fn store(path: &Path, migrations: &'static [Migration]) -> SqliteStore {
 }
 
 /// Commits a rule: the smallest thing there is.
-pub(super) fn add_rule(store: &SqliteStore, number: u64) -> Result<Committed, CommitError> {
-    add_rule_of(store, number, "true")
+pub(super) fn add_rule(store: &SqliteStore, number: u64) -> Result<CommitOutcome, CommitError> {
+    add_rule_with_source(store, number, "true")
 }
 
-fn add_rule_of(store: &SqliteStore, number: u64, source: &str) -> Result<Committed, CommitError> {
-    store.commit(adds_rule(number, source))
+fn add_rule_with_source(
+    store: &SqliteStore,
+    number: u64,
+    source: &str,
+) -> Result<CommitOutcome, CommitError> {
+    store.commit(build_rule_submission(number, source))
 }
 
-fn adds_rule(number: u64, source: &str) -> Submission {
+fn build_rule_submission(number: u64, source: &str) -> Submission {
     let rule = Rule {
-        scope: Scope::Global,
+        scope: RuleScope::Global,
         revision: number,
         draft: RuleDraft {
             name: format!("rule-{number}").parse().unwrap(),
-            check: Check::Expr(source.to_owned()),
+            check: RuleCheck::Expr(source.to_owned()),
             at: vec![Gate::Apply],
             advisory: false,
             non_overridable: false,
@@ -71,14 +80,14 @@ fn adds_rule(number: u64, source: &str) -> Submission {
     Submission {
         id: CommandId::from_parts(1, u128::from(number)),
         key: None,
-        reads: Reads::default(),
+        reads: ReadSet::default(),
         decide: Box::new(move |_, now| {
             Ok(Decision {
                 plans: Vec::new(),
-                rows: vec![Row::PutRule(rule.clone())],
-                receipt: Receipt {
+                rows: vec![RowWrite::PutRule(rule.clone())],
+                receipt: CommandReceipt {
                     verb: Verb::AddRule,
-                    outcome: Outcome::Done,
+                    outcome: ReceiptOutcome::Done,
                     plan: None,
                     version: None,
                     epoch: None,
@@ -91,94 +100,109 @@ fn adds_rule(number: u64, source: &str) -> Submission {
     }
 }
 
-fn rules(store: &SqliteStore) -> usize {
-    store.rules(&[]).unwrap().rules.len()
+fn count_rules(store: &SqliteStore) -> usize {
+    store.read_rules(&[]).unwrap().rules.len()
 }
 
 #[test]
 fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let old = store(&path, MIGRATIONS);
+    let old = open_store(&path, MIGRATIONS);
     add_rule(&old, 1).unwrap();
 
-    let new = store(&path, NEXT);
-    let told = new.rules(&[]).unwrap_err();
+    let new = open_store(&path, NEXT_MIGRATIONS);
+    let error = new.read_rules(&[]).unwrap_err();
     assert!(
         matches!(
-            told,
+            error,
             StoreError::OlderSchema { found, known, .. }
-                if found == KNOWN && known == KNOWN + 1
+                if found == SUPPORTED_VERSION && known == SUPPORTED_VERSION + 1
         ),
-        "{told:?}"
+        "{error:?}"
     );
-    assert_eq!(new.info().unwrap().schema, Some(KNOWN));
+    assert_eq!(
+        new.read_info().unwrap().schema_version,
+        Some(SUPPORTED_VERSION)
+    );
     add_rule(&new, 2).unwrap();
     assert_eq!(
-        (rules(&new), new.info().unwrap().schema),
-        (2, Some(KNOWN + 1))
+        (count_rules(&new), new.read_info().unwrap().schema_version),
+        (2, Some(SUPPORTED_VERSION + 1))
     );
 
     // The copy is what it was before, and can be read by the old program.
-    let copy = format!("planwright.db.before-schema-{}", KNOWN + 1);
+    let copy = format!("planwright.db.before-schema-{}", SUPPORTED_VERSION + 1);
     let copy = directory.path().join(copy);
-    assert_eq!(rules(&store(&copy, MIGRATIONS)), 1);
+    assert_eq!(count_rules(&open_store(&copy, MIGRATIONS)), 1);
 
     // An old worker that has the file open stops.
-    let told = add_rule(&old, 3).unwrap_err();
+    let error = add_rule(&old, 3).unwrap_err();
     assert!(
         matches!(
-            told,
+            error,
             CommitError::Failed(StoreError::NewerSchema { found, known, .. })
-                if found == KNOWN + 1 && known == KNOWN
+                if found == SUPPORTED_VERSION + 1 && known == SUPPORTED_VERSION
         ),
-        "{told:?}"
+        "{error:?}"
     );
     assert!(matches!(
-        old.rules(&[]),
+        old.read_rules(&[]),
         Err(StoreError::NewerSchema { .. })
     ));
-    assert_eq!(new.migrate().unwrap(), (KNOWN + 1, KNOWN + 1));
+    assert_eq!(
+        new.migrate_schema().unwrap(),
+        (SUPPORTED_VERSION + 1, SUPPORTED_VERSION + 1)
+    );
 }
 
 #[test]
 fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
-    const FIRST: &[Migration] = MIGRATIONS.split_at(1).0;
+    const FIRST: &[SchemaMigration] = MIGRATIONS.split_at(1).0;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let old = store(&path, FIRST);
+    let old = open_store(&path, FIRST);
     add_rule(&old, 1).unwrap();
-    assert_eq!(old.check().unwrap(), Vec::<String>::new());
-    let new = store(&path, MIGRATIONS);
-    assert_eq!(new.migrate().unwrap(), (1, KNOWN));
+    assert_eq!(old.check_integrity().unwrap(), Vec::<String>::new());
+    let new = open_store(&path, MIGRATIONS);
+    assert_eq!(new.migrate_schema().unwrap(), (1, SUPPORTED_VERSION));
     assert_eq!(
-        (rules(&new), new.projects(None, 10).unwrap()),
+        (count_rules(&new), new.list_projects(None, 10).unwrap()),
         (1, Vec::new())
     );
-    assert_eq!(new.check().unwrap(), Vec::<String>::new());
+    assert_eq!(new.check_integrity().unwrap(), Vec::<String>::new());
 }
 
 #[test]
 fn migrating_on_demand_says_from_where_to_where() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    assert_eq!(store(&path, MIGRATIONS).migrate().unwrap(), (0, KNOWN));
-    assert_eq!(store(&path, NEXT).migrate().unwrap(), (KNOWN, KNOWN + 1));
+    assert_eq!(
+        open_store(&path, MIGRATIONS).migrate_schema().unwrap(),
+        (0, SUPPORTED_VERSION)
+    );
+    assert_eq!(
+        open_store(&path, NEXT_MIGRATIONS).migrate_schema().unwrap(),
+        (SUPPORTED_VERSION, SUPPORTED_VERSION + 1)
+    );
 }
 
 #[test]
 fn a_migration_that_fails_leaves_the_store_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let old = store(&path, MIGRATIONS);
+    let old = open_store(&path, MIGRATIONS);
     add_rule(&old, 1).unwrap();
-    let failed = add_rule(&store(&path, BROKEN), 2).unwrap_err();
+    let failed = add_rule(&open_store(&path, BROKEN_MIGRATIONS), 2).unwrap_err();
     assert!(
         matches!(failed, CommitError::Failed(StoreError::Database { .. })),
         "{failed:?}"
     );
     add_rule(&old, 3).unwrap();
-    assert_eq!((rules(&old), old.info().unwrap().schema), (2, Some(KNOWN)));
+    assert_eq!(
+        (count_rules(&old), old.read_info().unwrap().schema_version),
+        (2, Some(SUPPORTED_VERSION))
+    );
 }
 
 #[test]
@@ -189,7 +213,7 @@ fn a_network_file_system_is_refused_before_anything_is_made() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("deep/planwright.db");
     let on_network = || SqliteStore {
-        place: Place::new(&path, remote),
+        file: DatabaseFile::new(&path, remote),
         ..SqliteStore::new(&path, SqliteOptions::default())
     };
     let refused = add_rule(&on_network(), 1).unwrap_err();
@@ -200,11 +224,15 @@ fn a_network_file_system_is_refused_before_anything_is_made() {
         ),
         "{refused:?}"
     );
-    assert_eq!(rules(&on_network()), 0, "what is absent reads as empty");
+    assert_eq!(
+        count_rules(&on_network()),
+        0,
+        "what is absent reads as empty"
+    );
     assert!(!path.parent().unwrap().exists());
     // A file that is there already is not even read.
-    add_rule(&store(&path, MIGRATIONS), 1).unwrap();
-    let refused = on_network().rules(&[]).unwrap_err();
+    add_rule(&open_store(&path, MIGRATIONS), 1).unwrap();
+    let refused = on_network().read_rules(&[]).unwrap_err();
     assert!(matches!(refused, StoreError::NetworkFileSystem { .. }));
 }
 
@@ -212,10 +240,10 @@ fn a_network_file_system_is_refused_before_anything_is_made() {
 fn a_full_disk_is_said_as_such_and_leaves_everything_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let store = store(&path, MIGRATIONS);
+    let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
     let limit = |pages: u32| {
-        let mut turn = store.write_turn();
+        let mut turn = store.take_write_turn();
         let connection = turn.connection(&store).unwrap();
         connection
             .pragma_update(None, "max_page_count", pages)
@@ -223,28 +251,28 @@ fn a_full_disk_is_said_as_such_and_leaves_everything_as_it_was() {
     };
     limit(1);
     let long = "x".repeat(100_000);
-    let full = add_rule_of(&store, 2, &long).unwrap_err();
+    let full = add_rule_with_source(&store, 2, &long).unwrap_err();
     assert!(
         matches!(full, CommitError::Failed(StoreError::Full { .. })),
         "{full:?}"
     );
-    assert_eq!(rules(&store), 1);
+    assert_eq!(count_rules(&store), 1);
     // What still fits goes through.
     add_rule(&store, 3).unwrap();
     limit(100_000);
-    add_rule_of(&store, 2, &long).unwrap();
-    assert_eq!(rules(&store), 3);
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    add_rule_with_source(&store, 2, &long).unwrap();
+    assert_eq!(count_rules(&store), 3);
+    assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
 }
 
 #[test]
 fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let store = store(&path, MIGRATIONS);
+    let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
     let impatient = || {
-        let mut turn = store.write_turn();
+        let mut turn = store.take_write_turn();
         let connection = turn.connection(&store).unwrap();
         connection
             .busy_timeout(std::time::Duration::from_millis(50))
@@ -268,17 +296,17 @@ fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
 fn emptying_the_log_is_given_up_soon_and_changes_no_other_patience() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let store = store(&path, MIGRATIONS);
+    let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
     let reader = rusqlite::Connection::open(&path).unwrap();
     reader
         .execute_batch("BEGIN; SELECT count(*) FROM rules")
         .unwrap();
     add_rule(&store, 2).unwrap();
-    let mut turn = store.write_turn();
+    let mut turn = store.take_write_turn();
     turn.connection(&store).unwrap();
     let began = std::time::Instant::now();
-    turn.shorten_wal();
+    turn.try_truncate_wal();
     assert!(began.elapsed() < connection::BUSY_TIMEOUT / 2);
     let patience: u64 = turn
         .connection(&store)
@@ -294,7 +322,7 @@ fn emptying_the_log_is_given_up_soon_and_changes_no_other_patience() {
 fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let store = store(&path, MIGRATIONS);
+    let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
     let saboteur = rusqlite::Connection::open(&path).unwrap();
     saboteur
@@ -308,13 +336,13 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
     // of one that gets through.
     let trapped = [13, 14];
     for batch in [[13, 2, 3], [4, 14, 5]] {
-        let (store, turn) = (&store, store.write_turn());
+        let (store, turn) = (&store, store.take_write_turn());
         std::thread::scope(|scope| {
             let mut callers = Vec::new();
             for number in batch {
                 callers.push((number, scope.spawn(move || add_rule(store, number))));
                 // In this order.
-                while store.in_line() < callers.len() {
+                while store.queued_callers() < callers.len() {
                     std::thread::yield_now();
                 }
             }
@@ -330,7 +358,7 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
             }
         });
     }
-    assert_eq!(rules(&store), 5);
+    assert_eq!(count_rules(&store), 5);
     let fates = "SELECT sum(committed), count(*) FROM commands";
     let fates: (i64, i64) = saboteur
         .query_row(fates, [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -352,7 +380,7 @@ fn a_panic_outside_of_a_decision_leaves_the_store_usable() {
             assert!(!BROKEN_CLOCK.load(Ordering::SeqCst), "the clock broke");
             Timestamp(1)
         }),
-        faults: Faults::default(),
+        faults: StoreFaults::default(),
     };
     let store = SqliteStore::new(directory.path().join("planwright.db"), options);
     add_rule(&store, 1).unwrap();
@@ -365,16 +393,16 @@ fn a_panic_outside_of_a_decision_leaves_the_store_usable() {
     other.busy_timeout(std::time::Duration::ZERO).unwrap();
     other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
     add_rule(&store, 2).unwrap();
-    assert_eq!(rules(&store), 2);
+    assert_eq!(count_rules(&store), 2);
 }
 
 #[test]
 fn writing_is_durable_and_checked_and_reading_cannot_write() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
-    let store = store(&path, MIGRATIONS);
+    let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
-    let mut turn = store.write_turn();
+    let mut turn = store.take_write_turn();
     let writer = turn.connection(&store).unwrap();
     let setting = |name: &str| -> rusqlite::types::Value {
         writer
@@ -386,7 +414,7 @@ fn writing_is_durable_and_checked_and_reading_cannot_write() {
     assert_eq!(setting("foreign_keys"), 1.into());
     assert_eq!(setting("application_id"), migrate::APPLICATION_ID.into());
     drop(turn);
-    let reader = store.readers.take(&store.place).unwrap().unwrap();
+    let reader = store.readers.take_reader(&store.file).unwrap().unwrap();
     assert!(reader.connection.is_readonly("main").unwrap());
     reader
         .connection
@@ -400,7 +428,7 @@ fn writing_is_durable_and_checked_and_reading_cannot_write() {
 fn no_statement_is_prepared_again_for_other_values() {
     let mut connection = rusqlite::Connection::open_in_memory().unwrap();
     connection::configure_writer(&connection).unwrap();
-    migrate::run(&mut connection, MIGRATIONS).unwrap();
+    migrate::run_migrations(&mut connection, MIGRATIONS).unwrap();
     connection.flush_prepared_statement_cache();
     for (name, sql) in statements::ALL
         .iter()

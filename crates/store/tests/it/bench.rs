@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use plan::{Phase, PlanId};
 use store::postgres::{PostgresOptions, PostgresStore};
 use store::sqlite::{SqliteOptions, SqliteStore};
-use store::{CommitError, Committed, MemoryStore, Store, Submission};
-use testkit::{Client, FaultSwitch, Ids, PostgresDatabase, SqliteFile, TestClock};
+use store::{CommitError, CommitOutcome, MemoryStore, Store, Submission};
+use testkit::{FaultSwitch, PostgresDatabase, SqliteFile, TestClient, TestClock, TestIds};
 
 /// A fresh store with what a test holds on to: its clock, its faults, its ids.
 pub struct Bench {
@@ -20,7 +20,7 @@ pub struct Bench {
     /// Makes every handle of this store fail on demand.
     pub faults: FaultSwitch,
     /// Where ids come from.
-    pub ids: Arc<Ids>,
+    pub ids: Arc<TestIds>,
 }
 
 enum Place {
@@ -33,7 +33,7 @@ impl Bench {
     /// In memory.
     pub fn memory() -> Self {
         Self::at(|clock, faults| {
-            let store = MemoryStore::with(clock.clock(), faults.faults());
+            let store = MemoryStore::with_clock_and_faults(clock.to_store_clock(), faults.faults());
             Place::Memory(Arc::new(store))
         })
     }
@@ -54,7 +54,7 @@ impl Bench {
             place: place(&clock, &faults),
             clock,
             faults,
-            ids: Arc::new(Ids::new(1)),
+            ids: Arc::new(TestIds::new(1)),
         }
     }
 
@@ -64,7 +64,7 @@ impl Bench {
             Place::Memory(store) => Arc::<MemoryStore>::clone(store),
             Place::Sqlite(file) => {
                 let options = SqliteOptions {
-                    clock: self.clock.clock(),
+                    clock: self.clock.to_store_clock(),
                     faults: self.faults.faults(),
                 };
                 Arc::new(SqliteStore::new(file.path(), options))
@@ -80,8 +80,8 @@ impl Bench {
     }
 
     /// A person at a handle of their own.
-    pub fn client(&self) -> Client {
-        Client::new(self.open(), Arc::clone(&self.ids))
+    pub fn client(&self) -> TestClient {
+        TestClient::new(self.open(), Arc::clone(&self.ids))
     }
 
     /// Runs a statement on the database behind the store's back, and gives the first column of its
@@ -93,9 +93,9 @@ impl Bench {
     pub fn sql(&self, statement: &str) -> Vec<String> {
         match &self.place {
             Place::Memory(_) => panic!("a memory store speaks no SQL"),
-            Place::Sqlite(file) => file.sql(statement),
+            Place::Sqlite(file) => file.run_sql(statement),
             Place::Postgres(database) => {
-                database.sql(&format!("SET search_path TO planwright; {statement}"))
+                database.run_sql(&format!("SET search_path TO planwright; {statement}"))
             }
         }
     }
@@ -105,14 +105,14 @@ impl Bench {
     pub fn race<T: Send>(
         &self,
         threads: usize,
-        run: impl Fn(usize, &Client) -> T + Sync,
+        run: impl Fn(usize, &TestClient) -> T + Sync,
     ) -> Vec<T> {
-        let handles: Vec<Client> = (0..4).map(|_| self.client()).collect();
+        let handles: Vec<TestClient> = (0..4).map(|_| self.client()).collect();
         let start = std::sync::Barrier::new(threads);
         thread::scope(|scope| {
             let running: Vec<_> = (0..threads)
                 .map(|number| {
-                    let client = handles[number % handles.len()].worker(&format!("w{number}"));
+                    let client = handles[number % handles.len()].as_worker(&format!("w{number}"));
                     let (start, run) = (&start, &run);
                     scope.spawn(move || {
                         start.wait();
@@ -160,10 +160,10 @@ pub fn watched(watchers: usize, watch: impl Fn() + Sync, run: impl FnOnce()) {
 /// Commits, and while the decision is being made does something else in another thread. Also tells
 /// whether that was over before the decision was.
 pub fn commit_while(
-    client: &Client,
+    client: &TestClient,
     mut submission: Submission,
     meanwhile: impl FnOnce() + Send + 'static,
-) -> (Result<Committed, CommitError>, bool) {
+) -> (Result<CommitOutcome, CommitError>, bool) {
     let over = Arc::new(AtomicBool::new(false));
     let over_in_time = Arc::new(AtomicBool::new(false));
     let running = Arc::new(Mutex::new(None));
@@ -201,6 +201,6 @@ pub fn commit_while(
 
 /// The plans of a phase that may be claimed, in the order they are to be.
 pub fn due(store: &dyn Store, phase: Phase) -> Vec<PlanId> {
-    let due = store.due(phase, None, 1000).unwrap();
-    due.into_iter().map(|due| due.plan).collect()
+    let due = store.list_due_plans(phase, None, 1000).unwrap();
+    due.into_iter().map(|due| due.plan_id).collect()
 }

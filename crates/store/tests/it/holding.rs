@@ -3,17 +3,17 @@
 
 use plan::PlanId;
 use plan::changeset::TreePath;
-use plan::invariant::Scope;
-use store::fault::{Fault, Faults};
-use store::{Access, ChangesetReads, Clock, ProjectReads, Reads, SqliteOptions, SqliteStore};
+use plan::invariant::RuleScope;
+use store::fault::{StoreFault, StoreFaults};
+use store::{ChangesetReads, Clock, ProjectReads, ReadSet, RowAccess, SqliteOptions, SqliteStore};
 
-use Access::{Exclusive, Shared};
+use RowAccess::{Exclusive, Shared};
 
 fn path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
 }
 
-fn named(names: &[(&str, Access)]) -> ProjectReads {
+fn named(names: &[(&str, RowAccess)]) -> ProjectReads {
     let names = names
         .iter()
         .map(|(name, access)| (name.parse().unwrap(), *access));
@@ -23,24 +23,27 @@ fn named(names: &[(&str, Access)]) -> ProjectReads {
 #[test]
 fn a_row_is_held_as_strictly_as_either_asks_for() {
     let id = PlanId::from_parts(1, 1);
-    let tidy: plan::Name = "tidy".parse().unwrap();
-    let one = Reads {
+    let tidy: plan::QualifiedName = "tidy".parse().unwrap();
+    let one = ReadSet {
         plan: Some((id, Shared)),
         action: Some((tidy.clone(), Exclusive)),
-        rules: vec![(Scope::Global, Shared)],
-        ..Reads::default()
+        rules: vec![(RuleScope::Global, Shared)],
+        ..ReadSet::default()
     };
-    let other = Reads {
+    let other = ReadSet {
         plan: Some((id, Exclusive)),
-        rules: vec![(Scope::Global, Exclusive), (Scope::Plan(id), Shared)],
-        ..Reads::default()
+        rules: vec![
+            (RuleScope::Global, Exclusive),
+            (RuleScope::Plan(id), Shared),
+        ],
+        ..ReadSet::default()
     };
-    for both in [one.clone().and(other.clone()), other.and(one)] {
+    for both in [one.clone().merge_with(other.clone()), other.merge_with(one)] {
         assert_eq!(both.plan, Some((id, Exclusive)));
         assert_eq!(both.action, Some((tidy.clone(), Exclusive)));
         assert_eq!(both.rules.len(), 2);
-        assert!(both.rules.contains(&(Scope::Global, Exclusive)));
-        assert!(both.rules.contains(&(Scope::Plan(id), Shared)));
+        assert!(both.rules.contains(&(RuleScope::Global, Exclusive)));
+        assert!(both.rules.contains(&(RuleScope::Plan(id), Shared)));
     }
 }
 
@@ -48,11 +51,11 @@ fn a_row_is_held_as_strictly_as_either_asks_for() {
 fn of_changesets_as_much_is_read_as_both_need() {
     let at = |paths: &[&str]| ChangesetReads::EntriesAt(paths.iter().map(|p| path(p)).collect());
     let both = |one: ChangesetReads, other: ChangesetReads| {
-        let reads = |changesets| Reads {
+        let reads = |changesets| ReadSet {
             changesets,
-            ..Reads::default()
+            ..ReadSet::default()
         };
-        reads(one).and(reads(other)).changesets
+        reads(one).merge_with(reads(other)).changesets
     };
     let (none, all) = (ChangesetReads::None, ChangesetReads::All);
     assert_eq!(both(none.clone(), none.clone()), none);
@@ -67,11 +70,11 @@ fn of_changesets_as_much_is_read_as_both_need() {
 #[test]
 fn projects_are_read_once_each() {
     let both = |one: ProjectReads, other: ProjectReads| {
-        let reads = |projects| Reads {
+        let reads = |projects| ReadSet {
             projects,
-            ..Reads::default()
+            ..ReadSet::default()
         };
-        reads(one).and(reads(other)).projects
+        reads(one).merge_with(reads(other)).projects
     };
     let shop = || named(&[("shop", Shared)]);
     assert_eq!(both(ProjectReads::None, shop()), shop());
@@ -99,7 +102,7 @@ fn a_store_says_what_it_was_made_with() {
     assert!(plain.contains("Faults(none)"), "{plain}");
     let options = SqliteOptions {
         clock: Clock::new(|| plan::Timestamp(1)),
-        faults: Faults::new(|_| Fault::None),
+        faults: StoreFaults::new(|_| StoreFault::None),
     };
     let store = SqliteStore::new("/somewhere/plans.db", options);
     let said = format!("{store:?}");

@@ -5,17 +5,18 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use plan::action::ActionDefinition;
-use plan::changeset::{Changeset, Entry, Node, Operation, TreePath};
-use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope};
-use plan::ledger::{Account, AccountName};
+use plan::changeset::{Changeset, ChangesetEntry, Node, PathOperation, TreePath};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleScope};
+use plan::ledger::{AccountName, BudgetAccount};
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Digest, Epoch, Facts, Name, Outcome,
-    ReconciliationBlocked, Refusal, Row, Timestamp, Version,
+    Action, ActionState, Caller, ChangesetId, Decision, DecisionFacts, Digest, Epoch, GateBlocked,
+    PlanVersion, QualifiedName, ReceiptOutcome, Refusal, RowWrite, Timestamp,
 };
-use store::verify::verify;
+use store::verify::verify_store;
 use store::{
-    Access, ChangesetReads, Commit, CommitError, Committed, Key, LedgerReads, Maintain,
-    PostgresOptions, ProjectReads, Read, Reads, StoreError, Submission, Tail,
+    ChangesetReads, CommitError, CommitOutcome, EventLog, IdempotencyKey, LedgerReads,
+    PostgresOptions, ProjectReads, ReadSet, RowAccess, StoreError, StoreMaintenance, StoreReader,
+    StoreWriter, Submission,
 };
 
 use crate::database::Database;
@@ -38,7 +39,7 @@ fn sixteen_writers_on_one_plan_leave_no_gap() {
                 for _ in 0..20 {
                     let attempts = Arc::clone(&attempts);
                     let submission =
-                        submission(reads(plan, Access::Exclusive), move |facts, now| {
+                        submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
                             attempts.fetch_add(1, Ordering::Relaxed);
                             Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
                         });
@@ -47,16 +48,16 @@ fn sixteen_writers_on_one_plan_leave_no_gap() {
             });
         }
     });
-    let row = store.plan(plan).unwrap().unwrap();
-    assert_eq!(row.plan.version, Version(321));
+    let row = store.read_plan(plan).unwrap().unwrap();
+    assert_eq!(row.plan.version, PlanVersion(321));
     let versions: Vec<u64> = store
-        .plan_events(plan, Version(0), 1000)
+        .read_plan_events(plan, PlanVersion(0), 1000)
         .unwrap()
         .iter()
         .map(|event| event.recorded.version.0)
         .collect();
     assert_eq!(versions, (1..=321).collect::<Vec<_>>());
-    let verified = verify(&store).unwrap();
+    let verified = verify_store(&store).unwrap();
     assert_eq!(verified.problems, Vec::<String>::new());
     assert_eq!(
         attempts.load(Ordering::Relaxed),
@@ -77,7 +78,7 @@ fn two_stores_share_one_database() {
                 let store = database.store();
                 for _ in 0..50 {
                     let committed = store.commit(append(plan)).unwrap();
-                    let read = store.plan(plan).unwrap().unwrap();
+                    let read = store.read_plan(plan).unwrap().unwrap();
                     assert!(
                         read.plan.version >= committed.receipt.version.unwrap(),
                         "fresh"
@@ -87,8 +88,14 @@ fn two_stores_share_one_database() {
         }
     });
     assert_eq!(
-        database.store().plan(plan).unwrap().unwrap().plan.version,
-        Version(101)
+        database
+            .store()
+            .read_plan(plan)
+            .unwrap()
+            .unwrap()
+            .plan
+            .version,
+        PlanVersion(101)
     );
 }
 
@@ -98,13 +105,13 @@ fn two_stores_share_one_database() {
 fn an_action_that_was_made_meanwhile_is_not_overwritten() {
     let database = Database::new();
     let store = database.store();
-    let [theirs, ours]: [Name; 2] = ["theirs", "ours"].map(|name| name.parse().unwrap());
+    let [theirs, ours]: [QualifiedName; 2] = ["theirs", "ours"].map(|name| name.parse().unwrap());
     store.commit(create_action(&theirs, "bob")).unwrap();
     let mut sql = database.sql();
     sql.run("BEGIN");
     sql.run(&format!(
         "INSERT INTO actions SELECT '{}', body FROM actions",
-        ours.full()
+        ours.full_name()
     ));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| store.commit(create_action(&ours, "ada")));
@@ -124,7 +131,7 @@ fn an_action_that_was_made_meanwhile_is_not_overwritten() {
 fn of_many_creators_of_an_action_one_wins_and_the_others_see_it() {
     let database = Database::new();
     let store = database.store();
-    let name: Name = "tidy".parse().unwrap();
+    let name: QualifiedName = "tidy".parse().unwrap();
     let start = Barrier::new(8);
     let answers: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -141,7 +148,7 @@ fn of_many_creators_of_an_action_one_wins_and_the_others_see_it() {
             .map(|thread| thread.join().unwrap())
             .collect()
     });
-    let stored = store.action(&name).unwrap().unwrap();
+    let stored = store.read_action(&name).unwrap().unwrap();
     let mut won = 0;
     for answer in answers {
         match answer {
@@ -181,7 +188,13 @@ fn of_many_creators_of_a_plan_one_wins() {
             .sum::<u32>()
     });
     assert_eq!(won, 1);
-    assert_eq!(store.plan_events(plan, Version(0), 10).unwrap().len(), 1);
+    assert_eq!(
+        store
+            .read_plan_events(plan, PlanVersion(0), 10)
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 /// Guards `LOCK_ENTRIES_AT … FOR UPDATE` and `INSERT_ENTRY` being no upsert: recorders hold the plan
@@ -216,7 +229,7 @@ fn recorders_of_one_path_lose_nothing() {
             });
         }
     });
-    let changesets = store.changesets(plan).unwrap();
+    let changesets = store.list_changesets(plan).unwrap();
     let [(_, entries)] = changesets.as_slice() else {
         panic!("{changesets:?}")
     };
@@ -237,7 +250,7 @@ fn a_key_is_worth_one_commit_however_many_come_at_once() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let start = Barrier::new(8);
-    let answers: Vec<Committed> = std::thread::scope(|scope| {
+    let answers: Vec<CommitOutcome> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
@@ -251,16 +264,16 @@ fn a_key_is_worth_one_commit_however_many_come_at_once() {
             .map(|thread| thread.join().unwrap())
             .collect()
     });
-    assert_eq!(
-        answers.iter().filter(|answer| !answer.remembered).count(),
-        1
-    );
+    assert_eq!(answers.iter().filter(|answer| !answer.is_repeat).count(), 1);
     assert!(
         answers
             .iter()
             .all(|answer| answer.receipt == answers[0].receipt)
     );
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
     let other = store.commit(append_once(plan, key("k", b"other")));
     assert!(matches!(other, Err(CommitError::KeyReused { key }) if key == "k"));
 }
@@ -272,7 +285,7 @@ fn a_key_of_creators_without_a_common_row_is_worth_one_plan() {
     let store = database.store();
     store.commit(create(plan_id())).unwrap();
     let start = Barrier::new(6);
-    let answers: Vec<Committed> = std::thread::scope(|scope| {
+    let answers: Vec<CommitOutcome> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..6)
             .map(|_| {
                 scope.spawn(|| {
@@ -280,7 +293,7 @@ fn a_key_of_creators_without_a_common_row_is_worth_one_plan() {
                     let plan = plan_id();
                     let submission = Submission {
                         key: Some(key("use", b"")),
-                        ..submission(Reads::default(), move |_, now| {
+                        ..submission(ReadSet::default(), move |_, now| {
                             Ok(decision(created(plan, now), Vec::new(), now))
                         })
                     };
@@ -300,7 +313,7 @@ fn a_key_of_creators_without_a_common_row_is_worth_one_plan() {
     );
     assert_eq!(
         store
-            .plans(&store::PlanFilter::default(), None, 100)
+            .list_plans(&store::PlanFilter::default(), None, 100)
             .unwrap()
             .len(),
         2
@@ -315,11 +328,11 @@ fn who_waited_for_a_lock_finds_the_answer_under_its_key() {
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    let only_on_first = |facts: &plan::Facts, now: Timestamp| {
+    let only_on_first = |facts: &plan::DecisionFacts, now: Timestamp| {
         let change = appended(facts, facts.plan.as_ref().unwrap().id, now)?;
-        if change.plan.version != Version(2) {
+        if change.plan.version != PlanVersion(2) {
             return Err(Refusal::VersionMismatch {
-                expected: Version(1),
+                expected: PlanVersion(1),
                 actual: change.plan.version,
             });
         }
@@ -327,7 +340,7 @@ fn who_waited_for_a_lock_finds_the_answer_under_its_key() {
     };
     let once = || Submission {
         key: Some(key("once", b"")),
-        ..submission(reads(plan, Access::Exclusive), only_on_first)
+        ..submission(reads(plan, RowAccess::Exclusive), only_on_first)
     };
     let mut sql = database.sql();
     sql.run("BEGIN");
@@ -343,7 +356,7 @@ fn who_waited_for_a_lock_finds_the_answer_under_its_key() {
         for thread in waiting {
             assert_eq!(
                 thread.join().unwrap().unwrap().receipt.version,
-                Some(Version(2))
+                Some(PlanVersion(2))
             );
         }
     });
@@ -358,7 +371,7 @@ fn the_lease_that_is_read_is_not_older_than_the_lock() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     store
-        .commit(put_lease(plan, "old", Access::Exclusive))
+        .commit(put_lease(plan, "old", RowAccess::Exclusive))
         .unwrap();
     let mut sql = database.sql();
     sql.run("BEGIN");
@@ -369,7 +382,7 @@ fn the_lease_that_is_read_is_not_older_than_the_lock() {
         let waiting = scope.spawn(|| {
             let seen = Arc::new(std::sync::Mutex::new(None));
             let note = Arc::clone(&seen);
-            let look = submission(reads(plan, Access::Exclusive), move |facts, now| {
+            let look = submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
                 *note.lock().unwrap() = facts.lease.clone();
                 Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
             });
@@ -396,17 +409,17 @@ fn now_is_not_before_the_last_lock_was_got() {
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    let name: Name = "tidy".parse().unwrap();
+    let name: QualifiedName = "tidy".parse().unwrap();
     store.commit(create_action(&name, "ada")).unwrap();
     let changeset = ChangesetId::from_parts(1, 1);
     store.commit(open_changeset(plan, changeset)).unwrap();
     let path = TreePath::new(b"a".to_vec()).unwrap();
     store.commit(count_up(plan, changeset, path)).unwrap();
-    let put = move |_: &Facts, now| Ok(rows_only(vec![Row::PutProject(house())], now));
-    store.commit(submission(Reads::default(), put)).unwrap();
-    let used = Row::PutAccount(AccountName::Global, Account::default());
-    let put = move |_: &Facts, now| Ok(rows_only(vec![used.clone()], now));
-    store.commit(submission(Reads::default(), put)).unwrap();
+    let put = move |_: &DecisionFacts, now| Ok(rows_only(vec![RowWrite::PutProject(house())], now));
+    store.commit(submission(ReadSet::default(), put)).unwrap();
+    let used = RowWrite::PutAccount(AccountName::Global, BudgetAccount::default());
+    let put = move |_: &DecisionFacts, now| Ok(rows_only(vec![used.clone()], now));
+    store.commit(submission(ReadSet::default(), put)).unwrap();
     let tables = [
         "plans",
         "actions",
@@ -417,16 +430,16 @@ fn now_is_not_before_the_last_lock_was_got() {
     ];
     for (table, access) in tables
         .iter()
-        .flat_map(|table| [(table, Access::Shared), (table, Access::Exclusive)])
+        .flat_map(|table| [(table, RowAccess::Shared), (table, RowAccess::Exclusive)])
     {
-        let reads = Reads {
+        let reads = ReadSet {
             plan: Some((plan, access)),
             action: Some((name.clone(), access)),
-            rules: vec![(Scope::Global, access)],
+            rules: vec![(RuleScope::Global, access)],
             changesets: ChangesetReads::All,
             projects: match access {
-                Access::Shared => ProjectReads::OfPlan,
-                Access::Exclusive => ProjectReads::Named(vec![(house().name, access)]),
+                RowAccess::Shared => ProjectReads::OfPlan,
+                RowAccess::Exclusive => ProjectReads::Named(vec![(house().name, access)]),
             },
             ledger: LedgerReads::OfPlan,
         };
@@ -459,11 +472,11 @@ fn a_scope_held_shared_keeps_rules_from_changing() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let mut submission = append(plan);
-            submission.reads.rules = vec![(Scope::Global, Access::Shared)];
+            submission.reads.rules = vec![(RuleScope::Global, RowAccess::Shared)];
             let revision = Arc::new(AtomicU32::new(0));
             let note = Arc::clone(&revision);
             submission.decide = Box::new(move |facts, now| {
-                let seen = u32::try_from(facts.rules.revision(&Scope::Global)).unwrap();
+                let seen = u32::try_from(facts.rules.revision(&RuleScope::Global)).unwrap();
                 assert_eq!(facts.rules.rules.len() as u32, seen);
                 note.store(seen, Ordering::Relaxed);
                 Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
@@ -490,29 +503,29 @@ fn who_shares_a_row_waits_behind_who_is_to_change_it() {
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    let name: Name = "tidy".parse().unwrap();
+    let name: QualifiedName = "tidy".parse().unwrap();
     store.commit(create_action(&name, "ada")).unwrap();
     let of_the_plan = |access| reads(plan, access);
-    let of_the_action = |access| Reads {
+    let of_the_action = |access| ReadSet {
         action: Some((name.clone(), access)),
-        ..Reads::default()
+        ..ReadSet::default()
     };
-    let of_the_rules = |access| Reads {
-        rules: vec![(Scope::Global, access)],
-        ..Reads::default()
+    let of_the_rules = |access| ReadSet {
+        rules: vec![(RuleScope::Global, access)],
+        ..ReadSet::default()
     };
-    let named = |access| Reads {
+    let named = |access| ReadSet {
         projects: ProjectReads::Named(vec![(house().name, access)]),
-        ..Reads::default()
+        ..ReadSet::default()
     };
     let of_a_plan = |access| match access {
-        Access::Exclusive => named(access),
-        Access::Shared => Reads {
+        RowAccess::Exclusive => named(access),
+        RowAccess::Shared => ReadSet {
             projects: ProjectReads::OfPlan,
             ..reads(plan, access)
         },
     };
-    let held: [&dyn Fn(Access) -> Reads; 5] = [
+    let held: [&dyn Fn(RowAccess) -> ReadSet; 5] = [
         &of_the_plan,
         &of_the_action,
         &of_the_rules,
@@ -529,15 +542,15 @@ fn who_shares_a_row_waits_behind_who_is_to_change_it() {
                 Ok(rows_only(Vec::new(), now))
             })
         };
-        let mut first = says("the first", Access::Shared);
+        let mut first = says("the first", RowAccess::Shared);
         let mut decide = first.decide;
         first.decide = Box::new(move |facts, now| {
             let decision = decide(facts, now);
             let _ = released.recv();
             decision
         });
-        let change = says("the change", Access::Exclusive);
-        let last = says("the last", Access::Shared);
+        let change = says("the change", RowAccess::Exclusive);
+        let last = says("the last", RowAccess::Shared);
         std::thread::scope(|scope| {
             // Dropped with this block, so that a failure leaves nobody waiting.
             let release = release;
@@ -571,8 +584,8 @@ fn rules_added_at_once_get_a_revision_each() {
             scope.spawn(move || store.commit(add_rule(&format!("rule-{number}"))).unwrap());
         }
     });
-    let book = store.rules(&[Scope::Global]).unwrap();
-    assert_eq!(book.revision(&Scope::Global), 8);
+    let book = store.read_rules(&[RuleScope::Global]).unwrap();
+    assert_eq!(book.revision(&RuleScope::Global), 8);
     let mut revisions: Vec<u64> = book.rules.iter().map(|rule| rule.revision).collect();
     revisions.sort_unstable();
     assert_eq!(revisions, (1..=8).collect::<Vec<_>>());
@@ -584,7 +597,7 @@ fn who_waits_too_long_is_told_that_the_store_is_busy() {
     let database = Database::new();
     let patience = Duration::from_millis(300);
     let store = database.store_with(PostgresOptions {
-        patience,
+        wait_timeout: patience,
         ..PostgresOptions::default()
     });
     let plan = plan_id();
@@ -630,7 +643,7 @@ fn more_threads_than_connections_take_turns() {
     assert!(
         plans
             .iter()
-            .all(|plan| store.plan(*plan).unwrap().unwrap().plan.version == Version(11))
+            .all(|plan| store.read_plan(*plan).unwrap().unwrap().plan.version == PlanVersion(11))
     );
 }
 
@@ -649,7 +662,7 @@ fn a_deadlock_is_nobodys_answer() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let mut submission = append(plan);
-            submission.reads.rules = vec![(Scope::Global, Access::Shared)];
+            submission.reads.rules = vec![(RuleScope::Global, RowAccess::Shared)];
             store.commit(submission)
         });
         wait_for_waiters(&database, 1);
@@ -659,7 +672,7 @@ fn a_deadlock_is_nobodys_answer() {
         sql.run("COMMIT");
         assert_eq!(
             waiting.join().unwrap().unwrap().receipt.version,
-            Some(Version(2))
+            Some(PlanVersion(2))
         );
     });
 }
@@ -684,7 +697,7 @@ fn a_plan_at_another_version_than_decided_on_is_not_written() {
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
     assert_eq!(sql.value("SELECT count(*) FROM commands"), "1");
     assert_eq!(sql.value("SELECT version FROM plans"), "7");
-    let problems = store.check().unwrap();
+    let problems = store.check_integrity().unwrap();
     assert_eq!(problems.len(), 1, "{problems:?}");
 }
 
@@ -695,8 +708,8 @@ fn a_statement_that_fails_takes_the_others_with_it() {
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    let before = store.plan(plan).unwrap();
-    let submission = submission(reads(plan, Access::Exclusive), move |facts, now| {
+    let before = store.read_plan(plan).unwrap();
+    let submission = submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
         let lease = plan::facts::Lease {
             plan,
             owner: "a\0b".to_owned(),
@@ -705,7 +718,7 @@ fn a_statement_that_fails_takes_the_others_with_it() {
         };
         Ok(decision(
             appended(facts, plan, now)?,
-            vec![Row::PutLease(lease)],
+            vec![RowWrite::PutLease(lease)],
             now,
         ))
     });
@@ -713,7 +726,7 @@ fn a_statement_that_fails_takes_the_others_with_it() {
         store.commit(submission),
         Err(CommitError::Failed(StoreError::Database { .. }))
     ));
-    assert_eq!(store.plan(plan).unwrap(), before);
+    assert_eq!(store.read_plan(plan).unwrap(), before);
     store.commit(append(plan)).unwrap();
 }
 
@@ -725,12 +738,15 @@ fn a_plan_held_shared_is_not_changed() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut submission = append(plan);
-    submission.reads = reads(plan, Access::Shared);
+    submission.reads = reads(plan, RowAccess::Shared);
     assert!(matches!(
         store.commit(submission),
         Err(CommitError::Failed(StoreError::Database { .. }))
     ));
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(1)
+    );
 }
 
 /// Guards that a gate which did not open is judged again under the same key.
@@ -742,9 +758,9 @@ fn a_blocked_answer_is_not_remembered() {
     store.commit(create(plan)).unwrap();
     let blocked = Submission {
         key: Some(key("k", b"")),
-        ..submission(reads(plan, Access::Exclusive), move |_, now| {
-            let mut receipt = receipt(plan, Version(1), now);
-            receipt.outcome = Outcome::Blocked(ReconciliationBlocked {
+        ..submission(reads(plan, RowAccess::Exclusive), move |_, now| {
+            let mut receipt = receipt(plan, PlanVersion(1), now);
+            receipt.outcome = ReceiptOutcome::Blocked(GateBlocked {
                 plan,
                 gate: Gate::Apply,
                 failed: Vec::new(),
@@ -758,8 +774,8 @@ fn a_blocked_answer_is_not_remembered() {
     };
     store.commit(blocked).unwrap();
     let again = store.commit(append_once(plan, key("k", b""))).unwrap();
-    assert!(!again.remembered);
-    assert_eq!(again.receipt.version, Some(Version(2)));
+    assert!(!again.is_repeat);
+    assert_eq!(again.receipt.version, Some(PlanVersion(2)));
 }
 
 /// Guards a refusal leaving nothing behind, not even a lock.
@@ -779,11 +795,11 @@ fn a_refusal_leaves_nothing_behind() {
     assert_eq!(database.sql().value("SELECT count(*) FROM commands"), "1");
 }
 
-fn key(key: &str, arguments: &[u8]) -> Key {
-    Key {
+fn key(key: &str, arguments: &[u8]) -> IdempotencyKey {
+    IdempotencyKey {
         scope: "verb".to_owned(),
         key: key.to_owned(),
-        fingerprint: Digest::of(arguments),
+        fingerprint: Digest::hash_bytes(arguments),
     }
 }
 
@@ -801,11 +817,11 @@ fn wait_for_waiters(database: &Database, count: usize) {
     }
 }
 
-fn create_action(name: &Name, by: &str) -> Submission {
+fn create_action(name: &QualifiedName, by: &str) -> Submission {
     let (name, by) = (name.clone(), by.to_owned());
-    let reads = Reads {
-        action: Some((name.clone(), Access::Exclusive)),
-        ..Reads::default()
+    let reads = ReadSet {
+        action: Some((name.clone(), RowAccess::Exclusive)),
+        ..ReadSet::default()
     };
     submission(reads, move |facts, now| {
         if let Some(action) = &facts.action {
@@ -832,12 +848,12 @@ fn create_action(name: &Name, by: &str) -> Submission {
             created_by: Caller::Person(by.clone()),
             used_by: None,
         };
-        Ok(rows_only(vec![Row::PutAction(action)], now))
+        Ok(rows_only(vec![RowWrite::PutAction(action)], now))
     })
 }
 
 fn open_changeset(plan: plan::PlanId, id: ChangesetId) -> Submission {
-    submission(reads(plan, Access::Exclusive), move |_, now| {
+    submission(reads(plan, RowAccess::Exclusive), move |_, now| {
         let changeset = Changeset {
             id,
             plan,
@@ -846,15 +862,15 @@ fn open_changeset(plan: plan::PlanId, id: ChangesetId) -> Submission {
             opened_at: now,
             seal: None,
         };
-        Ok(rows_only(vec![Row::PutChangeset(changeset)], now))
+        Ok(rows_only(vec![RowWrite::PutChangeset(changeset)], now))
     })
 }
 
 /// Adds one to the number in the entry at a path.
 fn count_up(plan: plan::PlanId, changeset: ChangesetId, path: TreePath) -> Submission {
-    let reads = Reads {
+    let reads = ReadSet {
         changesets: ChangesetReads::EntriesAt(vec![path.clone()]),
-        ..reads(plan, Access::Shared)
+        ..reads(plan, RowAccess::Shared)
     };
     submission(reads, move |facts, now| {
         assert_eq!(facts.changesets.len(), 1);
@@ -863,31 +879,34 @@ fn count_up(plan: plan::PlanId, changeset: ChangesetId, path: TreePath) -> Submi
             .first()
             .and_then(|(_, entry)| entry.after.clone());
         let count: u32 = before.map_or(0, |count| count.parse().unwrap());
-        let mut entry = Entry::new(path.clone(), Operation::Modify);
+        let mut entry = ChangesetEntry::new(path.clone(), PathOperation::Modify);
         entry.after = Some((count + 1).to_string());
-        Ok(rows_only(vec![Row::PutEntry(changeset, entry)], now))
+        Ok(rows_only(vec![RowWrite::PutEntry(changeset, entry)], now))
     })
 }
 
 fn add_rule(name: &str) -> Submission {
     let name = name.to_owned();
-    let reads = Reads {
-        rules: vec![(Scope::Global, Access::Exclusive)],
-        ..Reads::default()
+    let reads = ReadSet {
+        rules: vec![(RuleScope::Global, RowAccess::Exclusive)],
+        ..ReadSet::default()
     };
     submission(reads, move |facts, now| {
-        let revision = facts.rules.revision(&Scope::Global) + 1;
-        Ok(rows_only(vec![Row::PutRule(rule(&name, revision))], now))
+        let revision = facts.rules.revision(&RuleScope::Global) + 1;
+        Ok(rows_only(
+            vec![RowWrite::PutRule(rule(&name, revision))],
+            now,
+        ))
     })
 }
 
 fn rule(name: &str, revision: u64) -> Rule {
     Rule {
-        scope: Scope::Global,
+        scope: RuleScope::Global,
         revision,
         draft: RuleDraft {
             name: name.parse().unwrap(),
-            check: Check::Expr("true".to_owned()),
+            check: RuleCheck::Expr("true".to_owned()),
             at: vec![Gate::Apply],
             advisory: false,
             non_overridable: false,
@@ -897,8 +916,8 @@ fn rule(name: &str, revision: u64) -> Rule {
     }
 }
 
-fn rows_only(rows: Vec<Row>, now: Timestamp) -> Decision {
-    let mut receipt = receipt(plan::PlanId::from_parts(0, 0), Version(0), now);
+fn rows_only(rows: Vec<RowWrite>, now: Timestamp) -> Decision {
+    let mut receipt = receipt(plan::PlanId::from_parts(0, 0), PlanVersion(0), now);
     receipt.plan = None;
     receipt.version = None;
     Decision {
@@ -911,11 +930,11 @@ fn rows_only(rows: Vec<Row>, now: Timestamp) -> Decision {
 /// Bytes no index compresses.
 fn noise(length: usize, number: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length);
-    let mut digest = Digest::of(&[number]);
+    let mut digest = Digest::hash_bytes(&[number]);
     while bytes.len() < length {
-        digest = Digest::of(digest.as_bytes());
+        digest = Digest::hash_bytes(digest.as_bytes());
         bytes.extend(digest.as_bytes().iter().map(|byte| b'a' + (byte & 0x0f)));
-        digest = Digest::of_parts([digest.as_bytes().as_slice(), b"x"]);
+        digest = Digest::hash_parts([digest.as_bytes().as_slice(), b"x"]);
     }
     bytes.truncate(length);
     bytes

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plan::Version;
-use store::{Commit, CommitError, Maintain, PostgresOptions, PostgresStore, Read, StoreError};
+use plan::PlanVersion;
+use store::{
+    CommitError, PostgresOptions, PostgresStore, StoreError, StoreMaintenance, StoreReader,
+    StoreWriter,
+};
 
 use crate::database::{Database, Role, Sql, server};
 use crate::decisions::{append, create, plan_id};
-use testkit::Cluster;
+use testkit::PostgresCluster;
 
 fn info(url: &str) -> StoreError {
     info_with(url, PostgresOptions::default())
@@ -16,7 +19,7 @@ fn info(url: &str) -> StoreError {
 
 fn info_with(url: &str, options: PostgresOptions) -> StoreError {
     let store = PostgresStore::new(url, options).unwrap();
-    let error = store.info().expect_err("somebody answers");
+    let error = store.read_info().expect_err("somebody answers");
     assert!(
         !format!("{error} {error:?}").contains("swordfish"),
         "{error}"
@@ -63,7 +66,7 @@ fn somebody_at_the_address_who_says_nothing() {
     .unwrap();
     drop(std::net::TcpStream::connect(address).unwrap());
     let began = std::time::Instant::now();
-    let error = store.info().unwrap_err();
+    let error = store.read_info().unwrap_err();
     assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
     assert!(began.elapsed() < Duration::from_secs(30));
     silent.join().unwrap();
@@ -84,12 +87,12 @@ fn a_database_that_is_not_there() {
 
 #[test]
 fn a_wrong_password() {
-    let mut cluster = Cluster::make();
-    cluster.write(
+    let mut cluster = PostgresCluster::create();
+    cluster.write_file(
         "pg_hba.conf",
         b"host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n",
     );
-    cluster.up();
+    cluster.start_server();
     Sql::on(&cluster.url()).run("CREATE ROLE ada LOGIN PASSWORD 'trout'");
     Sql::on(&cluster.url()).run("CREATE DATABASE plans OWNER ada");
     let url = |password: &str| {
@@ -113,7 +116,7 @@ fn a_role_that_may_not_create_a_schema() {
     let database = Database::new();
     let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
     let plan = plan_id();
-    assert_eq!(store.plan(plan).unwrap(), None);
+    assert_eq!(store.read_plan(plan).unwrap(), None);
     let answer = store.commit(create(plan));
     assert!(
         matches!(
@@ -137,7 +140,7 @@ fn encryption_is_as_the_address_says() {
             PostgresOptions::default(),
         )
         .unwrap();
-        store.info().unwrap();
+        store.read_info().unwrap();
     }
     let error = info(&format!("{before}?sslmode=require"));
     assert!(
@@ -145,11 +148,11 @@ fn encryption_is_as_the_address_says() {
         "{error}"
     );
 
-    let mut cluster = Cluster::make();
+    let mut cluster = PostgresCluster::create();
     let authority = certificate(&cluster);
-    cluster.configure("ssl = on\n");
-    cluster.write("pg_hba.conf", b"hostssl all all 127.0.0.1/32 trust\n");
-    cluster.up();
+    cluster.append_settings("ssl = on\n");
+    cluster.write_file("pg_hba.conf", b"hostssl all all 127.0.0.1/32 trust\n");
+    cluster.start_server();
     let url = |host: &str, mode: &str| {
         format!(
             "postgres://postgres@{host}:{}/postgres?sslmode={mode}",
@@ -158,10 +161,10 @@ fn encryption_is_as_the_address_says() {
     };
     let open = |url: &str, authorities: Option<&Path>| {
         let options = PostgresOptions {
-            authorities: authorities.map(Path::to_owned),
+            ca_file: authorities.map(Path::to_owned),
             ..PostgresOptions::default()
         };
-        PostgresStore::new(url, options).unwrap().info()
+        PostgresStore::new(url, options).unwrap().read_info()
     };
     assert!(open(&url("127.0.0.1", "disable"), None).is_err());
     open(&url("127.0.0.1", "prefer"), None).unwrap();
@@ -186,10 +189,10 @@ fn encryption_is_as_the_address_says() {
 
 /// A certificate for `localhost` that signs itself, in the cluster's directory.
 #[expect(clippy::disallowed_methods, reason = "certificates for a test")]
-pub fn certificate(cluster: &Cluster) -> std::path::PathBuf {
-    let key = cluster.write("server.key", b"");
-    let certificate = cluster.write("server.crt", b"");
-    let config = cluster.write(
+pub fn certificate(cluster: &PostgresCluster) -> std::path::PathBuf {
+    let key = cluster.write_file("server.key", b"");
+    let certificate = cluster.write_file("server.crt", b"");
+    let config = cluster.write_file(
         "openssl.conf",
         b"[req]\nprompt = no\ndistinguished_name = name\nx509_extensions = more\n[name]\nCN = localhost\n\
           [more]\nbasicConstraints = CA:FALSE\nsubjectAltName = DNS:localhost\n",
@@ -226,11 +229,11 @@ pub fn certificate(cluster: &Cluster) -> std::path::PathBuf {
 /// committed would not be found there.
 #[test]
 fn of_several_servers_the_one_that_writes_is_used() {
-    let primary = Cluster::start();
-    let mut standby = Cluster::make();
+    let primary = PostgresCluster::start();
+    let mut standby = PostgresCluster::create();
     // What a client sees of a standby.
-    standby.configure("default_transaction_read_only = on\n");
-    standby.up();
+    standby.append_settings("default_transaction_read_only = on\n");
+    standby.start_server();
     let url = format!(
         "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?sslmode=disable",
         standby.port(),
@@ -241,5 +244,8 @@ fn of_several_servers_the_one_that_writes_is_used() {
     store.commit(create(plan)).unwrap();
     let elsewhere = PostgresStore::new(&primary.url(), PostgresOptions::default()).unwrap();
     elsewhere.commit(append(plan)).unwrap();
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
 }

@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan::event::Created;
+use plan::event::PlanCreated;
 use plan::facts::{Lease, PlanChange};
 use plan::invariant::Gate;
-use plan::judgement::Counts;
-use plan::plan::{Limits, Origin, ProfileSource};
+use plan::judgement::RuleCounts;
+use plan::plan::{PlanLimits, PlanOrigin, ProfileSource};
 use plan::project::{PlanResource, Project, ResourceKind};
 use plan::{
-    Actors, Caller, CommandId, Decision, Epoch, Event, Facts, Outcome, Plan, PlanId, Profile,
-    Receipt, Recorded, Refusal, Row, Timestamp, Verb, Version, evolve,
+    Caller, CommandId, CommandReceipt, Decision, DecisionFacts, Epoch, Event, Plan, PlanActors,
+    PlanId, PlanVersion, Profile, ReceiptOutcome, RecordedEvent, Refusal, RowWrite, Timestamp,
+    Verb, evolve,
 };
-use store::{Access, DecideFn, Key, Reads, Submission};
+use store::{DecideFn, IdempotencyKey, ReadSet, RowAccess, Submission};
 
 /// An id no other test has.
 pub fn plan_id() -> PlanId {
@@ -36,8 +37,8 @@ fn next() -> u64 {
 
 /// A submission without a key.
 pub fn submission(
-    reads: Reads,
-    decide: impl FnMut(&Facts, Timestamp) -> Result<Decision, Refusal> + Send + 'static,
+    reads: ReadSet,
+    decide: impl FnMut(&DecisionFacts, Timestamp) -> Result<Decision, Refusal> + Send + 'static,
 ) -> Submission {
     Submission {
         id: command_id(),
@@ -48,10 +49,10 @@ pub fn submission(
 }
 
 /// A plan held like this, and nothing else.
-pub fn reads(plan: PlanId, access: Access) -> Reads {
-    Reads {
+pub fn reads(plan: PlanId, access: RowAccess) -> ReadSet {
+    ReadSet {
         plan: Some((plan, access)),
-        ..Reads::default()
+        ..ReadSet::default()
     }
 }
 
@@ -67,7 +68,7 @@ pub fn house() -> Project {
 
 /// Makes a plan.
 pub fn create(plan: PlanId) -> Submission {
-    submission(reads(plan, Access::Exclusive), move |facts, now| {
+    submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
         if facts.plan.is_some() {
             return Err(Refusal::NothingToUndo);
         }
@@ -77,13 +78,13 @@ pub fn create(plan: PlanId) -> Submission {
 
 /// Adds an event that changes nothing but the version.
 pub fn append(plan: PlanId) -> Submission {
-    submission(reads(plan, Access::Exclusive), move |facts, now| {
+    submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
         Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
     })
 }
 
 /// Adds such an event under an idempotency key.
-pub fn append_once(plan: PlanId, key: Key) -> Submission {
+pub fn append_once(plan: PlanId, key: IdempotencyKey) -> Submission {
     Submission {
         key: Some(key),
         ..append(plan)
@@ -91,7 +92,7 @@ pub fn append_once(plan: PlanId, key: Key) -> Submission {
 }
 
 /// Stores a lease of this plan, which is held like that; the plan stays as it is.
-pub fn put_lease(plan: PlanId, owner: &str, access: Access) -> Submission {
+pub fn put_lease(plan: PlanId, owner: &str, access: RowAccess) -> Submission {
     let owner = owner.to_owned();
     submission(reads(plan, access), move |_, now| {
         let lease = Lease {
@@ -102,14 +103,14 @@ pub fn put_lease(plan: PlanId, owner: &str, access: Access) -> Submission {
         };
         Ok(Decision {
             plans: Vec::new(),
-            rows: vec![Row::PutLease(lease)],
-            receipt: receipt(plan, Version(0), now),
+            rows: vec![RowWrite::PutLease(lease)],
+            receipt: receipt(plan, PlanVersion(0), now),
         })
     })
 }
 
 /// One change with these rows.
-pub fn decision(change: PlanChange, rows: Vec<Row>, now: Timestamp) -> Decision {
+pub fn decision(change: PlanChange, rows: Vec<RowWrite>, now: Timestamp) -> Decision {
     let receipt = receipt(change.plan.id, change.plan.version, now);
     Decision {
         plans: vec![change],
@@ -120,7 +121,7 @@ pub fn decision(change: PlanChange, rows: Vec<Row>, now: Timestamp) -> Decision 
 
 /// The first step of a plan.
 pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
-    let created = Created {
+    let created = PlanCreated {
         definitions: Vec::new(),
         strategy_wanted: false,
         bases: Vec::new(),
@@ -128,7 +129,7 @@ pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
         goal: "Tidy the kitchen".into(),
         action: None,
         arguments: BTreeMap::new(),
-        actors: Actors::both("bot".parse().unwrap()),
+        actors: PlanActors::for_both_phases("bot".parse().unwrap()),
         profile: Profile::Auto,
         profile_source: ProfileSource::Default,
         read_only: false,
@@ -139,15 +140,19 @@ pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
             kind: ResourceKind::Dir,
             target: None,
         }],
-        limits: Limits::default(),
-        origin: Origin::Use,
+        limits: PlanLimits::default(),
+        origin: PlanOrigin::Use,
         result: None,
     };
     step(None, plan, Event::Created(Box::new(created)), now)
 }
 
 /// The next step of the plan that was read.
-pub fn appended(facts: &Facts, plan: PlanId, now: Timestamp) -> Result<PlanChange, Refusal> {
+pub fn appended(
+    facts: &DecisionFacts,
+    plan: PlanId,
+    now: Timestamp,
+) -> Result<PlanChange, Refusal> {
     let before = facts
         .plan
         .as_deref()
@@ -155,7 +160,7 @@ pub fn appended(facts: &Facts, plan: PlanId, now: Timestamp) -> Result<PlanChang
         .ok_or(Refusal::NoSuchPlan(plan))?;
     let event = Event::GateHeld {
         gate: Gate::Execute,
-        counts: Counts::default(),
+        counts: RuleCounts::default(),
         decisions: Vec::new(),
     };
     Ok(step(Some(before), plan, event, now))
@@ -164,10 +169,10 @@ pub fn appended(facts: &Facts, plan: PlanId, now: Timestamp) -> Result<PlanChang
 fn step(before: Option<Plan>, plan: PlanId, event: Event, now: Timestamp) -> PlanChange {
     let version = before
         .as_ref()
-        .map_or(Version(0), |plan| plan.version)
+        .map_or(PlanVersion(0), |plan| plan.version)
         .next();
     let by = Caller::Worker("tester".to_owned());
-    let recorded = Recorded {
+    let recorded = RecordedEvent {
         plan,
         version,
         at: now,
@@ -180,10 +185,10 @@ fn step(before: Option<Plan>, plan: PlanId, event: Event, now: Timestamp) -> Pla
     }
 }
 
-pub fn receipt(plan: PlanId, version: Version, now: Timestamp) -> Receipt {
-    Receipt {
+pub fn receipt(plan: PlanId, version: PlanVersion, now: Timestamp) -> CommandReceipt {
+    CommandReceipt {
         verb: Verb::Approve,
-        outcome: Outcome::Done,
+        outcome: ReceiptOutcome::Done,
         plan: Some(plan),
         version: Some(version),
         epoch: None,

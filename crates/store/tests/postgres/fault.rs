@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plan::Version;
-use store::fault::{Fault, FaultPoint, Faults};
-use store::{Commit, CommitError, PostgresOptions, PostgresStore, Read, StoreError};
+use plan::PlanVersion;
+use store::fault::{FaultPoint, StoreFault, StoreFaults};
+use store::{CommitError, PostgresOptions, PostgresStore, StoreError, StoreReader, StoreWriter};
 
 use crate::database::Database;
 use crate::decisions::{append, create, plan_id};
@@ -14,11 +14,11 @@ use crate::decisions::{append, create, plan_id};
 fn failing(database: &Database, at: FaultPoint) -> (PostgresStore, Arc<AtomicBool>) {
     let switch = Arc::new(AtomicBool::new(false));
     let on = Arc::clone(&switch);
-    let faults = Faults::new(move |point| {
+    let faults = StoreFaults::new(move |point| {
         if point == at && on.load(Ordering::SeqCst) {
-            Fault::Fail
+            StoreFault::Fail
         } else {
-            Fault::None
+            StoreFault::None
         }
     });
     (
@@ -47,11 +47,14 @@ fn a_fault_before_commit_leaves_everything_as_it_was() {
             ),
             "{answer:?}"
         );
-        assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+        assert_eq!(
+            store.read_plan(plan).unwrap().unwrap().plan.version,
+            PlanVersion(1)
+        );
         assert_eq!(database.sql().value("SELECT count(*) FROM events"), "1");
         switch.store(false, Ordering::SeqCst);
         let committed = store.commit(append(plan)).unwrap();
-        assert_eq!(committed.receipt.version, Some(Version(2)));
+        assert_eq!(committed.receipt.version, Some(PlanVersion(2)));
     }
 }
 
@@ -64,9 +67,9 @@ fn a_fault_after_commit_is_settled_as_committed() {
     store.commit(create(plan)).unwrap();
     switch.store(true, Ordering::SeqCst);
     let committed = store.commit(append(plan)).unwrap();
-    assert_eq!(committed.receipt.version, Some(Version(2)));
-    assert_eq!(committed.plan.unwrap().version, Version(2));
-    assert!(!committed.remembered);
+    assert_eq!(committed.receipt.version, Some(PlanVersion(2)));
+    assert_eq!(committed.plan.unwrap().version, PlanVersion(2));
+    assert!(!committed.is_repeat);
     assert_eq!(
         database
             .sql()

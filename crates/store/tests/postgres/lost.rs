@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use plan::{Digest, Version};
-use store::verify::verify;
-use store::{Commit, CommitError, Key, Maintain, PostgresOptions, PostgresStore, Read, StoreError};
+use plan::{Digest, PlanVersion};
+use store::verify::verify_store;
+use store::{
+    CommitError, IdempotencyKey, PostgresOptions, PostgresStore, StoreError, StoreMaintenance,
+    StoreReader, StoreWriter,
+};
 
 use crate::database::{Database, server};
 use crate::decisions::{append, append_once, create, plan_id};
@@ -23,7 +26,7 @@ fn behind_a_proxy(patience: Duration) -> Behind {
     let database = Database::new();
     let proxy = Proxy::before(&server());
     let options = PostgresOptions {
-        patience,
+        wait_timeout: patience,
         ..PostgresOptions::default()
     };
     let store = PostgresStore::new(&proxy.url(&database.url()), options).unwrap();
@@ -58,13 +61,16 @@ fn a_commit_that_never_arrived_failed_for_certain() {
             ),
             "{cut:?} {answer:?}"
         );
-        assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+        assert_eq!(
+            store.read_plan(plan).unwrap().unwrap().plan.version,
+            PlanVersion(1)
+        );
         let settled = database.sql().value(&format!(
             "SELECT committed FROM commands WHERE command_id = '{id}'"
         ));
         assert_eq!(settled, "f", "a straggler would collide with this row");
         store.commit(append(plan)).unwrap();
-        assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
+        assert_eq!(verify_store(&store).unwrap().problems, Vec::<String>::new());
     }
 }
 
@@ -81,8 +87,8 @@ fn a_commit_whose_answer_was_lost_is_answered() {
     proxy.cut_next(Cut::BeforeAnswer);
     let committed = store.commit(append(plan)).unwrap();
     assert!(proxy.is_done());
-    assert_eq!(committed.receipt.version, Some(Version(2)));
-    let stored = store.plan(plan).unwrap().unwrap().plan;
+    assert_eq!(committed.receipt.version, Some(PlanVersion(2)));
+    let stored = store.read_plan(plan).unwrap().unwrap().plan;
     assert_eq!(committed.plan.as_deref(), Some(&stored));
 }
 
@@ -97,10 +103,10 @@ fn a_commit_that_cannot_be_settled_is_unknown_and_safe_to_repeat() {
         } = behind_a_proxy(Duration::from_secs(30));
         let plan = plan_id();
         store.commit(create(plan)).unwrap();
-        let key = || Key {
+        let key = || IdempotencyKey {
             scope: "s".to_owned(),
             key: "k".to_owned(),
-            fingerprint: Digest::of(b""),
+            fingerprint: Digest::hash_bytes(b""),
         };
         proxy.close_with_cut();
         proxy.cut_next(cut);
@@ -117,8 +123,11 @@ fn a_commit_that_cannot_be_settled_is_unknown_and_safe_to_repeat() {
         assert!(began.elapsed() < Duration::from_secs(25), "bounded");
         proxy.open();
         let again = store.commit(append_once(plan, key())).unwrap();
-        assert_eq!(again.remembered, happened);
-        assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+        assert_eq!(again.is_repeat, happened);
+        assert_eq!(
+            store.read_plan(plan).unwrap().unwrap().plan.version,
+            PlanVersion(2)
+        );
     }
 }
 
@@ -143,7 +152,10 @@ fn silence_is_an_answer_after_a_while() {
         "{answer:?}"
     );
     database.store().commit(append(plan)).unwrap();
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
 }
 
 /// Guards the second try on another connection when a pooled one turns out to be dead.
@@ -159,7 +171,10 @@ fn dead_pooled_connections_are_nobodys_problem() {
     terminate(&database);
     store.commit(append(plan)).unwrap();
     terminate(&database);
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(6));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(6)
+    );
 }
 
 /// Guards the same for a change of the schema, with more dead connections than it has attempts.
@@ -184,7 +199,7 @@ fn dead_pooled_connections_do_not_keep_the_schema_from_being_migrated() {
         }
     });
     terminate(&database);
-    assert_eq!(store.migrate().unwrap(), (4, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (4, 4));
 }
 
 /// Guards the verdict on every way a connection can end under a commit (`judge`): what was answered
@@ -228,12 +243,12 @@ fn connections_ended_during_work_leave_exactly_what_was_answered() {
         for (plan, writer) in plans.iter().zip(writers) {
             let committed: u64 = writer.join().unwrap();
             assert_eq!(
-                store.plan(*plan).unwrap().unwrap().plan.version,
-                Version(1 + committed)
+                store.read_plan(*plan).unwrap().unwrap().plan.version,
+                PlanVersion(1 + committed)
             );
         }
     });
-    assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
+    assert_eq!(verify_store(&store).unwrap().problems, Vec::<String>::new());
 }
 
 const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use store::{Commit, Tail};
+use store::{EventLog, StoreWriter};
 
 use crate::database::Database;
 use crate::decisions::{append, create, plan_id};
@@ -19,7 +19,7 @@ fn a_commit_of_another_store_ends_the_waiting() {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let began = Instant::now();
-                here.wait(Duration::from_secs(60)).unwrap();
+                here.wait_for_commit(Duration::from_secs(60)).unwrap();
                 began.elapsed()
             });
             // Whatever is announced late by an earlier commit has been by then.
@@ -41,7 +41,7 @@ fn a_commit_of_this_store_ends_the_waiting() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let began = Instant::now();
-            store.wait(Duration::from_secs(60)).unwrap();
+            store.wait_for_commit(Duration::from_secs(60)).unwrap();
             began.elapsed()
         });
         std::thread::sleep(Duration::from_millis(100));
@@ -57,7 +57,7 @@ fn waiting_ends_by_itself() {
     let store = database.store();
     listen(&database, &store);
     let began = Instant::now();
-    store.wait(Duration::from_millis(300)).unwrap();
+    store.wait_for_commit(Duration::from_millis(300)).unwrap();
     let waited = began.elapsed();
     assert!(
         waited >= Duration::from_millis(290) && waited < Duration::from_secs(10),
@@ -77,7 +77,7 @@ fn what_was_committed_last_is_announced_before_the_end() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let began = Instant::now();
-            here.wait(Duration::from_secs(60)).unwrap();
+            here.wait_for_commit(Duration::from_secs(60)).unwrap();
             began.elapsed()
         });
         std::thread::sleep(Duration::from_millis(100));
@@ -108,7 +108,7 @@ fn a_listener_that_was_cut_off_listens_again() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let began = Instant::now();
-            here.wait(Duration::from_secs(60)).unwrap();
+            here.wait_for_commit(Duration::from_secs(60)).unwrap();
             began.elapsed()
         });
         std::thread::sleep(Duration::from_millis(200));
@@ -143,7 +143,7 @@ fn listen(database: &Database, store: &store::PostgresStore) {
     let began = Instant::now();
     while database.sql().rows(LISTENING).is_empty() {
         assert!(began.elapsed() < Duration::from_secs(20));
-        store.wait(Duration::from_millis(20)).unwrap();
+        store.wait_for_commit(Duration::from_millis(20)).unwrap();
     }
     std::thread::sleep(Duration::from_millis(200));
 }

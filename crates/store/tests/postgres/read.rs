@@ -1,18 +1,18 @@
 //! Reading: the same answers as the memory store's, and index-bounded.
 
 use plan::action::ActionDefinition;
-use plan::changeset::{Changeset, Entry, Node, Operation, Seal, TreePath};
+use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, PathOperation, TreePath};
 use plan::facts::{Lease, PlanChange};
-use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope, scopes_of};
-use plan::judgement::{Evidence, RuleOutcome, RuleVerdict, Verdict};
-use plan::stage::{Category, Failure, Queued, StateName};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleScope, scopes_for_plan};
+use plan::judgement::{GateVerdict, RuleEvidence, RuleOutcome, RuleVerdict};
+use plan::stage::{FailureCategory, PlanFailure, QueueEntry, StateName};
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Name, Phase, Plan, PlanId,
-    Project, Recorded, Row, Timestamp, Version, evolve,
+    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Phase, Plan, PlanId,
+    PlanVersion, Project, QualifiedName, RecordedEvent, RowWrite, Timestamp, evolve,
 };
 use store::{
-    Access, ChangesetReads, Commit, LedgerReads, MemoryStore, PlanFilter, PostgresStore,
-    ProjectReads, Read, Reads, Store, Submission, Tail,
+    ChangesetReads, EventLog, LedgerReads, MemoryStore, PlanFilter, PostgresStore, ProjectReads,
+    ReadSet, RowAccess, Store, StoreReader, StoreWriter, Submission,
 };
 
 use crate::database::Database;
@@ -31,15 +31,15 @@ fn every_read_answers_as_the_memory_store_does() {
     };
 
     for plan in plans.iter().copied().chain([plan_id()]) {
-        same.check(|store| store.plan(plan));
-        same.check(|store| store.snapshot(plan));
-        same.check(|store| store.changesets(plan));
+        same.check(|store| store.read_plan(plan));
+        same.check(|store| store.read_snapshot(plan));
+        same.check(|store| store.list_changesets(plan));
         let text = plan.to_string();
-        same.check(|store| store.plans_like(&text, 10));
-        same.check(|store| store.plans_like(&text[20..], 10));
-        same.check(|store| store.plans_like(&text[..9], 100));
+        same.check(|store| store.find_plan_ids(&text, 10));
+        same.check(|store| store.find_plan_ids(&text[20..], 10));
+        same.check(|store| store.find_plan_ids(&text[..9], 100));
         same.check(|store| {
-            let events = store.plan_events(plan, Version(1), 2)?;
+            let events = store.read_plan_events(plan, PlanVersion(1), 2)?;
             Ok(events
                 .into_iter()
                 .map(|event| (event.recorded, event.body, event.hash))
@@ -51,7 +51,7 @@ fn every_read_answers_as_the_memory_store_does() {
             for action in [
                 None,
                 Some("tidy".parse().unwrap()),
-                Some("never".parse::<Name>().unwrap()),
+                Some("never".parse::<QualifiedName>().unwrap()),
             ] {
                 for needs_person in [false, true] {
                     let filter = PlanFilter {
@@ -66,32 +66,32 @@ fn every_read_answers_as_the_memory_store_does() {
                             project,
                             ..filter.clone()
                         };
-                        same.check(|store| store.plans(&filter, None, 100));
-                        same.check(|store| store.plans(&filter, Some(plans[5]), 2));
+                        same.check(|store| store.list_plans(&filter, None, 100));
+                        same.check(|store| store.list_plans(&filter, Some(plans[5]), 2));
                     }
                 }
             }
         }
     }
     for phase in Phase::ALL {
-        same.check(|store| store.due(phase, None, 100));
-        same.check(|store| store.due(phase, None, 2));
-        same.check(|store| store.claimable(phase, None, 100));
-        same.check(|store| store.claimable(phase, None, 2));
+        same.check(|store| store.list_due_plans(phase, None, 100));
+        same.check(|store| store.list_due_plans(phase, None, 2));
+        same.check(|store| store.list_claimable_plans(phase, None, 100));
+        same.check(|store| store.list_claimable_plans(phase, None, 2));
     }
-    same.check(|store| store.expired(100));
-    same.check(|store| store.expired(1));
-    let tidy: Name = "tidy".parse().unwrap();
-    same.check(|store| store.action(&tidy));
-    same.check(|store| store.actions(None, 2));
-    same.check(|store| store.actions(Some(&tidy), 100));
-    same.check(|store| store.project(&house().name));
-    same.check(|store| store.projects(None, 1));
-    same.check(|store| store.projects(Some(&tidy), 100));
-    same.check(|store| store.rules(&[]));
-    same.check(|store| store.rules(&[Scope::Global]));
-    same.check(|store| store.rules(&scopes_of(plans[0], Some(&tidy), [])));
-    same.check(|store| store.rules(&[Scope::Action("never".parse().unwrap())]));
+    same.check(|store| store.list_expired_leases(100));
+    same.check(|store| store.list_expired_leases(1));
+    let tidy: QualifiedName = "tidy".parse().unwrap();
+    same.check(|store| store.read_action(&tidy));
+    same.check(|store| store.list_actions(None, 2));
+    same.check(|store| store.list_actions(Some(&tidy), 100));
+    same.check(|store| store.read_project(&house().name));
+    same.check(|store| store.list_projects(None, 1));
+    same.check(|store| store.list_projects(Some(&tidy), 100));
+    same.check(|store| store.read_rules(&[]));
+    same.check(|store| store.read_rules(&[RuleScope::Global]));
+    same.check(|store| store.read_rules(&scopes_for_plan(plans[0], Some(&tidy), [])));
+    same.check(|store| store.read_rules(&[RuleScope::Action("never".parse().unwrap())]));
 }
 
 /// Guards the facts a decision gets against the memory store's.
@@ -101,7 +101,7 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
     let postgres = database.store();
     let memory = MemoryStore::new();
     let plans = fill(&postgres, &memory);
-    let tidy: Name = "tidy".parse().unwrap();
+    let tidy: QualifiedName = "tidy".parse().unwrap();
     let paths = [&b"b"[..], b"nowhere", b"\xff"].map(|path| TreePath::new(path).unwrap());
     for changesets in [
         ChangesetReads::None,
@@ -109,16 +109,16 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
         ChangesetReads::EntriesAt(paths.to_vec()),
         ChangesetReads::EntriesAt(Vec::new()),
     ] {
-        for access in [Access::Shared, Access::Exclusive] {
+        for access in [RowAccess::Shared, RowAccess::Exclusive] {
             for plan in [Some(plans[0]), Some(plan_id()), None] {
-                let reads = Reads {
+                let reads = ReadSet {
                     plan: plan.map(|plan| (plan, access)),
                     action: plan.map(|_| (tidy.clone(), access)),
                     rules: match plan {
                         Some(plan) => vec![
-                            (Scope::Plan(plan), Access::Shared),
-                            (Scope::Global, access),
-                            (Scope::Action(tidy.clone()), Access::Shared),
+                            (RuleScope::Plan(plan), RowAccess::Shared),
+                            (RuleScope::Global, access),
+                            (RuleScope::Action(tidy.clone()), RowAccess::Shared),
                         ],
                         None => Vec::new(),
                     },
@@ -129,7 +129,7 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
                 let named = ["zoo/house", "never", "house"].map(|name| {
                     let access = match name {
                         "house" => access,
-                        _ => Access::Shared,
+                        _ => RowAccess::Shared,
                     };
                     (name.parse().unwrap(), access)
                 });
@@ -138,7 +138,7 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
                     ProjectReads::Named(named.to_vec()),
                     ProjectReads::OfPlan,
                 ] {
-                    let reads = Reads {
+                    let reads = ReadSet {
                         projects,
                         ..reads.clone()
                     };
@@ -209,30 +209,30 @@ fn pages_come_from_indexes() {
     let reads: Vec<(&str, Page)> = vec![
         (
             "by rare action",
-            Box::new(move |store| drop(store.plans(&rare, None, 10).unwrap())),
+            Box::new(move |store| drop(store.list_plans(&rare, None, 10).unwrap())),
         ),
         (
             "by project",
-            Box::new(move |store| drop(store.plans(&house, None, 10).unwrap())),
+            Box::new(move |store| drop(store.list_plans(&house, None, 10).unwrap())),
         ),
         (
             "by rare project",
-            Box::new(move |store| drop(store.plans(&shed, None, 10).unwrap())),
+            Box::new(move |store| drop(store.list_plans(&shed, None, 10).unwrap())),
         ),
         (
             "by project, needing a person",
-            Box::new(move |store| drop(store.plans(&house_needed, None, 1).unwrap())),
+            Box::new(move |store| drop(store.list_plans(&house_needed, None, 1).unwrap())),
         ),
         (
             "plans",
-            Box::new(|store| drop(store.plans(&PlanFilter::default(), None, 10).unwrap())),
+            Box::new(|store| drop(store.list_plans(&PlanFilter::default(), None, 10).unwrap())),
         ),
         (
             "by phase",
             Box::new(move |store| {
                 drop(
                     store
-                        .plans(&filter(Some(Phase::Execute), None), None, 10)
+                        .list_plans(&filter(Some(Phase::Execute), None), None, 10)
                         .unwrap(),
                 )
             }),
@@ -242,41 +242,44 @@ fn pages_come_from_indexes() {
             Box::new(move |store| {
                 drop(
                     store
-                        .plans(&filter(None, Some(StateName::Queued)), None, 10)
+                        .list_plans(&filter(None, Some(StateName::Queued)), None, 10)
                         .unwrap(),
                 )
             }),
         ),
         (
             "by action",
-            Box::new(move |store| drop(store.plans(&tidy, None, 10).unwrap())),
+            Box::new(move |store| drop(store.list_plans(&tidy, None, 10).unwrap())),
         ),
         (
             "needing a person",
-            Box::new(move |store| drop(store.plans(&needed, None, 10).unwrap())),
+            Box::new(move |store| drop(store.list_plans(&needed, None, 10).unwrap())),
         ),
         (
             "like",
-            Box::new(|store| drop(store.plans_like("00019", 10).unwrap())),
+            Box::new(|store| drop(store.find_plan_ids("00019", 10).unwrap())),
         ),
         (
             "due",
-            Box::new(|store| drop(store.due(Phase::Strategize, None, 10).unwrap())),
+            Box::new(|store| drop(store.list_due_plans(Phase::Strategize, None, 10).unwrap())),
         ),
         (
             "expired",
-            Box::new(|store| drop(store.expired(10).unwrap())),
+            Box::new(|store| drop(store.list_expired_leases(10).unwrap())),
         ),
         (
             "events",
-            Box::new(|store| drop(store.events(&"100.0".parse().unwrap(), 10).unwrap())),
+            Box::new(|store| drop(store.read_events(&"100.0".parse().unwrap(), 10).unwrap())),
         ),
-        ("latest", Box::new(|store| assert!(store.latest().is_ok()))),
+        (
+            "latest",
+            Box::new(|store| assert!(store.read_latest_cursor().is_ok())),
+        ),
         (
             "plan events",
             Box::new(|store| {
                 let plan = "00000000000000000000000007".parse().unwrap();
-                drop(store.plan_events(plan, Version(0), 10).unwrap());
+                drop(store.read_plan_events(plan, PlanVersion(0), 10).unwrap());
             }),
         ),
     ];
@@ -319,7 +322,7 @@ impl Same<'_> {
     }
 }
 
-fn facts(store: &dyn Store, reads: &Reads) -> String {
+fn facts(store: &dyn Store, reads: &ReadSet) -> String {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let note = std::sync::Arc::clone(&seen);
     let look = submission(reads.clone(), move |facts, now| {
@@ -327,7 +330,7 @@ fn facts(store: &dyn Store, reads: &Reads) -> String {
         Ok(Decision {
             plans: Vec::new(),
             rows: Vec::new(),
-            receipt: receipt(PlanId::from_parts(0, 0), Version(0), now),
+            receipt: receipt(PlanId::from_parts(0, 0), PlanVersion(0), now),
         })
     });
     store.commit(look).unwrap();
@@ -340,16 +343,16 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
         postgres.commit(make()).unwrap();
         memory.commit(make()).unwrap();
     };
-    let tidy: Name = "tidy".parse().unwrap();
+    let tidy: QualifiedName = "tidy".parse().unwrap();
     for name in ["wash", "tidy", "acme/cook"] {
-        commit(&|| rows(vec![Row::PutAction(action(name))]));
+        commit(&|| rows(vec![RowWrite::PutAction(action(name))]));
     }
     for name in ["zoo/house", "house", "acme/shed"] {
         let project = Project {
             name: name.parse().unwrap(),
             ..house()
         };
-        commit(&|| rows(vec![Row::PutProject(project.clone())]));
+        commit(&|| rows(vec![RowWrite::PutProject(project.clone())]));
     }
     let plans: Vec<PlanId> = (0..12).map(|_| plan_id()).collect();
     for (number, plan) in plans.iter().enumerate() {
@@ -363,7 +366,7 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
             epoch: Epoch(1),
             expires_at,
         };
-        commit(&|| rows(vec![Row::PutLease(lease.clone())]));
+        commit(&|| rows(vec![RowWrite::PutLease(lease.clone())]));
     }
     let far = Lease {
         plan: plans[5],
@@ -371,26 +374,26 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
         epoch: Epoch(3),
         expires_at: Timestamp(i64::MAX),
     };
-    commit(&|| rows(vec![Row::PutLease(far.clone())]));
-    commit(&|| rows(vec![Row::DropLease(plans[3])]));
+    commit(&|| rows(vec![RowWrite::PutLease(far.clone())]));
+    commit(&|| rows(vec![RowWrite::DropLease(plans[3])]));
 
     let scopes = [
-        Scope::Global,
-        Scope::Action(tidy.clone()),
-        Scope::Plan(plans[0]),
+        RuleScope::Global,
+        RuleScope::Action(tidy.clone()),
+        RuleScope::Plan(plans[0]),
     ];
     for scope in &scopes {
         for (revision, name) in [(1, "b"), (2, "a"), (3, "c")] {
-            commit(&|| rows(vec![Row::PutRule(rule(scope, name, revision))]));
+            commit(&|| rows(vec![RowWrite::PutRule(rule(scope, name, revision))]));
         }
-        let dropped = Row::DropRule {
+        let dropped = RowWrite::DropRule {
             scope: scope.clone(),
             name: "c".parse().unwrap(),
             revision: 4,
         };
         commit(&|| rows(vec![dropped.clone()]));
     }
-    let evidence = |plan: PlanId, entry: u32, scope: &Scope, name: &str| Evidence {
+    let evidence = |plan: PlanId, entry: u32, scope: &RuleScope, name: &str| RuleEvidence {
         plan,
         entry,
         subject: plan::Digest::ZERO,
@@ -404,24 +407,24 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
         for scope in &scopes {
             commit(&|| {
                 rows(vec![
-                    Row::PutEvidence(evidence(*plan, 1, scope, "b")),
-                    Row::PutEvidence(evidence(*plan, 1, scope, "a")),
-                    Row::PutEvidence(evidence(*plan, 2, scope, "a")),
+                    RowWrite::PutEvidence(evidence(*plan, 1, scope, "b")),
+                    RowWrite::PutEvidence(evidence(*plan, 1, scope, "a")),
+                    RowWrite::PutEvidence(evidence(*plan, 2, scope, "a")),
                 ])
             });
         }
     }
     for at in [1, 2] {
-        let verdict = Verdict {
+        let verdict = GateVerdict {
             plan: plans[1],
             gate: Gate::Apply,
-            version: Version(1),
-            revisions: [(Scope::Global, 4)].into(),
+            version: PlanVersion(1),
+            revisions: [(RuleScope::Global, 4)].into(),
             tips: Vec::new(),
             failed: Vec::new(),
             at: Timestamp(at),
         };
-        commit(&|| rows(vec![Row::PutVerdict(verdict.clone())]));
+        commit(&|| rows(vec![RowWrite::PutVerdict(verdict.clone())]));
     }
     for number in 1..=3 {
         changeset(&commit, plans[0], number);
@@ -441,30 +444,36 @@ fn changeset(commit: &dyn Fn(&dyn Fn() -> Submission), plan: PlanId, number: u64
         seal: None,
     };
     assert_ne!(changeset.node, Node::main());
-    commit(&|| rows(vec![Row::PutChangeset(changeset.clone())]));
-    let entry = |path: &[u8], operation| Entry::new(TreePath::new(path).unwrap(), operation);
+    commit(&|| rows(vec![RowWrite::PutChangeset(changeset.clone())]));
+    let entry =
+        |path: &[u8], operation| ChangesetEntry::new(TreePath::new(path).unwrap(), operation);
     for path in [&b"b"[..], b"a/b", b"\xff", "\u{fc}".as_bytes(), b"B"] {
-        commit(&|| rows(vec![Row::PutEntry(id, entry(path, Operation::Create))]));
+        commit(&|| {
+            rows(vec![RowWrite::PutEntry(
+                id,
+                entry(path, PathOperation::Create),
+            )])
+        });
     }
-    let again = Reads {
-        plan: Some((plan, Access::Shared)),
+    let again = ReadSet {
+        plan: Some((plan, RowAccess::Shared)),
         changesets: ChangesetReads::All,
-        ..Reads::default()
+        ..ReadSet::default()
     };
-    let folded = Row::PutEntry(id, entry(b"b", Operation::Modify));
-    let gone = Row::DropEntry(id, TreePath::new("B").unwrap());
+    let folded = RowWrite::PutEntry(id, entry(b"b", PathOperation::Modify));
+    let gone = RowWrite::DropEntry(id, TreePath::new("B").unwrap());
     commit(&|| rows_reading(again.clone(), vec![folded.clone(), gone.clone()]));
     if number == 2 {
-        changeset.seal = Some(Seal::of(&[], Timestamp(9)));
-        let seal = Row::PutChangeset(changeset.clone());
+        changeset.seal = Some(ChangesetSeal::from_entries(&[], Timestamp(9)));
+        let seal = RowWrite::PutChangeset(changeset.clone());
         commit(&|| rows_reading(again.clone(), vec![seal.clone()]));
     }
 }
 
 /// A plan with a story that depends on its number.
-fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
+fn story(plan: PlanId, number: usize, tidy: &QualifiedName) -> Submission {
     let tidy = tidy.clone();
-    submission(Reads::default(), move |_, _| {
+    submission(ReadSet::default(), move |_, _| {
         let at = Timestamp(1_000_000 + i64::try_from(number).unwrap() % 3);
         let mut change = created(plan, at);
         if number.is_multiple_of(2)
@@ -483,7 +492,7 @@ fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
         let failed = |category| {
             let message = "it broke".into();
             Event::Failed {
-                failure: Failure {
+                failure: PlanFailure {
                     category,
                     message,
                     epoch,
@@ -504,17 +513,17 @@ fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
         ];
         let story: Vec<Event> = match number {
             0..=4 => story[..number].to_vec(),
-            5 => vec![claimed, failed(Category::Actor)],
+            5 => vec![claimed, failed(FailureCategory::Actor)],
             6 => vec![
                 claimed,
-                failed(Category::Transient),
+                failed(FailureCategory::Transient),
                 Event::RetryScheduled {
                     retry_at: Timestamp(7),
                 },
             ],
             7 => vec![
                 claimed,
-                failed(Category::Transient),
+                failed(FailureCategory::Transient),
                 Event::RetryScheduled {
                     retry_at: Timestamp(i64::MAX),
                 },
@@ -528,9 +537,9 @@ fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
         for event in story {
             advance(&mut change, event, at);
         }
-        if let Some(Queued {
+        if let Some(QueueEntry {
             retry_at: Some(_), ..
-        }) = change.plan.stage.waiting()
+        }) = change.plan.stage.queue_entry()
         {
             assert!(number == 6 || number == 7);
         }
@@ -544,7 +553,7 @@ fn story(plan: PlanId, number: usize, tidy: &Name) -> Submission {
 }
 
 fn advance(change: &mut PlanChange, event: Event, at: Timestamp) {
-    let recorded = Recorded {
+    let recorded = RecordedEvent {
         plan: change.plan.id,
         version: change.plan.version.next(),
         at,
@@ -557,7 +566,7 @@ fn advance(change: &mut PlanChange, event: Event, at: Timestamp) {
 }
 
 fn just_created(plan: PlanId, at: i64) -> Submission {
-    submission(Reads::default(), move |_, _| {
+    submission(ReadSet::default(), move |_, _| {
         let change = created(plan, Timestamp(at));
         let receipt = receipt(plan, change.plan.version, Timestamp(at));
         Ok(Decision {
@@ -568,13 +577,13 @@ fn just_created(plan: PlanId, at: i64) -> Submission {
     })
 }
 
-fn rows(rows: Vec<Row>) -> Submission {
-    rows_reading(Reads::default(), rows)
+fn rows(rows: Vec<RowWrite>) -> Submission {
+    rows_reading(ReadSet::default(), rows)
 }
 
-fn rows_reading(reads: Reads, rows: Vec<Row>) -> Submission {
+fn rows_reading(reads: ReadSet, rows: Vec<RowWrite>) -> Submission {
     submission(reads, move |_, now| {
-        let mut receipt = receipt(PlanId::from_parts(0, 0), Version(0), now);
+        let mut receipt = receipt(PlanId::from_parts(0, 0), PlanVersion(0), now);
         receipt.plan = None;
         Ok(Decision {
             plans: Vec::new(),
@@ -604,13 +613,13 @@ fn action(name: &str) -> Action {
     }
 }
 
-fn rule(scope: &Scope, name: &str, revision: u64) -> Rule {
+fn rule(scope: &RuleScope, name: &str, revision: u64) -> Rule {
     Rule {
         scope: scope.clone(),
         revision,
         draft: RuleDraft {
             name: name.parse().unwrap(),
-            check: Check::Expr("true".to_owned()),
+            check: RuleCheck::Expr("true".to_owned()),
             at: vec![Gate::Apply],
             advisory: false,
             non_overridable: false,

@@ -3,18 +3,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plan::Version;
-use store::verify::verify;
-use store::{Commit, CommitError, Cursor, Maintain, Read, StoreError, Tail};
+use plan::PlanVersion;
+use store::verify::verify_store;
+use store::{
+    CommitError, Cursor, EventLog, StoreError, StoreMaintenance, StoreReader, StoreWriter,
+};
 
 use crate::database::Database;
 use crate::decisions::{append, create, plan_id};
-use testkit::cluster::{Cluster, programs};
+use testkit::cluster::{PostgresCluster, postgres_programs};
 
 /// Guards the way back after a restart, and the answer while the server is down.
 #[test]
 fn a_restart_of_the_server_is_survived() {
-    let mut cluster = Cluster::start();
+    let mut cluster = PostgresCluster::start();
     let database = Database::on(&cluster.url());
     let store = database.store();
     let plan = plan_id();
@@ -22,22 +24,28 @@ fn a_restart_of_the_server_is_survived() {
     cluster.restart();
     store.commit(append(plan)).unwrap();
     cluster.restart();
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
-    cluster.down();
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
+    cluster.stop_server();
     let refused = |error: &StoreError| matches!(error, StoreError::Unreachable { .. });
-    assert!(matches!(store.plan(plan), Err(error) if refused(&error)));
+    assert!(matches!(store.read_plan(plan), Err(error) if refused(&error)));
     assert!(
         matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if refused(&error))
     );
-    cluster.up();
+    cluster.start_server();
     store.commit(append(plan)).unwrap();
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(3));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(3)
+    );
 }
 
 /// Guards exactness across restarts in the middle of commits.
 #[test]
 fn restarts_during_work_leave_exactly_what_was_answered() {
-    let mut cluster = Cluster::start();
+    let mut cluster = PostgresCluster::start();
     let database = Database::on(&cluster.url());
     let store = database.store();
     let plans: Vec<_> = (0..3).map(|_| plan_id()).collect();
@@ -75,12 +83,12 @@ fn restarts_during_work_leave_exactly_what_was_answered() {
             let committed: u64 = writer.join().unwrap();
             assert!(committed > 0);
             assert_eq!(
-                store.plan(*plan).unwrap().unwrap().plan.version,
-                Version(1 + committed)
+                store.read_plan(*plan).unwrap().unwrap().plan.version,
+                PlanVersion(1 + committed)
             );
         }
     });
-    assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
+    assert_eq!(verify_store(&store).unwrap().problems, Vec::<String>::new());
 }
 
 /// Guards the command that `backup` names, and `ADOPT`: what it copied reads and writes on elsewhere,
@@ -96,13 +104,13 @@ fn a_dump_restored_on_another_server_goes_on() {
     }
     let directory = tempfile::tempdir().unwrap();
     let dump = directory.path().join("the dump");
-    let Err(StoreError::Unsupported { what }) = store.backup(&dump) else {
+    let Err(StoreError::Unsupported { what }) = store.write_backup(&dump) else {
         panic!("a backup was made")
     };
     let (_, command) = what.split_once("itself: ").unwrap();
     shell(command);
 
-    let cluster = Cluster::start();
+    let cluster = PostgresCluster::start();
     let after = Database::on(&cluster.url());
     shell(&format!(
         "pg_restore --dbname='{}' '{}'",
@@ -110,17 +118,17 @@ fn a_dump_restored_on_another_server_goes_on() {
         dump.display()
     ));
     let store = after.store();
-    let kept = store.events(&Cursor::START, 2).unwrap();
+    let kept = store.read_events(&Cursor::START, 2).unwrap();
     assert_eq!(kept.events.len(), 2);
     store.commit(append(plan)).unwrap();
-    let rest = store.events(&kept.next, 100).unwrap();
+    let rest = store.read_events(&kept.next, 100).unwrap();
     let versions: Vec<u64> = rest
         .events
         .iter()
         .map(|event| event.recorded.version.0)
         .collect();
     assert_eq!(versions, [3, 4, 5]);
-    assert_eq!(verify(&store).unwrap().problems, Vec::<String>::new());
+    assert_eq!(verify_store(&store).unwrap().problems, Vec::<String>::new());
 }
 
 #[expect(clippy::disallowed_methods, reason = "what a person would type")]
@@ -128,7 +136,7 @@ fn shell(command: &str) {
     let output = std::process::Command::new("sh")
         .args([
             "-c",
-            &format!("PATH={}:$PATH; {command}", programs().display()),
+            &format!("PATH={}:$PATH; {command}", postgres_programs().display()),
         ])
         .output()
         .unwrap();

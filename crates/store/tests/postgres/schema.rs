@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Barrier;
 
-use plan::invariant::Scope;
-use plan::{Phase, Version};
+use plan::invariant::RuleScope;
+use plan::{Phase, PlanVersion};
 use store::{
-    Commit, CommitError, Cursor, Maintain, PlanFilter, PostgresOptions, PostgresStore, Read,
-    StoreError, Tail,
+    CommitError, Cursor, EventLog, PlanFilter, PostgresOptions, PostgresStore, StoreError,
+    StoreMaintenance, StoreReader, StoreWriter,
 };
 
 use crate::database::{Database, Role};
@@ -19,31 +19,41 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     let database = Database::new();
     let store = database.store();
     let plan = plan_id();
-    assert_eq!(store.plan(plan).unwrap(), None);
-    assert_eq!(store.plans(&PlanFilter::default(), None, 10).unwrap(), []);
-    assert_eq!(store.plans_like("0", 10).unwrap(), []);
-    assert_eq!(store.due(Phase::Execute, None, 10).unwrap(), []);
-    assert_eq!(store.expired(10).unwrap(), []);
-    assert_eq!(store.snapshot(plan).unwrap(), None);
-    assert_eq!(store.action(&"tidy".parse().unwrap()).unwrap(), None);
-    assert_eq!(store.actions(None, 10).unwrap(), []);
+    assert_eq!(store.read_plan(plan).unwrap(), None);
     assert_eq!(
-        store.rules(&[Scope::Global]).unwrap(),
+        store.list_plans(&PlanFilter::default(), None, 10).unwrap(),
+        []
+    );
+    assert_eq!(store.find_plan_ids("0", 10).unwrap(), []);
+    assert_eq!(store.list_due_plans(Phase::Execute, None, 10).unwrap(), []);
+    assert_eq!(store.list_expired_leases(10).unwrap(), []);
+    assert_eq!(store.read_snapshot(plan).unwrap(), None);
+    assert_eq!(store.read_action(&"tidy".parse().unwrap()).unwrap(), None);
+    assert_eq!(store.list_actions(None, 10).unwrap(), []);
+    assert_eq!(
+        store.read_rules(&[RuleScope::Global]).unwrap(),
         plan::invariant::RuleBook::default()
     );
     assert_eq!(
-        store.rules(&[]).unwrap(),
+        store.read_rules(&[]).unwrap(),
         plan::invariant::RuleBook::default()
     );
-    assert_eq!(store.changesets(plan).unwrap(), []);
-    assert_eq!(store.plan_events(plan, Version(0), 10).unwrap(), []);
-    assert_eq!(store.events(&Cursor::START, 10).unwrap().events, []);
-    assert_eq!(store.latest().unwrap(), Cursor::START);
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.list_changesets(plan).unwrap(), []);
+    assert_eq!(
+        store.read_plan_events(plan, PlanVersion(0), 10).unwrap(),
+        []
+    );
+    assert_eq!(store.read_events(&Cursor::START, 10).unwrap().events, []);
+    assert_eq!(store.read_latest_cursor().unwrap(), Cursor::START);
+    assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     assert!(store.now().unwrap().0 > 1_700_000_000_000_000);
-    let info = store.info().unwrap();
+    let info = store.read_info().unwrap();
     assert_eq!(
-        (info.kind, info.schema, info.known_schema),
+        (
+            info.kind,
+            info.schema_version,
+            info.supported_schema_version
+        ),
         ("postgres", None, 4)
     );
     let schemas = database
@@ -57,14 +67,14 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
 fn every_statement_can_be_prepared() {
     let database = Database::new();
     let store = database.store();
-    assert_eq!(store.migrate().unwrap(), (0, 4));
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.migrate().unwrap(), (4, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (0, 4));
+    assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
+    assert_eq!(store.migrate_schema().unwrap(), (4, 4));
     // And that `check` would tell.
     database
         .sql()
         .run("ALTER TABLE leases RENAME COLUMN owner TO holder");
-    let problems = database.store().check().unwrap();
+    let problems = database.store().check_integrity().unwrap();
     assert!(
         problems.iter().any(|problem| problem.contains("PUT_LEASE")),
         "{problems:?}"
@@ -83,19 +93,19 @@ fn ten_stores_set_up_an_empty_database_at_once() {
                 let plan = plan_id();
                 start.wait();
                 store.commit(create(plan)).unwrap();
-                assert!(store.plan(plan).unwrap().is_some());
+                assert!(store.read_plan(plan).unwrap().is_some());
             });
         }
     });
     let store = database.store();
     assert_eq!(
         store
-            .plans(&PlanFilter::default(), None, 100)
+            .list_plans(&PlanFilter::default(), None, 100)
             .unwrap()
             .len(),
         10
     );
-    assert_eq!(store.info().unwrap().schema, Some(4));
+    assert_eq!(store.read_info().unwrap().schema_version, Some(4));
 }
 
 /// Guards asking the catalog itself: a session that looked at the empty database before it waited for the lock would
@@ -109,13 +119,15 @@ fn ten_stores_that_read_first_set_up_an_empty_database_at_once() {
             scope.spawn(|| {
                 let store = database.store();
                 let plan = plan_id();
-                assert_eq!(store.plan(plan).unwrap(), None);
+                assert_eq!(store.read_plan(plan).unwrap(), None);
                 start.wait();
                 store.commit(create(plan)).unwrap();
             });
         }
     });
-    let plans = database.store().plans(&PlanFilter::default(), None, 100);
+    let plans = database
+        .store()
+        .list_plans(&PlanFilter::default(), None, 100);
     assert_eq!(plans.unwrap().len(), 10);
 }
 
@@ -126,7 +138,7 @@ fn a_store_without_permission_is_not_an_empty_one() {
     let database = Database::new();
     database.store().commit(create(plan_id())).unwrap();
     let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
-    let read = store.plan(plan_id());
+    let read = store.read_plan(plan_id());
     let Err(StoreError::Unusable { why, .. }) = read else {
         panic!("{read:?}")
     };
@@ -155,7 +167,7 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     );
     let store = database.store();
     let plan = plan_id();
-    let read = store.plan(plan);
+    let read = store.read_plan(plan);
     assert!(
         matches!(
             read,
@@ -177,10 +189,10 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
         std::mem::discriminant(&written.unwrap_err()),
         std::mem::discriminant(&older)
     );
-    assert_eq!(store.info().unwrap().schema, Some(0));
-    assert_eq!(store.migrate().unwrap(), (0, 4));
+    assert_eq!(store.read_info().unwrap().schema_version, Some(0));
+    assert_eq!(store.migrate_schema().unwrap(), (0, 4));
     store.commit(create(plan)).unwrap();
-    assert!(store.plan(plan).unwrap().is_some());
+    assert!(store.read_plan(plan).unwrap().is_some());
 }
 
 /// Guards the version being checked inside every transaction: a store that worked stops at once.
@@ -203,11 +215,11 @@ fn a_newer_schema_stops_a_running_store() {
         )
     };
     assert!(matches!(store.commit(append(plan)), Err(CommitError::Failed(error)) if newer(&error)));
-    assert!(matches!(store.plan(plan), Err(error) if newer(&error)));
-    assert!(matches!(store.snapshot(plan), Err(error) if newer(&error)));
-    assert!(matches!(store.events(&Cursor::START, 10), Err(error) if newer(&error)));
-    assert!(matches!(store.migrate(), Err(error) if newer(&error)));
-    assert_eq!(store.info().unwrap().schema, Some(5));
+    assert!(matches!(store.read_plan(plan), Err(error) if newer(&error)));
+    assert!(matches!(store.read_snapshot(plan), Err(error) if newer(&error)));
+    assert!(matches!(store.read_events(&Cursor::START, 10), Err(error) if newer(&error)));
+    assert!(matches!(store.migrate_schema(), Err(error) if newer(&error)));
+    assert_eq!(store.read_info().unwrap().schema_version, Some(5));
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
 }
 
@@ -220,20 +232,20 @@ const EVIDENCE_BEFORE: &str = "ALTER TABLE evidence DROP COLUMN subject, \
 fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
     let database = Database::new();
     let store = database.store();
-    let name: plan::Name = "house".parse().unwrap();
-    store.migrate().unwrap();
+    let name: plan::QualifiedName = "house".parse().unwrap();
+    store.migrate_schema().unwrap();
     let mut sql = database.sql();
     sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
     sql.run(EVIDENCE_BEFORE);
     sql.run("DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
     let store = database.store();
     assert!(matches!(
-        store.project(&name),
+        store.read_project(&name),
         Err(StoreError::OlderSchema { found: 1, .. })
     ));
-    assert_eq!(store.migrate().unwrap(), (1, 4));
-    assert_eq!(store.project(&name).unwrap(), None);
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.migrate_schema().unwrap(), (1, 4));
+    assert_eq!(store.read_project(&name).unwrap(), None);
+    assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");
 }
 
@@ -250,7 +262,7 @@ fn evidence_is_kept_and_found_by_its_subject() {
         "INSERT INTO evidence VALUES ('{plan}', 1, 'global', 'a', 1, '{{\"subject\":\"ab\"}}')"
     ));
     sql.run("UPDATE schema_version SET version = 3");
-    assert_eq!(database.store().migrate().unwrap(), (3, 4));
+    assert_eq!(database.store().migrate_schema().unwrap(), (3, 4));
     assert_eq!(sql.value("SELECT subject FROM evidence"), "ab");
 }
 
@@ -265,16 +277,19 @@ fn a_table_that_changed_under_prepared_statements_is_read_again() {
     });
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
-    store.plan(plan).unwrap();
+    store.read_plan(plan).unwrap();
     database
         .sql()
         .run("ALTER TABLE plans ALTER COLUMN body TYPE VARCHAR");
-    assert!(store.plan(plan).unwrap().is_some());
+    assert!(store.read_plan(plan).unwrap().is_some());
     database
         .sql()
         .run("ALTER TABLE plans ALTER COLUMN body TYPE TEXT");
     store.commit(append(plan)).unwrap();
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
 }
 
 /// Guards tables of somebody else.
@@ -309,10 +324,13 @@ fn two_schemas_are_two_stores() {
     });
     let plan = plan_id();
     one.commit(create(plan)).unwrap();
-    assert_eq!(other.plan(plan).unwrap(), None);
+    assert_eq!(other.read_plan(plan).unwrap(), None);
     other.commit(create(plan)).unwrap();
     other.commit(append(plan)).unwrap();
-    assert_eq!(one.plan(plan).unwrap().unwrap().plan.version, Version(1));
+    assert_eq!(
+        one.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(1)
+    );
 }
 
 /// Guards the hint naming a command that works, and no password in it.
@@ -320,7 +338,8 @@ fn two_schemas_are_two_stores() {
 fn a_backup_is_referred_to_pg_dump_without_the_password() {
     let url = "postgres://ada:swordfish@db.example:5433/plans";
     let store = PostgresStore::new(url, PostgresOptions::default()).unwrap();
-    let Err(StoreError::Unsupported { what }) = store.backup(Path::new("/tmp/it's.dump")) else {
+    let Err(StoreError::Unsupported { what }) = store.write_backup(Path::new("/tmp/it's.dump"))
+    else {
         panic!("a backup was made")
     };
     assert!(!what.contains("swordfish"));

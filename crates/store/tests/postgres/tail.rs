@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use plan::{PlanId, Version};
-use store::{Commit, Cursor, PostgresStore, Read, Tail};
+use plan::{PlanId, PlanVersion};
+use store::{Cursor, EventLog, PostgresStore, StoreReader, StoreWriter};
 
 use crate::database::Database;
 use crate::decisions::{append, create, plan_id};
@@ -32,21 +32,27 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     for _ in 0..3 {
         store.commit(append(early)).unwrap();
     }
-    let held = store.events(&seen.next, 1000).unwrap();
+    let held = store.read_events(&seen.next, 1000).unwrap();
     assert_eq!(
         held.events,
         [],
         "what was committed waits for the earlier transaction"
     );
     assert_eq!(held.next, seen.next);
-    assert_eq!(store.latest().unwrap(), seen.next);
+    assert_eq!(store.read_latest_cursor().unwrap(), seen.next);
     // Reading one plan waits for nobody.
-    assert_eq!(store.plan_events(early, Version(0), 100).unwrap().len(), 4);
+    assert_eq!(
+        store
+            .read_plan_events(early, PlanVersion(0), 100)
+            .unwrap()
+            .len(),
+        4
+    );
     // Until nothing more is heard of these commits.
-    store.wait(Duration::from_millis(1)).unwrap();
+    store.wait_for_commit(Duration::from_millis(1)).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
-    store.wait(Duration::from_secs(60)).unwrap();
+    store.wait_for_commit(Duration::from_secs(60)).unwrap();
     assert!(
         began.elapsed() < Duration::from_secs(20),
         "while events are held back one looks again soon"
@@ -63,8 +69,8 @@ fn a_transaction_that_commits_late_is_not_skipped() {
         versions(&rest.events),
         [(late, 2), (early, 2), (early, 3), (early, 4)]
     );
-    assert_eq!(store.latest().unwrap(), rest.next);
-    assert_eq!(store.events(&rest.next, 1000).unwrap().events, []);
+    assert_eq!(store.read_latest_cursor().unwrap(), rest.next);
+    assert_eq!(store.read_events(&rest.next, 1000).unwrap().events, []);
 }
 
 /// Guards the lock being taken before the transaction gets its number: the order of numbers is the
@@ -84,13 +90,13 @@ fn a_follower_sees_every_event_once_and_each_plan_in_order() {
             let mut cursor = Cursor::START;
             loop {
                 let ended = done.load(Ordering::SeqCst);
-                let page = store.events(&cursor, 7).unwrap();
+                let page = store.read_events(&cursor, 7).unwrap();
                 seen.extend(versions(&page.events));
                 if page.next == cursor {
                     if ended {
                         return seen;
                     }
-                    store.wait(Duration::from_millis(20)).unwrap();
+                    store.wait_for_commit(Duration::from_millis(20)).unwrap();
                 }
                 cursor = page.next;
             }
@@ -104,11 +110,17 @@ fn a_follower_sees_every_event_once_and_each_plan_in_order() {
         });
         // Nothing of this server's other tests may hold the end back for long.
         let end = store
-            .plans(&store::PlanFilter::default(), None, 10)
+            .list_plans(&store::PlanFilter::default(), None, 10)
             .unwrap();
-        assert!(end.iter().all(|row| row.plan.version == Version(101)));
+        assert!(end.iter().all(|row| row.plan.version == PlanVersion(101)));
         let began = Instant::now();
-        while store.events(&Cursor::START, 1000).unwrap().events.len() < 303 {
+        while store
+            .read_events(&Cursor::START, 1000)
+            .unwrap()
+            .events
+            .len()
+            < 303
+        {
             assert!(began.elapsed() < Duration::from_secs(30));
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -140,7 +152,7 @@ fn a_store_moved_to_another_server_counts_on() {
     sql.run("UPDATE events SET xid = xid + 1000000000000");
     sql.run("UPDATE schema_version SET system = system + 1");
     let store = database.store();
-    let first = store.events(&Cursor::START, 1).unwrap();
+    let first = store.read_events(&Cursor::START, 1).unwrap();
     assert_eq!(
         versions(&first.events),
         [(plan, 1)],
@@ -150,7 +162,7 @@ fn a_store_moved_to_another_server_counts_on() {
     store.commit(append(plan)).unwrap();
     let rest = page(&store, &first.next, 3);
     assert_eq!(versions(&rest.events), [(plan, 2), (plan, 3), (plan, 4)]);
-    assert_eq!(store.latest().unwrap(), rest.next);
+    assert_eq!(store.read_latest_cursor().unwrap(), rest.next);
     assert_ne!(sql.value("SELECT xid_base FROM schema_version"), "0");
 }
 
@@ -160,15 +172,15 @@ fn a_cursor_survives_being_written_down() {
     let database = Database::new();
     let store = database.store();
     let plan = plan_id();
-    assert_eq!(store.latest().unwrap(), Cursor::START);
+    assert_eq!(store.read_latest_cursor().unwrap(), Cursor::START);
     store.commit(create(plan)).unwrap();
     store.commit(append(plan)).unwrap();
     page(&store, &Cursor::START, 2);
-    let first = store.events(&Cursor::START, 1).unwrap();
+    let first = store.read_events(&Cursor::START, 1).unwrap();
     let kept: Cursor = first.next.to_string().parse().unwrap();
     assert_eq!(versions(&page(&store, &kept, 1).events), [(plan, 2)]);
     let far: Cursor = format!("{}.0", u64::MAX).parse().unwrap();
-    assert_eq!(store.events(&far, 1000).unwrap().events, []);
+    assert_eq!(store.read_events(&far, 1000).unwrap().events, []);
 }
 
 /// A page with so many events. Whatever runs on this server, for other tests too, may hold them back
@@ -176,7 +188,7 @@ fn a_cursor_survives_being_written_down() {
 fn page(store: &PostgresStore, after: &Cursor, count: usize) -> store::EventPage {
     let began = Instant::now();
     loop {
-        let page = store.events(after, 1000).unwrap();
+        let page = store.read_events(after, 1000).unwrap();
         if page.events.len() >= count {
             return page;
         }

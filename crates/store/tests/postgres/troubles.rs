@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use plan::{Refusal, Version};
-use store::fault::{Fault, FaultPoint, Faults};
+use plan::{PlanVersion, Refusal};
+use store::fault::{FaultPoint, StoreFault, StoreFaults};
 use store::{
-    Access, Commit, CommitError, Committed, Maintain, PostgresOptions, PostgresStore, Read,
-    StoreError,
+    CommitError, CommitOutcome, PostgresOptions, PostgresStore, RowAccess, StoreError,
+    StoreMaintenance, StoreReader, StoreWriter,
 };
-use testkit::Cluster;
+use testkit::PostgresCluster;
 
 use crate::database::{Database, Role, Sql, server};
 use crate::decisions::{append, appended, create, decision, plan_id, reads, receipt, submission};
 
 #[track_caller]
-fn failed(answer: Result<Committed, CommitError>) -> StoreError {
+fn failed(answer: Result<CommitOutcome, CommitError>) -> StoreError {
     match answer {
         Err(CommitError::Failed(error)) => error,
         other => panic!("{other:?}"),
@@ -54,7 +54,10 @@ fn what_the_server_says_is_told_as_what_it_means() {
             _ => "something else",
         };
         answers.push((code, kind));
-        assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(1));
+        assert_eq!(
+            store.read_plan(plan).unwrap().unwrap().plan.version,
+            PlanVersion(1)
+        );
     }
     assert_eq!(
         answers,
@@ -91,7 +94,7 @@ fn a_database_of_another_encoding_is_refused() {
     let url = format!("{before}/{name}?sslmode=disable");
     let store = PostgresStore::new(&url, PostgresOptions::default()).unwrap();
     let errors = [
-        store.info().unwrap_err(),
+        store.read_info().unwrap_err(),
         failed(store.commit(create(plan_id()))),
     ];
     drop(store);
@@ -120,7 +123,10 @@ fn the_identity_of_the_server_may_be_secret() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     store.commit(append(plan)).unwrap();
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
 }
 
 /// Guards a store that lost its version: nobody guesses it.
@@ -132,12 +138,12 @@ fn a_store_without_its_version_is_damaged() {
     store.commit(create(plan)).unwrap();
     database.sql().run("DELETE FROM schema_version");
     for error in [
-        store.plan(plan).unwrap_err(),
-        store.snapshot(plan).unwrap_err(),
-        store.info().unwrap_err(),
-        store.migrate().unwrap_err(),
+        store.read_plan(plan).unwrap_err(),
+        store.read_snapshot(plan).unwrap_err(),
+        store.read_info().unwrap_err(),
+        store.migrate_schema().unwrap_err(),
         failed(store.commit(append(plan))),
-        database.store().plan(plan).unwrap_err(),
+        database.store().read_plan(plan).unwrap_err(),
     ] {
         assert!(
             matches!(&error, StoreError::Corrupt { why, .. }
@@ -157,8 +163,8 @@ fn a_version_table_of_somebody_else_is_no_store() {
         .run("CREATE SCHEMA planwright; CREATE TABLE planwright.schema_version (mine TEXT)");
     let store = database.store();
     for error in [
-        store.info().unwrap_err(),
-        store.migrate().unwrap_err(),
+        store.read_info().unwrap_err(),
+        store.migrate_schema().unwrap_err(),
         failed(store.commit(create(plan_id()))),
     ] {
         assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
@@ -181,7 +187,7 @@ fn a_check_names_what_was_changed_by_hand() {
         store.commit(create(plan)).unwrap();
         store.commit(append(plan)).unwrap();
     }
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     let stray = plan_id();
     database.sql().run(&format!(
         "SET session_replication_role = replica; \
@@ -191,7 +197,7 @@ fn a_check_names_what_was_changed_by_hand() {
          UPDATE events SET plan_id = '{stray}' WHERE plan_id = '{homeless}' AND version = 2; \
          ALTER TABLE actions ADD CONSTRAINT odd CHECK (name <> 'odd') NOT VALID"
     ));
-    let mut problems = store.check().unwrap();
+    let mut problems = store.check_integrity().unwrap();
     problems.sort();
     let mut expected = vec![
         format!("plan {short} is at version 2 but has 1 events, up to number 1"),
@@ -211,7 +217,7 @@ fn a_server_without_a_connection_left_is_busy() {
     let role = Role::new("guest", "CONNECTION LIMIT 0");
     let database = Database::new();
     let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
-    let error = store.info().unwrap_err();
+    let error = store.read_info().unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
 }
 
@@ -221,7 +227,7 @@ fn a_store_whose_connections_are_all_in_use_is_busy() {
     let database = Database::new();
     let store = database.store_with(PostgresOptions {
         max_connections: 1,
-        patience: Duration::from_millis(300),
+        wait_timeout: Duration::from_millis(300),
         ..PostgresOptions::default()
     });
     let plan = plan_id();
@@ -231,7 +237,7 @@ fn a_store_whose_connections_are_all_in_use_is_busy() {
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| {
             store.commit(submission(
-                reads(plan, Access::Exclusive),
+                reads(plan, RowAccess::Exclusive),
                 move |facts, now| {
                     begun.send(()).unwrap();
                     goes_on.recv().unwrap();
@@ -240,7 +246,7 @@ fn a_store_whose_connections_are_all_in_use_is_busy() {
             ))
         });
         begins.recv().unwrap();
-        let read = store.plan(plan).unwrap_err();
+        let read = store.read_plan(plan).unwrap_err();
         assert!(matches!(read, StoreError::Busy { .. }), "{read}");
         let written = failed(store.commit(create(plan_id())));
         assert!(matches!(written, StoreError::Busy { .. }), "{written}");
@@ -248,7 +254,10 @@ fn a_store_whose_connections_are_all_in_use_is_busy() {
         slow.join().unwrap().unwrap();
     });
     // Those that left are passed over, and the connection is there for the next.
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
 }
 
 /// Guards the turn of a waiter whose connection dies under the one before it.
@@ -266,7 +275,7 @@ fn who_waits_for_a_connection_that_dies_makes_a_new_one() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             store.commit(submission(
-                reads(plan, Access::Exclusive),
+                reads(plan, RowAccess::Exclusive),
                 move |facts, now| {
                     // The second time it is asked nobody listens any more.
                     let _ = begun.send(());
@@ -276,7 +285,7 @@ fn who_waits_for_a_connection_that_dies_makes_a_new_one() {
             ))
         });
         begins.recv().unwrap();
-        let waiter = scope.spawn(|| store.plan(plan));
+        let waiter = scope.spawn(|| store.read_plan(plan));
         std::thread::sleep(Duration::from_millis(200));
         database.sql().run(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
@@ -286,7 +295,10 @@ fn who_waits_for_a_connection_that_dies_makes_a_new_one() {
         first.join().unwrap().unwrap();
         assert!(waiter.join().unwrap().unwrap().is_some());
     });
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.version, Version(2));
+    assert_eq!(
+        store.read_plan(plan).unwrap().unwrap().plan.version,
+        PlanVersion(2)
+    );
 }
 
 /// Guards an answer that writes nothing: it, too, holds only once its transaction has ended.
@@ -296,7 +308,7 @@ fn a_fault_before_an_answer_that_writes_nothing_is_told() {
     let plan = plan_id();
     database.store().commit(create(plan)).unwrap();
     let look = || {
-        submission(reads(plan, Access::Shared), move |facts, now| {
+        submission(reads(plan, RowAccess::Shared), move |facts, now| {
             let version = facts
                 .plan
                 .as_ref()
@@ -310,27 +322,27 @@ fn a_fault_before_an_answer_that_writes_nothing_is_told() {
         })
     };
     let store = database.store_with(PostgresOptions {
-        faults: Faults::new(|point| match point {
-            FaultPoint::BeforeCommit => Fault::Fail,
-            _ => Fault::None,
+        faults: StoreFaults::new(|point| match point {
+            FaultPoint::BeforeCommit => StoreFault::Fail,
+            _ => StoreFault::None,
         }),
         ..PostgresOptions::default()
     });
     let error = failed(store.commit(look()));
     assert!(error.to_string().contains("BeforeCommit"), "{error}");
     let seen = database.store().commit(look()).unwrap();
-    assert_eq!(seen.receipt.version, Some(Version(1)));
+    assert_eq!(seen.receipt.version, Some(PlanVersion(1)));
 }
 
 /// Guards servers that speak no newer TLS, and a file of authorities in which there are none.
 #[test]
 fn older_encryption_is_spoken_and_no_authority_is_no_trust() {
-    let mut cluster = Cluster::make();
+    let mut cluster = PostgresCluster::create();
     crate::connect::certificate(&cluster);
-    let nobody = cluster.write("nobody.pem", b"");
-    cluster.configure("ssl = on\nssl_max_protocol_version = 'TLSv1.2'\n");
-    cluster.write("pg_hba.conf", b"hostssl all all 127.0.0.1/32 trust\n");
-    cluster.up();
+    let nobody = cluster.write_file("nobody.pem", b"");
+    cluster.append_settings("ssl = on\nssl_max_protocol_version = 'TLSv1.2'\n");
+    cluster.write_file("pg_hba.conf", b"hostssl all all 127.0.0.1/32 trust\n");
+    cluster.start_server();
     let url = |mode: &str| {
         format!(
             "postgres://postgres@localhost:{}/postgres?sslmode={mode}",
@@ -341,10 +353,10 @@ fn older_encryption_is_spoken_and_no_authority_is_no_trust() {
     store.commit(create(plan_id())).unwrap();
     let trusting = |file: &Path| {
         let options = PostgresOptions {
-            authorities: Some(file.to_owned()),
+            ca_file: Some(file.to_owned()),
             ..PostgresOptions::default()
         };
-        PostgresStore::new(&url("require"), options).and_then(|store| store.info())
+        PostgresStore::new(&url("require"), options).and_then(|store| store.read_info())
     };
     let error = trusting(&nobody).unwrap_err();
     assert!(
@@ -378,7 +390,7 @@ fn an_address_is_checked_before_it_is_used() {
         "postgres://ada@%2Fnonexistent%2Fsocket/plans",
         PostgresOptions::default(),
     );
-    let error = socket.unwrap().info().unwrap_err();
+    let error = socket.unwrap().read_info().unwrap_err();
     assert!(
         matches!(&error, StoreError::Unreachable { place, .. } if place.contains("/nonexistent/socket")),
         "{error}"

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use planwright_store::fault::{Fault, FaultPoint, Faults};
+use planwright_store::fault::{FaultPoint, StoreFault, StoreFaults};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
-use planwright_store::{Clock, Commit, Maintain, Read};
+use planwright_store::{Clock, StoreMaintenance, StoreReader, StoreWriter};
 
 use crate::support::{about, create, creates, key, plan_id, toggle};
 
@@ -129,7 +129,7 @@ fn write(path: &Path, number: u64) {
 /// Says the version of its plan after every commit.
 fn write_until_killed(path: &Path, number: u64) {
     let store = SqliteStore::new(path, SqliteOptions::default());
-    if store.plan(plan_id(number)).unwrap().is_none() {
+    if store.read_plan(plan_id(number)).unwrap().is_none() {
         create(&store, plan_id(number)).unwrap();
     }
     loop {
@@ -140,12 +140,12 @@ fn write_until_killed(path: &Path, number: u64) {
 
 /// Takes the turn, and stays in it.
 fn hold_the_turn(path: &Path) {
-    let faults = Faults::new(|point| {
+    let faults = StoreFaults::new(|point| {
         if point == FaultPoint::BeforeCommit {
             say("holding");
             std::thread::sleep(Duration::from_secs(600));
         }
-        Fault::None
+        StoreFault::None
     });
     let options = SqliteOptions {
         clock: Clock::default(),
@@ -178,7 +178,7 @@ fn commit_slowly(path: &Path, number: u64) {
 fn look(path: &Path) {
     let store = SqliteStore::new(path, SqliteOptions::default());
     say(&store
-        .info()
+        .read_info()
         .err()
         .map_or("-".into(), |error| error.to_string()));
     say(&create(&store, plan_id(1))
@@ -215,7 +215,7 @@ fn die_in_a_batch(path: &Path, point: &str) {
     };
     let faults = |store: Weak<SqliteStore>| {
         let (decided, committed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Faults::new(move |at| {
+        StoreFaults::new(move |at| {
             if at == FaultPoint::Decided {
                 decided.fetch_add(1, Ordering::SeqCst);
             }
@@ -225,7 +225,7 @@ fn die_in_a_batch(path: &Path, point: &str) {
             // are not decided yet wait behind it.
             if so_far >= 2 && at == FaultPoint::BeforeCommit {
                 let store = store.upgrade().unwrap();
-                while store.in_line() as u64 != 1 + (8 - (so_far - 1)) {
+                while store.queued_callers() as u64 != 1 + (8 - (so_far - 1)) {
                     std::thread::yield_now();
                 }
             }
@@ -238,7 +238,7 @@ fn die_in_a_batch(path: &Path, point: &str) {
             if at == FaultPoint::AfterCommit {
                 committed.store(so_far, Ordering::SeqCst);
             }
-            Fault::None
+            StoreFault::None
         })
     };
     let store = Arc::new_cyclic(|store| {

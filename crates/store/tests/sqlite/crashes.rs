@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use planwright_store::{Commit, Read};
+use planwright_store::{StoreReader, StoreWriter};
 
 use crate::child::{self, Process};
 use crate::support::{Place, about, create, creates, key, plan_id, sound, toggle, version};
@@ -50,7 +50,7 @@ fn killed_at(point: &str) -> Killed {
         let mut submission = about(plan_id(number), creates(plan_id(number), "batch"));
         submission.key = Some(key(&number.to_string()));
         let committed = store.commit(submission).unwrap();
-        assert_eq!(committed.remembered, there.contains(&number), "{number}");
+        assert_eq!(committed.is_repeat, there.contains(&number), "{number}");
     }
     assert_eq!(sound(&store), (9, 9));
     Killed {
@@ -129,7 +129,7 @@ fn a_commit_that_cannot_be_written_says_that_nothing_was() {
     assert!(written > 5, "{written}");
     let store = place.store();
     assert_eq!(sound(&store), (written + 1, written + 1));
-    assert!(store.plan(plan_id(written)).unwrap().is_none());
+    assert!(store.read_plan(plan_id(written)).unwrap().is_none());
     toggle(&store, plan_id(1_000)).unwrap();
     assert_eq!(sound(&store), (written + 1, written + 2));
 }

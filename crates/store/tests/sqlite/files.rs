@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use plan::{Phase, Version};
+use plan::{Phase, PlanVersion};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 use planwright_store::{
-    CommitError, Cursor, Maintain, PlanFilter, Read, StoreError, Tail, verify::verify,
+    CommitError, Cursor, EventLog, PlanFilter, StoreError, StoreMaintenance, StoreReader,
+    verify::verify_store,
 };
 
 use crate::child::Process;
@@ -32,22 +33,32 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     for path in [&place.path, &deep] {
         let store = SqliteStore::new(path, SqliteOptions::default());
         let id = plan_id(1);
-        assert_eq!(store.plan(id).unwrap(), None);
-        assert_eq!(store.plans(&PlanFilter::default(), None, 10).unwrap(), []);
-        assert_eq!(store.plans_like("0", 10).unwrap(), []);
-        assert_eq!(store.due(Phase::Strategize, None, 10).unwrap(), []);
-        assert_eq!(store.expired(10).unwrap(), []);
-        assert_eq!(store.snapshot(id).unwrap(), None);
-        assert_eq!(store.action(&"tidy".parse().unwrap()).unwrap(), None);
-        assert_eq!(store.actions(None, 10).unwrap(), []);
-        assert_eq!(store.rules(&[]).unwrap(), Default::default());
-        assert_eq!(store.changesets(id).unwrap(), []);
-        assert_eq!(store.plan_events(id, Version(0), 10).unwrap(), []);
-        assert_eq!(store.events(&Cursor::START, 10).unwrap().events, []);
-        assert_eq!(store.latest().unwrap(), Cursor::START);
-        assert_eq!(store.info().unwrap().schema, None);
-        assert_eq!(store.check().unwrap(), Vec::<String>::new());
-        assert!(store.backup(&place.directory.path().join("copy")).is_err());
+        assert_eq!(store.read_plan(id).unwrap(), None);
+        assert_eq!(
+            store.list_plans(&PlanFilter::default(), None, 10).unwrap(),
+            []
+        );
+        assert_eq!(store.find_plan_ids("0", 10).unwrap(), []);
+        assert_eq!(
+            store.list_due_plans(Phase::Strategize, None, 10).unwrap(),
+            []
+        );
+        assert_eq!(store.list_expired_leases(10).unwrap(), []);
+        assert_eq!(store.read_snapshot(id).unwrap(), None);
+        assert_eq!(store.read_action(&"tidy".parse().unwrap()).unwrap(), None);
+        assert_eq!(store.list_actions(None, 10).unwrap(), []);
+        assert_eq!(store.read_rules(&[]).unwrap(), Default::default());
+        assert_eq!(store.list_changesets(id).unwrap(), []);
+        assert_eq!(store.read_plan_events(id, PlanVersion(0), 10).unwrap(), []);
+        assert_eq!(store.read_events(&Cursor::START, 10).unwrap().events, []);
+        assert_eq!(store.read_latest_cursor().unwrap(), Cursor::START);
+        assert_eq!(store.read_info().unwrap().schema_version, None);
+        assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
+        assert!(
+            store
+                .write_backup(&place.directory.path().join("copy"))
+                .is_err()
+        );
     }
     assert_eq!(place.files(), Vec::<String>::new());
 }
@@ -64,20 +75,24 @@ fn the_first_write_makes_directory_and_file_for_the_owner_only() {
         let file = entry.unwrap().path();
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
-    let info = store.info().unwrap();
+    let info = store.read_info().unwrap();
     assert_eq!(
-        (info.kind, info.schema, info.known_schema),
+        (
+            info.kind,
+            info.schema_version,
+            info.supported_schema_version
+        ),
         ("sqlite", Some(4), 4)
     );
     assert_eq!(info.place, path.display().to_string());
-    assert_eq!(store.migrate().unwrap(), (4, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (4, 4));
 }
 
 #[test]
 fn migrating_an_absent_store_makes_it() {
     let place = Place::new();
-    assert_eq!(place.store().migrate().unwrap(), (0, 4));
-    assert_eq!(place.store().info().unwrap().schema, Some(4));
+    assert_eq!(place.store().migrate_schema().unwrap(), (0, 4));
+    assert_eq!(place.store().read_info().unwrap().schema_version, Some(4));
 }
 
 #[test]
@@ -85,8 +100,8 @@ fn an_empty_file_reads_as_empty_and_becomes_a_store() {
     let place = Place::new();
     fs::write(&place.path, b"").unwrap();
     let store = place.store();
-    assert_eq!(store.plan(plan_id(1)).unwrap(), None);
-    assert_eq!(store.info().unwrap().schema, None);
+    assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
+    assert_eq!(store.read_info().unwrap().schema_version, None);
     assert_eq!(fs::metadata(&place.path).unwrap().len(), 0);
     create(&store, plan_id(1)).unwrap();
     assert_eq!(sound(&store), (1, 1));
@@ -102,7 +117,7 @@ fn what_is_no_store_is_told_apart_and_left_alone() {
         matches!(refused(&store), StoreError::Unusable { why, .. } if why.contains("directory"))
     );
     assert!(matches!(
-        store.plan(plan_id(1)),
+        store.read_plan(plan_id(1)),
         Err(StoreError::Unusable { .. })
     ));
     fs::remove_dir(&place.path).unwrap();
@@ -111,10 +126,13 @@ fn what_is_no_store_is_told_apart_and_left_alone() {
     fs::write(&place.path, &text).unwrap();
     assert!(matches!(refused(&store), StoreError::NotAStore { .. }));
     assert!(matches!(
-        store.plan(plan_id(1)),
+        store.read_plan(plan_id(1)),
         Err(StoreError::NotAStore { .. })
     ));
-    assert!(matches!(store.info(), Err(StoreError::NotAStore { .. })));
+    assert!(matches!(
+        store.read_info(),
+        Err(StoreError::NotAStore { .. })
+    ));
     assert_eq!(fs::read_to_string(&place.path).unwrap(), text);
     fs::remove_file(&place.path).unwrap();
 
@@ -124,10 +142,13 @@ fn what_is_no_store_is_told_apart_and_left_alone() {
     let before = fs::read(&place.path).unwrap();
     assert!(matches!(refused(&store), StoreError::NotAStore { .. }));
     assert!(matches!(
-        store.plan(plan_id(1)),
+        store.read_plan(plan_id(1)),
         Err(StoreError::NotAStore { .. })
     ));
-    assert!(matches!(store.migrate(), Err(StoreError::NotAStore { .. })));
+    assert!(matches!(
+        store.migrate_schema(),
+        Err(StoreError::NotAStore { .. })
+    ));
     assert_eq!(fs::read(&place.path).unwrap(), before);
     fs::remove_file(&place.path).unwrap();
 
@@ -151,7 +172,7 @@ fn a_newer_schema_is_refused_and_told() {
     newer.pragma_update(None, "user_version", 9).unwrap();
     // By a store that has the file open, and by a new one.
     for store in [store, place.store()] {
-        let told = [store.plan(plan_id(1)).unwrap_err(), refused(&store)];
+        let told = [store.read_plan(plan_id(1)).unwrap_err(), refused(&store)];
         for error in told {
             assert!(
                 matches!(
@@ -165,9 +186,9 @@ fn a_newer_schema_is_refused_and_told() {
                 "{error:?}"
             );
         }
-        assert_eq!(store.info().unwrap().schema, Some(9));
+        assert_eq!(store.read_info().unwrap().schema_version, Some(9));
         assert!(matches!(
-            store.migrate(),
+            store.migrate_schema(),
             Err(StoreError::NewerSchema { .. })
         ));
     }
@@ -214,7 +235,7 @@ fn a_file_that_was_replaced_is_noticed() {
     let store = place.store();
     create(&store, plan_id(1)).unwrap();
     store
-        .backup(&place.directory.path().join("copy.db"))
+        .write_backup(&place.directory.path().join("copy.db"))
         .unwrap();
     create(&store, plan_id(2)).unwrap();
     // Back to the copy, as a person would do it.
@@ -227,7 +248,7 @@ fn a_file_that_was_replaced_is_noticed() {
         )
         .unwrap();
     }
-    assert_eq!(store.plan(plan_id(1)).unwrap(), None);
+    assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
     fs::rename(place.directory.path().join("copy.db"), &place.path).unwrap();
     assert_eq!(
         (version(&store, plan_id(1)), version(&store, plan_id(2))),
@@ -237,7 +258,7 @@ fn a_file_that_was_replaced_is_noticed() {
     assert_eq!(sound(&place.store()), (2, 2));
     // And away with everything, its directory included.
     fs::remove_dir_all(place.directory.path()).unwrap();
-    assert_eq!(store.plan(plan_id(1)).unwrap(), None);
+    assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
     create(&store, plan_id(4)).unwrap();
     assert_eq!(sound(&store), (1, 1));
 }
@@ -313,16 +334,16 @@ fn a_copy_is_whole_while_others_write_and_never_replaces_anything() {
     let mut copies = 0;
     while !writer.is_finished() {
         let to = place.directory.path().join(format!("copy-{copies}.db"));
-        store.backup(&to).unwrap();
+        store.write_backup(&to).unwrap();
         assert_eq!(mode(&to), 0o600);
-        let again = store.backup(&to).unwrap_err();
+        let again = store.write_backup(&to).unwrap_err();
         assert!(
             matches!(&again, StoreError::Unusable { place, why }
                 if *place == to.display().to_string() && why.contains("exists")),
             "{again:?}"
         );
         let copy = SqliteStore::new(&to, SqliteOptions::default());
-        let verified = verify(&copy).unwrap();
+        let verified = verify_store(&copy).unwrap();
         assert_eq!((verified.plans, verified.problems), (1, vec![]));
         copies += 1;
     }
@@ -335,7 +356,7 @@ fn a_copy_is_whole_while_others_write_and_never_replaces_anything() {
     assert_eq!(leftovers.count(), 0);
     let nowhere = place.directory.path().join("no/such/copy.db");
     assert!(matches!(
-        store.backup(&nowhere),
+        store.write_backup(&nowhere),
         Err(StoreError::Unusable { .. })
     ));
 }
@@ -349,7 +370,7 @@ fn damage_is_found() {
     vandal
         .execute_batch("PRAGMA foreign_keys = OFF; UPDATE events SET plan_id = 'nobody'")
         .unwrap();
-    let found = store.check().unwrap();
+    let found = store.check_integrity().unwrap();
     assert_eq!(
         found,
         ["a row of events refers to a row of plans that is not there"]
@@ -358,7 +379,7 @@ fn damage_is_found() {
         .execute_batch("UPDATE plans SET body = '{}'")
         .unwrap();
     assert!(matches!(
-        store.plan(plan_id(1)),
+        store.read_plan(plan_id(1)),
         Err(StoreError::Corrupt { .. })
     ));
     vandal
@@ -367,6 +388,6 @@ fn damage_is_found() {
              UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'plans_by_stage'",
         )
         .unwrap();
-    let found = place.store().check().unwrap();
+    let found = place.store().check_integrity().unwrap();
     assert!(!found.is_empty());
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use plan::{Event, Version};
+use plan::{Event, PlanVersion};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
-use planwright_store::{Commit, CommitError, Maintain, Read, StoreError};
+use planwright_store::{CommitError, StoreError, StoreMaintenance, StoreReader, StoreWriter};
 
 use crate::support::{Place, about, create, creates, one_event, plan_id, sound, toggle, version};
 
@@ -31,7 +31,10 @@ fn what_is_no_file_is_no_store() {
     )
     .unwrap();
     let at = |path: &Path| SqliteStore::new(path, SqliteOptions::default());
-    for error in [at(&pipe).plan(plan_id(1)).unwrap_err(), refused(&at(&pipe))] {
+    for error in [
+        at(&pipe).read_plan(plan_id(1)).unwrap_err(),
+        refused(&at(&pipe)),
+    ] {
         assert!(
             matches!(&error, StoreError::Unusable { why, .. } if why == "it is not a regular file"),
             "{error}"
@@ -56,12 +59,12 @@ fn a_copy_replaces_what_an_unfinished_one_left_and_nothing_else() {
         .path()
         .join(format!("copy.db.unfinished-{}", std::process::id()));
     fs::write(&left_over, "half a copy").unwrap();
-    store.backup(&copy).unwrap();
+    store.write_backup(&copy).unwrap();
     assert!(!left_over.exists());
     let copied = SqliteStore::new(&copy, SqliteOptions::default());
     assert_eq!(sound(&copied), (1, 1));
     toggle(&store, plan_id(1)).unwrap();
-    let again = store.backup(&copy).unwrap_err();
+    let again = store.write_backup(&copy).unwrap_err();
     assert!(
         matches!(&again, StoreError::Unusable { why, .. } if why.contains("exists already")),
         "{again}"
@@ -76,7 +79,7 @@ fn a_decision_on_what_is_not_stored_is_not_stored() {
     let place = Place::new();
     let store = place.store();
     create(&store, plan_id(1)).unwrap();
-    let first = store.plan(plan_id(1)).unwrap().unwrap().plan;
+    let first = store.read_plan(plan_id(1)).unwrap().unwrap().plan;
     toggle(&store, plan_id(1)).unwrap();
     let cancel = || Event::Cancelled {
         epoch: first.epoch.next(),
@@ -121,13 +124,13 @@ fn a_decision_on_what_is_not_stored_is_not_stored() {
         format!("plan {} is not there to change", plan_id(2))
     );
     assert_eq!(version(&store, plan_id(1)), 2);
-    assert_eq!(store.plan(plan_id(2)).unwrap(), None);
+    assert_eq!(store.read_plan(plan_id(2)).unwrap(), None);
     store
         .commit(about(plan_id(2), creates(plan_id(2), "tidy up")))
         .unwrap();
     assert_eq!(sound(&store), (2, 3));
     assert_eq!(
-        store.plan(plan_id(2)).unwrap().unwrap().plan.version,
-        Version(1)
+        store.read_plan(plan_id(2)).unwrap().unwrap().plan.version,
+        PlanVersion(1)
     );
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use planwright_store::Commit;
+use planwright_store::StoreWriter;
 
 use crate::child::Process;
 use crate::support::{Place, about, create, plan_id, sound, toggle, toggles, version};

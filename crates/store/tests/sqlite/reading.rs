@@ -1,19 +1,19 @@
 //! The same commits to this store and to memory: every read gives the same.
 
-use plan::changeset::{Changeset, Entry, Operation, Seal, TreePath};
-use plan::facts::{Lease, Outcome};
-use plan::invariant::{Check, Gate, Rule, RuleDraft, Scope, scopes_of};
-use plan::judgement::{Evidence, FailedRule, RuleOutcome, RuleVerdict, Verdict};
+use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, PathOperation, TreePath};
+use plan::facts::{Lease, ReceiptOutcome};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleScope, scopes_for_plan};
+use plan::judgement::{FailedRule, GateVerdict, RuleEvidence, RuleOutcome, RuleVerdict};
 use plan::stage::StateName;
 use plan::{
-    Action, ActionState, Caller, ChangesetId, Decision, Epoch, Event, Facts, Name, Phase, PlanId,
-    Row, Span, Timestamp, Verb, Version,
+    Action, ActionState, Caller, ChangesetId, Decision, DecisionFacts, Epoch, Event, Phase, PlanId,
+    PlanVersion, QualifiedName, RowWrite, Span, Timestamp, Verb,
 };
-use planwright_store::fault::Faults;
+use planwright_store::fault::StoreFaults;
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 use planwright_store::{
-    Access, ChangesetReads, Clock, DecideFn, MemoryStore, PlanFilter, Read, Reads, Store,
-    Submission, Tail,
+    ChangesetReads, Clock, DecideFn, EventLog, MemoryStore, PlanFilter, ReadSet, RowAccess, Store,
+    StoreReader, Submission,
 };
 
 use crate::support::{
@@ -28,10 +28,10 @@ fn both(place: &Place) -> (SqliteStore, MemoryStore) {
     let clock = Clock::new(|| NOW);
     let options = SqliteOptions {
         clock: clock.clone(),
-        faults: Faults::default(),
+        faults: StoreFaults::default(),
     };
     let sqlite = SqliteStore::new(&place.path, options);
-    let memory = MemoryStore::with(clock, Faults::default());
+    let memory = MemoryStore::with_clock_and_faults(clock, StoreFaults::default());
     for store in [&sqlite as &dyn Store, &memory] {
         fill(store);
     }
@@ -58,12 +58,12 @@ fn fill(store: &dyn Store) {
         }
     }
     let rows = (0..4)
-        .map(|number| Row::PutAction(action(number)))
+        .map(|number| RowWrite::PutAction(action(number)))
         .collect();
     store.commit(about(plan_id(0), writes(rows))).unwrap();
     store.commit(about(plan_id(0), writes(rules()))).unwrap();
-    let dropped = Row::DropRule {
-        scope: Scope::Global,
+    let dropped = RowWrite::DropRule {
+        scope: RuleScope::Global,
         name: "b".parse().unwrap(),
         revision: 9,
     };
@@ -97,11 +97,11 @@ fn plans_are_listed_alike_by_every_filter_and_page() {
                         project: None,
                     };
                     for (after, limit) in [(None, 3), (Some(plan_id(17)), 5), (None, 100)] {
-                        let page = sqlite.plans(&filter, after, limit).unwrap();
+                        let page = sqlite.list_plans(&filter, after, limit).unwrap();
                         shown += page.len();
                         assert_eq!(
                             page,
-                            memory.plans(&filter, after, limit).unwrap(),
+                            memory.list_plans(&filter, after, limit).unwrap(),
                             "{filter:?}"
                         );
                     }
@@ -122,11 +122,11 @@ fn everything_else_is_read_alike() {
         assert_eq!(one, other);
     };
     for id in (0..=PLANS).map(plan_id) {
-        same(&|store| format!("{:?}", store.plan(id).unwrap()));
-        same(&|store| format!("{:?}", store.snapshot(id).unwrap()));
-        same(&|store| format!("{:?}", store.changesets(id).unwrap()));
+        same(&|store| format!("{:?}", store.read_plan(id).unwrap()));
+        same(&|store| format!("{:?}", store.read_snapshot(id).unwrap()));
+        same(&|store| format!("{:?}", store.list_changesets(id).unwrap()));
         same(&|store| {
-            let events = store.plan_events(id, Version(1), 2).unwrap();
+            let events = store.read_plan_events(id, PlanVersion(1), 2).unwrap();
             format!(
                 "{:?}",
                 events
@@ -138,33 +138,45 @@ fn everything_else_is_read_alike() {
     }
     for phase in Phase::ALL {
         same(&|store| {
-            let first = store.due(phase, None, 4).unwrap();
-            let rest = store.due(phase, first.last().copied(), 100).unwrap();
-            let claimable = store.claimable(phase, first.first().copied(), 5).unwrap();
+            let first = store.list_due_plans(phase, None, 4).unwrap();
+            let rest = store
+                .list_due_plans(phase, first.last().copied(), 100)
+                .unwrap();
+            let claimable = store
+                .list_claimable_plans(phase, first.first().copied(), 5)
+                .unwrap();
             format!("{first:?} {rest:?} {claimable:?}")
         });
     }
-    same(&|store| format!("{:?}", store.expired(3).unwrap()));
+    same(&|store| format!("{:?}", store.list_expired_leases(3).unwrap()));
     for fragment in ["01HF7YAT", "0", "1", "G", "0000000D", "X", ""] {
-        same(&|store| format!("{:?}", store.plans_like(fragment, 1000).unwrap()));
+        same(&|store| format!("{:?}", store.find_plan_ids(fragment, 1000).unwrap()));
     }
-    same(&|store| format!("{:?}", store.action(&action_name(1)).unwrap()));
-    same(&|store| format!("{:?}", store.actions(None, 2).unwrap()));
-    same(&|store| format!("{:?}", store.actions(Some(&action_name(1)), 9).unwrap()));
-    same(&|store| format!("{:?}", store.rules(&[]).unwrap()));
-    let scopes = scopes_of(plan_id(3), Some(&action_name(1)), []);
-    same(&|store| format!("{:?}", store.rules(&scopes).unwrap()));
+    same(&|store| format!("{:?}", store.read_action(&action_name(1)).unwrap()));
+    same(&|store| format!("{:?}", store.list_actions(None, 2).unwrap()));
+    same(&|store| {
+        format!(
+            "{:?}",
+            store.list_actions(Some(&action_name(1)), 9).unwrap()
+        )
+    });
+    same(&|store| format!("{:?}", store.read_rules(&[]).unwrap()));
+    let scopes = scopes_for_plan(plan_id(3), Some(&action_name(1)), []);
+    same(&|store| format!("{:?}", store.read_rules(&scopes).unwrap()));
     same(&|store| {
         format!(
             "{:?}",
             store
-                .events(&store.latest().unwrap(), 5)
+                .read_events(&store.read_latest_cursor().unwrap(), 5)
                 .unwrap()
                 .events
                 .len()
         ) + ".."
     });
-    assert_eq!(sqlite.latest().unwrap(), memory.latest().unwrap());
+    assert_eq!(
+        sqlite.read_latest_cursor().unwrap(),
+        memory.read_latest_cursor().unwrap()
+    );
 }
 
 #[test]
@@ -173,32 +185,32 @@ fn decisions_are_made_on_the_same_facts() {
     let (sqlite, memory) = both(&place);
     let paths = vec![path("a"), path("nowhere")];
     let all_reads = [
-        Reads::default(),
-        Reads {
-            plan: Some((plan_id(3), Access::Shared)),
-            action: Some((action_name(1), Access::Shared)),
+        ReadSet::default(),
+        ReadSet {
+            plan: Some((plan_id(3), RowAccess::Shared)),
+            action: Some((action_name(1), RowAccess::Shared)),
             rules: vec![
-                (Scope::Plan(plan_id(3)), Access::Shared),
-                (Scope::Global, Access::Shared),
-                (Scope::Plan(plan_id(39)), Access::Shared),
+                (RuleScope::Plan(plan_id(3)), RowAccess::Shared),
+                (RuleScope::Global, RowAccess::Shared),
+                (RuleScope::Plan(plan_id(39)), RowAccess::Shared),
             ],
             changesets: ChangesetReads::None,
-            ..Reads::default()
+            ..ReadSet::default()
         },
-        Reads {
-            plan: Some((plan_id(4), Access::Exclusive)),
+        ReadSet {
+            plan: Some((plan_id(4), RowAccess::Exclusive)),
             changesets: ChangesetReads::All,
-            ..Reads::default()
+            ..ReadSet::default()
         },
-        Reads {
-            plan: Some((plan_id(4), Access::Exclusive)),
+        ReadSet {
+            plan: Some((plan_id(4), RowAccess::Exclusive)),
             changesets: ChangesetReads::EntriesAt(paths),
-            ..Reads::default()
+            ..ReadSet::default()
         },
-        Reads {
-            plan: Some((plan_id(PLANS), Access::Exclusive)),
+        ReadSet {
+            plan: Some((plan_id(PLANS), RowAccess::Exclusive)),
             changesets: ChangesetReads::All,
-            ..Reads::default()
+            ..ReadSet::default()
         },
     ];
     for reads in all_reads {
@@ -208,13 +220,13 @@ fn decisions_are_made_on_the_same_facts() {
 }
 
 /// The facts a decision gets, as text.
-fn facts(store: &dyn Store, reads: &Reads) -> String {
+fn facts(store: &dyn Store, reads: &ReadSet) -> String {
     let (told, heard) = std::sync::mpsc::channel();
     let submission = Submission {
         id: command_id(),
         key: None,
         reads: reads.clone(),
-        decide: Box::new(move |facts: &Facts, now| {
+        decide: Box::new(move |facts: &DecisionFacts, now| {
             told.send(format!("{facts:?} at {now}")).unwrap();
             Err(plan::Refusal::NoGoal)
         }),
@@ -223,7 +235,7 @@ fn facts(store: &dyn Store, reads: &Reads) -> String {
     heard.recv().unwrap()
 }
 
-fn action_name(number: u64) -> Name {
+fn action_name(number: u64) -> QualifiedName {
     format!("acme/action-{number}").parse().unwrap()
 }
 
@@ -247,13 +259,13 @@ fn action(number: u64) -> Action {
     }
 }
 
-fn rule(scope: Scope, name: &str, revision: u64) -> Rule {
+fn rule(scope: RuleScope, name: &str, revision: u64) -> Rule {
     Rule {
         scope,
         revision,
         draft: RuleDraft {
             name: name.parse().unwrap(),
-            check: Check::Expr("true".to_owned()),
+            check: RuleCheck::Expr("true".to_owned()),
             at: vec![Gate::Apply],
             advisory: false,
             non_overridable: false,
@@ -263,30 +275,30 @@ fn rule(scope: Scope, name: &str, revision: u64) -> Rule {
     }
 }
 
-fn rules() -> Vec<Row> {
-    let action = Scope::Action(action_name(1));
-    let plan = Scope::Plan(plan_id(3));
+fn rules() -> Vec<RowWrite> {
+    let action = RuleScope::Action(action_name(1));
+    let plan = RuleScope::Plan(plan_id(3));
     vec![
-        Row::PutRule(rule(plan, "z", 1)),
-        Row::PutRule(rule(action, "a", 1)),
-        Row::PutRule(rule(Scope::Global, "b", 1)),
-        Row::PutRule(rule(Scope::Global, "c", 2)),
-        Row::PutRule(rule(Scope::Global, "a", 3)),
-        Row::PutRule(rule(Scope::Global, "c", 4)),
+        RowWrite::PutRule(rule(plan, "z", 1)),
+        RowWrite::PutRule(rule(action, "a", 1)),
+        RowWrite::PutRule(rule(RuleScope::Global, "b", 1)),
+        RowWrite::PutRule(rule(RuleScope::Global, "c", 2)),
+        RowWrite::PutRule(rule(RuleScope::Global, "a", 3)),
+        RowWrite::PutRule(rule(RuleScope::Global, "c", 4)),
     ]
 }
 
 /// An expired lease, a verdict that is replaced, and evidence of two entries.
-fn beside(plan: PlanId) -> Vec<Row> {
+fn beside(plan: PlanId) -> Vec<RowWrite> {
     let verdict = |evidence: &str| {
-        Row::PutVerdict(Verdict {
+        RowWrite::PutVerdict(GateVerdict {
             plan,
             gate: Gate::Apply,
-            version: Version(2),
-            revisions: [(Scope::Global, 4)].into(),
+            version: PlanVersion(2),
+            revisions: [(RuleScope::Global, 4)].into(),
             tips: Vec::new(),
             failed: vec![FailedRule {
-                rule: rule(Scope::Global, "a", 3).reference(),
+                rule: rule(RuleScope::Global, "a", 3).reference(),
                 check: "true".to_owned(),
                 evidence: evidence.to_owned(),
                 waivable: true,
@@ -296,23 +308,23 @@ fn beside(plan: PlanId) -> Vec<Row> {
         })
     };
     let evidence = |entry, name: &str, outcome| {
-        Row::PutEvidence(Evidence {
+        RowWrite::PutEvidence(RuleEvidence {
             plan,
             entry,
             subject: plan::Digest::ZERO,
             verdict: RuleVerdict {
-                rule: rule(Scope::Global, name, 3).reference(),
+                rule: rule(RuleScope::Global, name, 3).reference(),
                 outcome,
             },
             at: NOW,
         })
     };
     let lease = |seconds| {
-        Row::PutLease(Lease {
+        RowWrite::PutLease(Lease {
             plan,
             owner: "worker".to_owned(),
             epoch: Epoch(7),
-            expires_at: NOW.plus(Span::seconds(seconds)),
+            expires_at: NOW.saturating_add(Span::from_seconds(seconds)),
         })
     };
     vec![
@@ -332,7 +344,7 @@ fn path(text: &str) -> TreePath {
 }
 
 /// Two open changesets and a sealed one, with entries that are folded, dropped, not UTF-8.
-fn changesets(plan: PlanId) -> Vec<Row> {
+fn changesets(plan: PlanId) -> Vec<RowWrite> {
     let id = |number| ChangesetId::from_parts(1_700_000_000_000, number);
     let open = |number| Changeset {
         id: id(number),
@@ -342,27 +354,28 @@ fn changesets(plan: PlanId) -> Vec<Row> {
         opened_at: NOW,
         seal: None,
     };
-    let entry = |name: &[u8]| Entry::new(TreePath::new(name).unwrap(), Operation::Modify);
+    let entry =
+        |name: &[u8]| ChangesetEntry::new(TreePath::new(name).unwrap(), PathOperation::Modify);
     let sealed = Changeset {
-        seal: Some(Seal::of(&[entry(b"x")], NOW)),
+        seal: Some(ChangesetSeal::from_entries(&[entry(b"x")], NOW)),
         ..open(2)
     };
     vec![
-        Row::PutChangeset(open(3)),
-        Row::PutChangeset(open(1)),
-        Row::PutChangeset(open(2)),
-        Row::PutEntry(id(2), entry(b"x")),
-        Row::PutEntry(id(1), entry(b"b")),
-        Row::PutEntry(id(1), entry(b"a")),
-        Row::PutEntry(id(1), entry(b"\xff\xfe")),
-        Row::PutEntry(id(1), entry(b"gone")),
-        Row::DropEntry(id(1), path("gone")),
-        Row::PutEntry(id(3), entry(b"a")),
-        Row::PutChangeset(sealed),
+        RowWrite::PutChangeset(open(3)),
+        RowWrite::PutChangeset(open(1)),
+        RowWrite::PutChangeset(open(2)),
+        RowWrite::PutEntry(id(2), entry(b"x")),
+        RowWrite::PutEntry(id(1), entry(b"b")),
+        RowWrite::PutEntry(id(1), entry(b"a")),
+        RowWrite::PutEntry(id(1), entry(b"\xff\xfe")),
+        RowWrite::PutEntry(id(1), entry(b"gone")),
+        RowWrite::DropEntry(id(1), path("gone")),
+        RowWrite::PutEntry(id(3), entry(b"a")),
+        RowWrite::PutChangeset(sealed),
     ]
 }
 
-fn creates_of(id: PlanId, action: Option<Name>) -> DecideFn {
+fn creates_of(id: PlanId, action: Option<QualifiedName>) -> DecideFn {
     let mut creates = creates(id, "tidy up");
     Box::new(move |facts, now| {
         let Decision { mut plans, .. } = creates(facts, now)?;
@@ -407,10 +420,10 @@ fn step(event: fn(&plan::Plan) -> Event) -> DecideFn {
 }
 
 /// Rows without an event.
-fn writes(rows: Vec<Row>) -> DecideFn {
+fn writes(rows: Vec<RowWrite>) -> DecideFn {
     Box::new(move |facts, now| {
         let plan = required(facts)?;
-        let mut receipt = receipt(&plan, Outcome::Done, now);
+        let mut receipt = receipt(&plan, ReceiptOutcome::Done, now);
         receipt.verb = Verb::RecordChange;
         Ok(Decision {
             plans: Vec::new(),

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan::event::Created;
-use plan::facts::{Lease, Outcome, PlanChange};
-use plan::plan::{Limits, Origin, ProfileSource};
+use plan::event::PlanCreated;
+use plan::facts::{Lease, PlanChange, ReceiptOutcome};
+use plan::plan::{PlanLimits, PlanOrigin, ProfileSource};
 use plan::{
-    Actors, Caller, CommandId, Decision, Digest, Event, Facts, Phase, Plan, PlanId, Profile,
-    Receipt, Recorded, Refusal, Row, Span, Timestamp, Verb, Version, evolve,
+    Caller, CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Event, Phase, Plan,
+    PlanActors, PlanId, PlanVersion, Profile, RecordedEvent, Refusal, RowWrite, Span, Timestamp,
+    Verb, evolve,
 };
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
-use planwright_store::verify::verify;
+use planwright_store::verify::verify_store;
 use planwright_store::{
-    Access, Commit, CommitError, Committed, DecideFn, Key, Read, Reads, Submission,
+    CommitError, CommitOutcome, DecideFn, IdempotencyKey, ReadSet, RowAccess, StoreReader,
+    StoreWriter, Submission,
 };
 
 /// A directory of its own with the path of a database in it. Removed with everything at the end.
@@ -57,11 +59,11 @@ pub fn command_id() -> CommandId {
     CommandId::from_parts(1_700_000_000_000, random)
 }
 
-pub fn key(text: &str) -> Key {
-    Key {
+pub fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey {
         scope: "use".to_owned(),
         key: text.to_owned(),
-        fingerprint: Digest::of(b"arguments"),
+        fingerprint: Digest::hash_bytes(b"arguments"),
     }
 }
 
@@ -70,20 +72,20 @@ pub fn about(plan: PlanId, decide: DecideFn) -> Submission {
     Submission {
         id: command_id(),
         key: None,
-        reads: Reads {
-            plan: Some((plan, Access::Exclusive)),
-            ..Reads::default()
+        reads: ReadSet {
+            plan: Some((plan, RowAccess::Exclusive)),
+            ..ReadSet::default()
         },
         decide,
     }
 }
 
-pub fn create(store: &SqliteStore, plan: PlanId) -> Result<Committed, CommitError> {
+pub fn create(store: &SqliteStore, plan: PlanId) -> Result<CommitOutcome, CommitError> {
     store.commit(about(plan, creates(plan, "tidy up")))
 }
 
 /// One more event and a lease put or dropped.
-pub fn toggle(store: &SqliteStore, plan: PlanId) -> Result<Committed, CommitError> {
+pub fn toggle(store: &SqliteStore, plan: PlanId) -> Result<CommitOutcome, CommitError> {
     store.commit(about(plan, toggles()))
 }
 
@@ -92,7 +94,7 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
     let goal = goal.to_owned();
     Box::new(move |facts, now| {
         assert!(facts.plan.is_none(), "{id} is there already");
-        let created = Event::Created(Box::new(Created {
+        let created = Event::Created(Box::new(PlanCreated {
             definitions: Vec::new(),
             strategy_wanted: false,
             bases: Vec::new(),
@@ -100,13 +102,13 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
             goal: goal.clone().into(),
             action: None,
             arguments: BTreeMap::new(),
-            actors: Actors::both("bot".parse().unwrap()),
+            actors: PlanActors::for_both_phases("bot".parse().unwrap()),
             profile: Profile::Review,
             profile_source: ProfileSource::Default,
             read_only: false,
             resources: Vec::new(),
-            limits: Limits::default(),
-            origin: Origin::Use,
+            limits: PlanLimits::default(),
+            origin: PlanOrigin::Use,
             result: None,
         }));
         Ok(one_event(None, id, created, Vec::new(), now))
@@ -126,7 +128,7 @@ pub fn toggles() -> DecideFn {
                     plan: id,
                     owner: owner.clone(),
                     epoch,
-                    expires_at: now.plus(Span::seconds(30)),
+                    expires_at: now.saturating_add(Span::from_seconds(30)),
                 };
                 let claimed = Event::Claimed {
                     phase: Phase::Strategize,
@@ -134,11 +136,11 @@ pub fn toggles() -> DecideFn {
                     epoch,
                     asked: false,
                 };
-                (claimed, Row::PutLease(lease))
+                (claimed, RowWrite::PutLease(lease))
             }
             Some(holder) => {
                 let epoch = holder.epoch;
-                (Event::Released { epoch }, Row::DropLease(id))
+                (Event::Released { epoch }, RowWrite::DropLease(id))
             }
         };
         Ok(one_event(Some(plan), id, event, vec![row], now))
@@ -150,14 +152,14 @@ pub fn does_nothing() -> DecideFn {
     Box::new(|facts, now| {
         let plan = required(facts)?;
         Ok(Decision {
-            receipt: receipt(&plan, Outcome::AlreadyDone, now),
+            receipt: receipt(&plan, ReceiptOutcome::AlreadyDone, now),
             plans: Vec::new(),
             rows: Vec::new(),
         })
     })
 }
 
-pub fn required(facts: &Facts) -> Result<Plan, Refusal> {
+pub fn required(facts: &DecisionFacts) -> Result<Plan, Refusal> {
     let plan = facts.plan.as_deref().cloned();
     plan.ok_or(Refusal::NoSuchPlan(plan_id(0)))
 }
@@ -166,11 +168,11 @@ pub fn one_event(
     before: Option<Plan>,
     id: PlanId,
     event: Event,
-    rows: Vec<Row>,
+    rows: Vec<RowWrite>,
     now: Timestamp,
 ) -> Decision {
-    let version = before.as_ref().map_or(Version(0), |plan| plan.version);
-    let recorded = Recorded {
+    let version = before.as_ref().map_or(PlanVersion(0), |plan| plan.version);
+    let recorded = RecordedEvent {
         plan: id,
         version: version.next(),
         at: now,
@@ -179,7 +181,7 @@ pub fn one_event(
     };
     let plan = evolve(before, &recorded).unwrap();
     Decision {
-        receipt: receipt(&plan, Outcome::Done, now),
+        receipt: receipt(&plan, ReceiptOutcome::Done, now),
         plans: vec![PlanChange {
             plan: plan.into(),
             events: vec![recorded],
@@ -188,8 +190,8 @@ pub fn one_event(
     }
 }
 
-pub fn receipt(plan: &Plan, outcome: Outcome, at: Timestamp) -> Receipt {
-    Receipt {
+pub fn receipt(plan: &Plan, outcome: ReceiptOutcome, at: Timestamp) -> CommandReceipt {
+    CommandReceipt {
         verb: Verb::Renew,
         outcome,
         plan: Some(plan.id),
@@ -203,14 +205,14 @@ pub fn receipt(plan: &Plan, outcome: Outcome, at: Timestamp) -> Receipt {
 
 /// The version a plan is at; 0 if it is not there.
 pub fn version(store: &SqliteStore, plan: PlanId) -> u64 {
-    let row = store.plan(plan).unwrap();
+    let row = store.read_plan(plan).unwrap();
     row.map_or(0, |row| row.plan.version.0)
 }
 
 /// Every chain unbroken, every plan what its events say, the file sound. Returns how many plans and
 /// events there are.
 pub fn sound(store: &SqliteStore) -> (u64, u64) {
-    let verified = verify(store).unwrap();
+    let verified = verify_store(store).unwrap();
     assert_eq!(verified.problems, Vec::<String>::new());
     (verified.plans, verified.events)
 }

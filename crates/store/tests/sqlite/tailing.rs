@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use planwright_store::{Cursor, Read, Tail};
+use planwright_store::{Cursor, EventLog, StoreReader};
 
 use crate::child::Process;
 use crate::support::{Place, create, plan_id, toggle};
@@ -21,14 +21,14 @@ fn every_event_is_seen_once_and_in_order_while_others_write() {
             let mut cursor = Cursor::START;
             loop {
                 let last_look = done.load(Ordering::SeqCst);
-                let page = store.events(&cursor, 7).unwrap();
+                let page = store.read_events(&cursor, 7).unwrap();
                 seen.extend(page.events.iter().map(|event| event.recorded.clone()));
                 if page.events.is_empty() {
                     assert_eq!(page.next, cursor);
                     if last_look {
                         return seen;
                     }
-                    store.wait(Duration::from_millis(500)).unwrap();
+                    store.wait_for_commit(Duration::from_millis(500)).unwrap();
                 }
                 cursor = page.next.to_string().parse().unwrap();
             }
@@ -62,7 +62,10 @@ fn every_event_is_seen_once_and_in_order_while_others_write() {
         assert_eq!(versions, (1..=20).collect::<Vec<_>>());
     }
     assert_eq!(
-        store.events(&store.latest().unwrap(), 10).unwrap().events,
+        store
+            .read_events(&store.read_latest_cursor().unwrap(), 10)
+            .unwrap()
+            .events,
         []
     );
 }
@@ -74,8 +77,8 @@ fn a_wait_ends_when_another_process_commits_or_makes_the_store() {
     for number in 0..2 {
         let other = Process::start("commit-once", &place.path, number);
         let began = Instant::now();
-        while store.plan(plan_id(number)).unwrap().is_none() {
-            store.wait(Duration::from_secs(60)).unwrap();
+        while store.read_plan(plan_id(number)).unwrap().is_none() {
+            store.wait_for_commit(Duration::from_secs(60)).unwrap();
         }
         assert!(began.elapsed() < Duration::from_secs(30));
         other.finish();
@@ -87,10 +90,10 @@ fn a_wait_ends_without_anything_after_its_time() {
     let place = Place::new();
     let store = place.store();
     let began = Instant::now();
-    store.wait(Duration::from_millis(50)).unwrap();
+    store.wait_for_commit(Duration::from_millis(50)).unwrap();
     create(&store, plan_id(0)).unwrap();
-    store.wait(Duration::from_millis(50)).unwrap();
-    store.wait(Duration::ZERO).unwrap();
+    store.wait_for_commit(Duration::from_millis(50)).unwrap();
+    store.wait_for_commit(Duration::ZERO).unwrap();
     assert!(began.elapsed() >= Duration::from_millis(100));
-    assert_eq!(place.store().plans_like("", 10).unwrap(), [plan_id(0)]);
+    assert_eq!(place.store().find_plan_ids("", 10).unwrap(), [plan_id(0)]);
 }

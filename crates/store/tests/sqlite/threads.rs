@@ -3,17 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 
-use plan::facts::Outcome;
+use plan::facts::ReceiptOutcome;
 use plan::{Digest, Refusal};
-use planwright_store::fault::{Fault, FaultPoint, Faults};
+use planwright_store::fault::{FaultPoint, StoreFault, StoreFaults};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
-use planwright_store::{Clock, Commit, CommitError, Committed, Read, StoreError, Submission};
+use planwright_store::{
+    Clock, CommitError, CommitOutcome, StoreError, StoreReader, StoreWriter, Submission,
+};
 
 use crate::support::{
     Place, about, create, creates, does_nothing, key, plan_id, sound, toggle, toggles, version,
 };
 
-fn store_with(place: &Place, faults: Faults) -> SqliteStore {
+fn store_with(place: &Place, faults: StoreFaults) -> SqliteStore {
     let options = SqliteOptions {
         clock: Clock::default(),
         faults,
@@ -25,17 +27,17 @@ fn store_with(place: &Place, faults: Faults) -> SqliteStore {
 /// what each was told, and how many transactions came as far as COMMIT.
 fn submit_as_a_batch(
     place: &Place,
-    fault: impl Fn(FaultPoint, u64) -> Fault + Send + Sync + 'static,
+    fault: impl Fn(FaultPoint, u64) -> StoreFault + Send + Sync + 'static,
     submissions: Vec<Submission>,
 ) -> (
-    Vec<std::thread::Result<Result<Committed, CommitError>>>,
+    Vec<std::thread::Result<Result<CommitOutcome, CommitError>>>,
     u64,
 ) {
     let transactions = Arc::new(AtomicU64::new(0));
     let (leading, leads) = mpsc::channel();
     let (release, released) = mpsc::channel();
     let released = Mutex::new(released);
-    let faults = Faults::new({
+    let faults = StoreFaults::new({
         let transactions = Arc::clone(&transactions);
         move |point| {
             let number = match point {
@@ -61,7 +63,7 @@ fn submit_as_a_batch(
         let committing = Arc::clone(&store);
         threads.push(std::thread::spawn(move || committing.commit(submission)));
         // Behind the leader, in this order.
-        while store.in_line() < 1 + threads.len() {
+        while store.queued_callers() < 1 + threads.len() {
             std::thread::yield_now();
         }
     }
@@ -74,8 +76,8 @@ fn submit_as_a_batch(
     (told, transactions.load(Ordering::SeqCst))
 }
 
-fn no_fault(_: FaultPoint, _: u64) -> Fault {
-    Fault::None
+fn no_fault(_: FaultPoint, _: u64) -> StoreFault {
+    StoreFault::None
 }
 
 #[test]
@@ -140,11 +142,14 @@ fn a_refusal_a_no_op_and_a_panic_in_a_batch_concern_nobody_else() {
         next().unwrap(),
         Err(CommitError::Refused(Refusal::NoSuchPlan(_)))
     ));
-    assert_eq!(next().unwrap().unwrap().receipt.outcome, Outcome::Done);
+    assert_eq!(
+        next().unwrap().unwrap().receipt.outcome,
+        ReceiptOutcome::Done
+    );
     let panic = next().unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"a defect in a decision"));
     let no_op = next().unwrap().unwrap();
-    assert_eq!(no_op.receipt.outcome, Outcome::AlreadyDone);
+    assert_eq!(no_op.receipt.outcome, ReceiptOutcome::AlreadyDone);
     assert_eq!(no_op.plan.unwrap().version.0, 1);
     assert_eq!(next().unwrap().unwrap().plan.unwrap().version.0, 2);
     assert_eq!(transactions, 2);
@@ -160,7 +165,7 @@ fn a_member_whose_writes_fail_is_the_only_one_that_fails() {
     let mut blind = creates(twice, "again");
     let blind = about(
         twice,
-        Box::new(move |_, now| blind(&plan::Facts::default(), now)),
+        Box::new(move |_, now| blind(&plan::DecisionFacts::default(), now)),
     );
     let submissions = vec![
         about(good, creates(good, "good")),
@@ -187,11 +192,11 @@ fn a_failure_before_commit_writes_nothing() {
     for point in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
         let place = Place::new();
         create(&place.store(), plan_id(1)).unwrap();
-        let faults = Faults::new(move |at| {
+        let faults = StoreFaults::new(move |at| {
             if at == point {
-                Fault::Fail
+                StoreFault::Fail
             } else {
-                Fault::None
+                StoreFault::None
             }
         });
         let store = store_with(&place, faults);
@@ -212,8 +217,8 @@ fn a_batch_that_fails_before_commit_is_decided_again_one_by_one() {
     let mut submissions = vec![about(one, creates(one, "shared"))];
     submissions.extend((0..3).map(|_| about(one, toggles())));
     let fail_the_batch = |point, number| match (point, number) {
-        (FaultPoint::BeforeCommit, 1) => Fault::Fail,
-        _ => Fault::None,
+        (FaultPoint::BeforeCommit, 1) => StoreFault::Fail,
+        _ => StoreFault::None,
     };
     let (told, transactions) = submit_as_a_batch(&place, fail_the_batch, submissions);
     for told in told {
@@ -232,13 +237,13 @@ fn a_lost_answer_of_commit_is_settled_as_committed() {
         .chain([about(one, does_nothing()), about(one, toggles())])
         .collect();
     let lose_every_answer = |point, _| match point {
-        FaultPoint::AfterCommit => Fault::Fail,
-        FaultPoint::Decided | FaultPoint::BeforeCommit => Fault::None,
+        FaultPoint::AfterCommit => StoreFault::Fail,
+        FaultPoint::Decided | FaultPoint::BeforeCommit => StoreFault::None,
     };
     let (told, transactions) = submit_as_a_batch(&place, lose_every_answer, submissions);
     for told in told {
         let committed = told.unwrap().unwrap();
-        assert!(committed.plan.is_some() && !committed.remembered);
+        assert!(committed.plan.is_some() && !committed.is_repeat);
     }
     assert_eq!(transactions, 2, "nothing was done twice");
     assert_eq!(sound(&place.store()), (5, 6));
@@ -250,13 +255,13 @@ fn what_cannot_be_settled_is_said_to_be_unknown() {
     create(&place.store(), plan_id(1)).unwrap();
     let path = place.path.clone();
     // The answer is lost, and then the table that would tell as well.
-    let faults = Faults::new(move |point| {
+    let faults = StoreFaults::new(move |point| {
         if point != FaultPoint::AfterCommit {
-            return Fault::None;
+            return StoreFault::None;
         }
         let saboteur = rusqlite::Connection::open(&path).unwrap();
         saboteur.execute_batch("DROP TABLE commands").unwrap();
-        Fault::Fail
+        StoreFault::Fail
     });
     let submission = about(plan_id(1), toggles());
     let id = submission.id;
@@ -275,16 +280,16 @@ fn an_answer_is_given_again_under_its_key() {
     let submit = |decide, fingerprint: &[u8]| {
         let mut submission = about(one, decide);
         submission.key = Some(key("k"));
-        submission.key.as_mut().unwrap().fingerprint = Digest::of(fingerprint);
+        submission.key.as_mut().unwrap().fingerprint = Digest::hash_bytes(fingerprint);
         store.commit(submission)
     };
     // A refusal is not remembered.
     submit(toggles(), b"a").unwrap_err();
     let first = submit(creates(one, "once"), b"a").unwrap();
-    assert!(!first.remembered);
+    assert!(!first.is_repeat);
     let never: planwright_store::DecideFn = Box::new(|_, _| panic!("decided although known"));
     let again = submit(never, b"a").unwrap();
-    assert_eq!((&again.receipt, again.remembered), (&first.receipt, true));
+    assert_eq!((&again.receipt, again.is_repeat), (&first.receipt, true));
     assert_eq!(again.plan, None);
     let reused = submit(creates(one, "other"), b"b").unwrap_err();
     assert!(matches!(reused, CommitError::KeyReused { key } if key == "k"));
@@ -305,7 +310,7 @@ fn the_same_key_twice_in_one_batch_is_done_once() {
     let (told, _) = submit_as_a_batch(&place, no_fault, submissions);
     let remembered: Vec<bool> = told
         .into_iter()
-        .map(|told| told.unwrap().unwrap().remembered)
+        .map(|told| told.unwrap().unwrap().is_repeat)
         .collect();
     assert_eq!(remembered, [false, true, true]);
 }
@@ -325,7 +330,7 @@ fn readers_beside_writers_see_whole_commits() {
     });
     let mut before = 0;
     while !writer.is_finished() {
-        let row = store.plan(plan_id(0)).unwrap().unwrap();
+        let row = store.read_plan(plan_id(0)).unwrap().unwrap();
         assert_eq!(
             row.plan.stage.holder().is_some(),
             row.lease.is_some(),

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use planwright_store::Commit;
-use planwright_store::fault::{Fault, FaultPoint, Faults};
+use planwright_store::StoreWriter;
+use planwright_store::fault::{FaultPoint, StoreFault, StoreFaults};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 
 use crate::support::{Place, about, create, creates, plan_id, sound};
@@ -59,7 +59,7 @@ fn short_readers_at_every_commit_do_not_make_the_log_grow_forever() {
     let place = Place::new();
     let reading = Mutex::new(None);
     let path = place.path.clone();
-    let faults = Faults::new(move |point| {
+    let faults = StoreFaults::new(move |point| {
         let mut reading = reading.lock().unwrap();
         match point {
             FaultPoint::Decided => {}
@@ -72,7 +72,7 @@ fn short_readers_at_every_commit_do_not_make_the_log_grow_forever() {
             }
             FaultPoint::AfterCommit => *reading = None,
         }
-        Fault::None
+        StoreFault::None
     });
     let options = SqliteOptions {
         faults,

@@ -1,8 +1,8 @@
 //! Was every gate open that a plan passed, by a second opinion on each rule that was in force?
 
 use plan::decision::DecisionNode;
-use plan::invariant::{Check, Gate, Rule, RuleRef};
-use plan::judgement::{Counts, RuleOutcome, Waits};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleRef};
+use plan::judgement::{PendingVerdictReason, RuleCounts, RuleOutcome};
 use plan::stage::{RefMove, ResultContent};
 use plan::{Digest, Event, Phase, Plan, Profile};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ enum Said {
 /// How a gate comes out.
 #[derive(Default)]
 struct Expected {
-    counts: Counts,
+    counts: RuleCounts,
     /// Names and choices, where something was decided.
     choices: Vec<(String, &'static str)>,
     /// What was not met.
@@ -53,7 +53,7 @@ impl Life<'_> {
                     counts,
                     decisions,
                 } => {
-                    if *counts != Counts::default() {
+                    if *counts != RuleCounts::default() {
                         *outcome.tally.passed.entry(*gate).or_default() += 1;
                     }
                     let wrong = self.passed(at, *gate, *counts, decisions);
@@ -97,7 +97,7 @@ impl Life<'_> {
                 }
                 Event::RuledOn { rule, .. } => {
                     outcome.tally.ruled += 1;
-                    let asks = |rule: &Rule| matches!(rule.draft.check, Check::Ask(_));
+                    let asks = |rule: &Rule| matches!(rule.draft.check, RuleCheck::Ask(_));
                     outcome.violations.extend(self.said(at, rule, asks));
                 }
                 _ => {}
@@ -120,7 +120,7 @@ impl Life<'_> {
         &self,
         at: usize,
         gate: Gate,
-        counts: Counts,
+        counts: RuleCounts,
         made: &[DecisionNode],
     ) -> Option<String> {
         let case = self.case(at, gate, None);
@@ -230,8 +230,8 @@ impl Life<'_> {
             told.any(|one| {
                 one.rule == *rule
                     && match one.waits {
-                        Some(Waits::Check) => true,
-                        Some(Waits::Person) => merging,
+                        Some(PendingVerdictReason::Check) => true,
+                        Some(PendingVerdictReason::Person) => merging,
                         None => false,
                     }
             })
@@ -368,7 +368,7 @@ impl Case<'_> {
             plan: self.plan,
             files: &self.files,
         };
-        if self.without_hands && matches!(rule.draft.check, Check::Command { .. }) {
+        if self.without_hands && matches!(rule.draft.check, RuleCheck::Command { .. }) {
             return Said::Open;
         }
         let held = rules::holds(&rule.draft.check, &about);
@@ -421,13 +421,16 @@ fn subject(plan: &Plan, gate: Gate, result: Option<&ResultContent>) -> Digest {
         Gate::Strategize => "strategize",
         Gate::Execute => "execute",
     };
-    let entries = [plan.entry(Phase::Strategize), plan.entry(Phase::Execute)];
+    let entries = [
+        plan.entry_number(Phase::Strategize),
+        plan.entry_number(Phase::Execute),
+    ];
     let report = result
         .and_then(|result| result.report.as_ref())
-        .map(plan::Text::as_str);
+        .map(plan::ErasableText::as_str);
     digest(&json!(["plan", plan.id, about, entries, report]))
 }
 
 fn digest(value: &Value) -> Digest {
-    Digest::of(value.to_string().as_bytes())
+    Digest::hash_bytes(value.to_string().as_bytes())
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::ledger::{Account, Amount, Ledger, Means, Reservation};
-use plan::plan::Limits;
+use plan::ledger::{BudgetAccount, BudgetAmount, BudgetLedger, BudgetReservation, BudgetUnit};
+use plan::plan::PlanLimits;
 use plan::{Epoch, Event};
 
 use super::{Life, Outcome};
@@ -13,27 +13,29 @@ use crate::gating::spender::{CALL, PRICE};
 /// The accounts of all plans, added up.
 #[derive(Default)]
 pub struct Books {
-    plans: Account,
-    global: Account,
+    plans: BudgetAccount,
+    global: BudgetAccount,
     /// Tokens that nobody could keep within bounds.
     unwatched: u64,
 }
 
 impl Books {
     /// Takes in the accounts of a plan.
-    pub(super) fn add(&mut self, life: &Life<'_>, ledger: &Ledger, outcome: &mut Outcome) {
-        let Account {
+    pub(super) fn add(&mut self, life: &Life<'_>, ledger: &BudgetLedger, outcome: &mut Outcome) {
+        let BudgetAccount {
             settled,
             forfeited,
             reserved,
         } = ledger.plan;
-        self.plans.settled = self.plans.settled.plus(settled);
-        self.plans.forfeited = self.plans.forfeited.plus(forfeited);
-        self.plans.reserved = self.plans.reserved.plus(reserved);
+        self.plans.settled = self.plans.settled.saturating_add(settled);
+        self.plans.forfeited = self.plans.forfeited.saturating_add(forfeited);
+        self.plans.reserved = self.plans.reserved.saturating_add(reserved);
         self.global = ledger.global;
         outcome.tally.forfeited += ledger.reservations.len();
         let plan = life.row.plan.id;
-        if reserved != Amount::default() || ledger.reservations.iter().any(Reservation::is_open) {
+        if reserved != BudgetAmount::default()
+            || ledger.reservations.iter().any(BudgetReservation::is_open)
+        {
             let why = format!("{plan}: {reserved:?} are set aside, and nobody works");
             outcome.violations.push(why);
         }
@@ -60,8 +62,8 @@ impl Books {
 }
 
 /// What is charged is what was told, and what was set aside for those who told nothing.
-fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
-    let silent: BTreeMap<u64, Amount> = ledger
+fn charged(life: &Life<'_>, ledger: &BudgetLedger) -> Option<String> {
+    let silent: BTreeMap<u64, BudgetAmount> = ledger
         .reservations
         .iter()
         .filter_map(|one| Some((one.epoch.0, one.forfeited?)))
@@ -76,7 +78,7 @@ fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
         .collect();
     let forfeited = silent
         .values()
-        .fold(Amount::default(), |sum, one| sum.plus(*one));
+        .fold(BudgetAmount::default(), |sum, one| sum.saturating_add(*one));
     if forfeited != ledger.plan.forfeited {
         let (plan, told) = (life.row.plan.id, ledger.plan.forfeited);
         return Some(format!(
@@ -95,9 +97,9 @@ fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
             least += note.tokens;
         }
     }
-    let told = ledger.plan.settled.less(forfeited);
-    for (means, price) in [(Means::Tokens, 1), (Means::Cost, PRICE)] {
-        let told = told.of(means);
+    let told = ledger.plan.settled.saturating_sub(forfeited);
+    for (means, price) in [(BudgetUnit::Tokens, 1), (BudgetUnit::Cost, PRICE)] {
+        let told = told.in_unit(means);
         if told < least * price || told > most * price {
             let (plan, least, most) = (life.row.plan.id, least * price, most * price);
             return Some(format!(
@@ -110,7 +112,7 @@ fn charged(life: &Life<'_>, ledger: &Ledger) -> Option<String> {
 
 /// What the actors of workers used who slept: whoever is stopped stops nobody. They told it when they woke, whatever
 /// had become of the plan. Those who were killed told nothing, and are charged what was set aside for them.
-fn unwatched(life: &Life<'_>, ledger: &Ledger) -> u64 {
+fn unwatched(life: &Life<'_>, ledger: &BudgetLedger) -> u64 {
     let told = |epoch: u64| {
         let mut forfeited = ledger.reservations.iter();
         !forfeited.any(|one| one.epoch.0 == epoch && one.forfeited.is_some())
@@ -139,9 +141,9 @@ fn slept(life: &Life<'_>, epoch: u64) -> bool {
 }
 
 /// A plan used no more than a call beyond the most that it was ever given, but for what nobody watched.
-fn kept(life: &Life<'_>, settled: Amount, unwatched: u64) -> Option<String> {
+fn kept(life: &Life<'_>, settled: BudgetAmount, unwatched: u64) -> Option<String> {
     let plan = life.row.plan.id;
-    let limits: Vec<&Limits> = life
+    let limits: Vec<&PlanLimits> = life
         .history
         .iter()
         .filter_map(|one| match &one.event {
@@ -150,15 +152,15 @@ fn kept(life: &Life<'_>, settled: Amount, unwatched: u64) -> Option<String> {
             _ => None,
         })
         .collect();
-    for (means, price) in [(Means::Tokens, 1), (Means::Cost, PRICE)] {
+    for (means, price) in [(BudgetUnit::Tokens, 1), (BudgetUnit::Cost, PRICE)] {
         let limit = limits
             .iter()
-            .map(|limits| limits.of(means).unwrap_or(u64::MAX))
+            .map(|limits| limits.limit_for(means).unwrap_or(u64::MAX))
             .max();
         let beyond = (CALL + unwatched) * price;
         let limit = limit.unwrap_or(u64::MAX).saturating_add(beyond);
-        if settled.of(means) > limit {
-            let used = settled.of(means);
+        if settled.in_unit(means) > limit {
+            let used = settled.in_unit(means);
             return Some(format!(
                 "{plan} used {used} of {means:?}, more than a call beyond its limit"
             ));

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use plan::invariant::Gate;
-use plan::stage::Category;
-use plan::{Caller, Event, Plan, Recorded, evolve};
+use plan::stage::FailureCategory;
+use plan::{Caller, Event, Plan, RecordedEvent, evolve};
 use store::PlanRow;
 
 use super::Settings;
@@ -55,7 +55,7 @@ pub struct Tally {
 /// A plan as it came to be, event by event.
 struct Life<'a> {
     row: &'a PlanRow,
-    history: &'a [Recorded],
+    history: &'a [RecordedEvent],
     /// The plan after each event.
     plans: Vec<Plan>,
     notes: Vec<&'a Note>,
@@ -83,7 +83,7 @@ pub fn check(
     let mut books = means::Books::default();
     for plan in ground.plans()? {
         let (row, id) = (ground.lifecycle.get_plan(plan.id)?, plan.id.to_string());
-        let history = ground.lifecycle.history(plan.id)?;
+        let history = ground.lifecycle.read_history(plan.id)?;
         log.write(&history)?;
         for recorded in &history {
             let (Caller::Person(name) | Caller::Worker(name)) = &recorded.by;
@@ -99,7 +99,7 @@ pub fn check(
             deeds,
         };
         life.check(&mut outcome);
-        let ledger = ground.store.ledger(plan.id)?;
+        let ledger = ground.store.read_ledger(plan.id)?;
         books.add(&life, &ledger, &mut outcome);
     }
     books.balance(most, &mut outcome.violations);
@@ -120,7 +120,7 @@ pub fn check(
     Ok(outcome)
 }
 
-fn replayed(history: &[Recorded]) -> anyhow::Result<Vec<Plan>> {
+fn replayed(history: &[RecordedEvent]) -> anyhow::Result<Vec<Plan>> {
     let mut plans: Vec<Plan> = Vec::new();
     for recorded in history {
         plans.push(evolve(plans.last().cloned(), recorded).context("the log does not add up")?);
@@ -144,7 +144,7 @@ impl Life<'_> {
             let tally = &mut outcome.tally;
             match &recorded.event {
                 Event::Landed { .. } => tally.applied += 1,
-                Event::Failed { failure } if failure.category == Category::Budget => {
+                Event::Failed { failure } if failure.category == FailureCategory::Budget => {
                     tally.halted += 1;
                 }
                 _ => {}
@@ -159,7 +159,7 @@ impl Life<'_> {
 
     /// Something is wrong with an event.
     fn wrong(&self, at: usize, what: &str) -> String {
-        let Recorded {
+        let RecordedEvent {
             plan, version, by, ..
         } = &self.history[at];
         format!("{plan}, event {version} by {by}: {what}")

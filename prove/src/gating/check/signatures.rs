@@ -2,7 +2,7 @@
 
 use plan::invariant::{Gate, RuleRef};
 use plan::stage::{RefMove, ResultContent};
-use plan::{Base, Digest, Event, How, Profile};
+use plan::{Digest, Event, LandingOptions, Profile, ResourceCommit};
 
 use super::{Life, Outcome};
 use crate::gating::rules;
@@ -10,9 +10,9 @@ use crate::gating::rules;
 /// A signature as it was given.
 struct Signature<'a> {
     content: &'a Digest,
-    how: &'a How,
+    how: &'a LandingOptions,
     rules: &'a [RuleRef],
-    tips: &'a [Base],
+    tips: &'a [ResourceCommit],
     by_person: bool,
 }
 

@@ -8,54 +8,54 @@ use cel::{Context, Value};
 use plan::argument::ArgumentValue;
 use plan::{Action, Plan};
 
-use super::shared::Shared;
-use crate::judge::matter::{Change, Changes};
+use super::shared::SharedMap;
+use crate::judge::matter::{PathChange, PathChangeList};
 
 /// The names that mean something, and what they mean for one plan.
 #[derive(Clone)]
-pub(super) struct Facts {
-    of_plan: HashMap<&'static str, Value>,
-    changes: Vec<Shared>,
+pub(super) struct ExpressionFacts {
+    plan_variables: HashMap<&'static str, Value>,
+    changes: Vec<SharedMap>,
 }
 
-impl Facts {
-    pub fn of(plan: &Plan, action: Option<&Action>, changes: &Changes) -> Self {
+impl ExpressionFacts {
+    pub fn from_plan(plan: &Plan, action: Option<&Action>, changes: &PathChangeList) -> Self {
         Self {
-            of_plan: of_plan(plan, action, changes),
-            changes: changes.0.iter().map(change).collect(),
+            plan_variables: plan_variables(plan, action, changes),
+            changes: changes.0.iter().map(change_map).collect(),
         }
     }
 
     /// Where expressions are judged on them: one for all, because it takes longer to make than most of them
     /// take.
-    pub fn context(self) -> Context<'static, 'static> {
+    pub fn into_context(self) -> Context<'static, 'static> {
         let mut context = Context::default();
-        for (name, value) in self.of_plan {
+        for (name, value) in self.plan_variables {
             context.add_variable_from_value(name, value);
         }
-        context.add_variable_as_val("changes", Box::new(list(self.changes)));
+        context.add_variable_as_val("changes", Box::new(make_cel_list(self.changes)));
         context
     }
 }
 
 /// These changes, as a loop goes through them.
-pub(super) fn list(changes: Vec<Shared>) -> CelList<'static> {
+pub(super) fn make_cel_list(changes: Vec<SharedMap>) -> CelList<'static> {
     let boxed = |change| -> Box<dyn Val> { Box::new(change) };
     CelList::from(changes.into_iter().map(boxed).collect::<Vec<_>>())
 }
 
-fn of_plan(
+fn plan_variables(
     plan: &Plan,
     action: Option<&Action>,
-    changes: &Changes,
+    changes: &PathChangeList,
 ) -> HashMap<&'static str, Value> {
     let number = |number: u32| Value::Int(i64::from(number));
     let plan_fields = HashMap::from([
-        ("id", text(&plan.id.to_string())),
-        ("goal", text(plan.goal.as_str())),
+        ("id", text_value(&plan.id.to_string())),
+        ("goal", text_value(plan.goal.as_str())),
         (
             "action",
-            text(
+            text_value(
                 &plan
                     .action
                     .as_ref()
@@ -63,24 +63,30 @@ fn of_plan(
                     .unwrap_or_default(),
             ),
         ),
-        ("phase", text(plan.phase().as_str())),
-        ("state", text(plan.stage.state().as_str())),
+        ("phase", text_value(plan.phase().as_str())),
+        ("state", text_value(plan.stage.state_name().as_str())),
         ("attempt", number(plan.attempt)),
         (
             "version",
             Value::Int(i64::try_from(plan.version.0).unwrap_or(i64::MAX)),
         ),
         ("reversions", number(plan.reversions)),
-        ("profile", text(plan.profile.as_str())),
+        ("profile", text_value(plan.profile.as_str())),
         ("read_only", Value::Bool(plan.read_only)),
-        ("strategy_actor", text(&plan.actors.strategy.to_string())),
-        ("execution_actor", text(&plan.actors.execution.to_string())),
+        (
+            "strategy_actor",
+            text_value(&plan.actors.strategy.to_string()),
+        ),
+        (
+            "execution_actor",
+            text_value(&plan.actors.execution.to_string()),
+        ),
     ]);
     let action_fields: HashMap<&str, Value> = match action {
         None => HashMap::new(),
         Some(action) => HashMap::from([
-            ("name", text(&action.name().to_string())),
-            ("description", text(&action.definition.description)),
+            ("name", text_value(&action.name().to_string())),
+            ("description", text_value(&action.definition.description)),
             ("read_only", Value::Bool(action.definition.read_only)),
             ("reusable", Value::Bool(action.definition.reusable)),
         ]),
@@ -88,53 +94,56 @@ fn of_plan(
     let arguments: HashMap<String, Value> = plan
         .arguments
         .iter()
-        .map(|(name, value)| (name.clone(), argument(value)))
+        .map(|(name, value)| (name.clone(), argument_value(value)))
         .collect();
     let resource = plan.resources.first();
     let target = resource.and_then(|resource| resource.target.as_deref());
     let branch = target.map(|target| target.strip_prefix("refs/heads/").unwrap_or(target));
     let target = HashMap::from([
-        ("resource", text(resource.map_or("", |one| &one.name))),
-        ("branch", text(branch.unwrap_or_default())),
+        ("resource", text_value(resource.map_or("", |one| &one.name))),
+        ("branch", text_value(branch.unwrap_or_default())),
     ]);
-    let totals = totals(changes);
+    let totals = totals_value(changes);
     HashMap::from([
         ("plan", Value::from(plan_fields)),
         ("action", Value::from(action_fields)),
         ("arguments", Value::from(arguments)),
-        ("phase", text(plan.phase().as_str())),
+        ("phase", text_value(plan.phase().as_str())),
         ("attempt", number(plan.attempt)),
         ("target", Value::from(target)),
         ("totals", totals),
     ])
 }
 
-pub(super) fn text(text: &str) -> Value {
+pub(super) fn text_value(text: &str) -> Value {
     Value::from(text.to_owned())
 }
 
-fn count(number: u64) -> Value {
+fn count_value(number: u64) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-fn totals(changes: &Changes) -> Value {
-    let sum = |of: fn(&Change) -> u64| changes.0.iter().map(of).sum::<u64>();
+fn totals_value(changes: &PathChangeList) -> Value {
+    let sum = |of: fn(&PathChange) -> u64| changes.0.iter().map(of).sum::<u64>();
     Value::from(HashMap::from([
-        ("files", count(changes.0.len() as u64)),
-        ("insertions", count(sum(|one| one.insertions))),
-        ("deletions", count(sum(|one| one.deletions))),
-        ("lines", count(sum(|one| one.insertions + one.deletions))),
-        ("size", count(sum(|one| one.size))),
+        ("files", count_value(changes.0.len() as u64)),
+        ("insertions", count_value(sum(|one| one.insertions))),
+        ("deletions", count_value(sum(|one| one.deletions))),
+        (
+            "lines",
+            count_value(sum(|one| one.insertions + one.deletions)),
+        ),
+        ("size", count_value(sum(|one| one.size))),
     ]))
 }
 
-fn change(change: &Change) -> Shared {
+fn change_map(change: &PathChange) -> SharedMap {
     let from = change.from.as_ref().map(ToString::to_string);
     let text = |text: String| -> Box<dyn Val> { Box::new(CelString::from(text)) };
     let count = |number: u64| -> Box<dyn Val> {
         Box::new(CelInt::from(i64::try_from(number).unwrap_or(i64::MAX)))
     };
-    fields([
+    make_shared_map([
         ("resource", text(change.resource.clone())),
         ("path", text(change.path.to_string())),
         ("from", text(from.unwrap_or_default())),
@@ -148,13 +157,15 @@ fn change(change: &Change) -> Shared {
 }
 
 /// A change with these fields.
-pub(super) fn fields<const COUNT: usize>(fields: [(&'static str, Box<dyn Val>); COUNT]) -> Shared {
+pub(super) fn make_shared_map<const COUNT: usize>(
+    fields: [(&'static str, Box<dyn Val>); COUNT],
+) -> SharedMap {
     let named = |(name, value)| (CelMapKey::String(CelString::from(name)), value);
     let fields = fields.into_iter().map(named);
-    Shared::new(CelMap::from(fields.collect::<HashMap<_, _>>()))
+    SharedMap::new(CelMap::from(fields.collect::<HashMap<_, _>>()))
 }
 
-fn argument(value: &ArgumentValue) -> Value {
+fn argument_value(value: &ArgumentValue) -> Value {
     match value {
         ArgumentValue::String(text) => Value::from(text.as_str().to_owned()),
         ArgumentValue::Integer(number) => Value::Int(*number),

@@ -18,86 +18,91 @@ use cel::common::ast::Expr;
 use cel::common::types::{CelList, CelMap, CelMapKey, CelString};
 use cel::{Context, ExecutionError, ParseErrors, Program, Value};
 use plan::judgement::RuleOutcome;
-use store::Snapshot;
+use store::PlanSnapshot;
 
-use super::matter::Changes;
-use crate::ExprProblem;
-use facts::Facts;
+use super::matter::PathChangeList;
+use crate::RuleProblem;
+use facts::ExpressionFacts;
 
 pub(super) use words::is_about_changes;
 
 /// Longest source.
-const MAX_BYTES: usize = 4096;
+const MAX_SOURCE_BYTES: usize = 4096;
 /// A stack for the deepest expression there can be, with room to spare.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// After this long the rule has failed.
-const DEADLINE: Duration = Duration::from_secs(2);
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Can this source be judged? Found out when a rule is added, not when it first matters.
-pub(super) fn check(source: &str) -> Result<(), ExprProblem> {
+pub(super) fn check_expression(source: &str) -> Result<(), RuleProblem> {
     std::thread::scope(|scope| {
-        let checking = thread().spawn_scoped(scope, || words::check(&compile(source)?));
+        let checking = expression_thread().spawn_scoped(scope, || {
+            words::validate_expression(&compile_expression(source)?)
+        });
         let checked = checking.map(std::thread::ScopedJoinHandle::join);
         match checked {
             Ok(Ok(checked)) => checked,
-            Ok(Err(_)) => Err(ExprProblem("its parser gave up on it".to_owned())),
-            Err(error) => Err(ExprProblem(format!("it could not be checked: {error}"))),
+            Ok(Err(_)) => Err(RuleProblem("its parser gave up on it".to_owned())),
+            Err(error) => Err(RuleProblem(format!("it could not be checked: {error}"))),
         }
     })
 }
 
 /// A thread whose stack is deep enough for any source that is short enough.
-fn thread() -> std::thread::Builder {
+fn expression_thread() -> std::thread::Builder {
     std::thread::Builder::new()
         .name("expr".to_owned())
         .stack_size(STACK_BYTES)
 }
 
 /// What each of these expressions says about a plan and its changes, in their order.
-pub(super) fn judge_all(
+pub(super) fn judge_expressions(
     sources: &[&str],
-    snapshot: &Snapshot,
-    changes: &Changes,
+    snapshot: &PlanSnapshot,
+    changes: &PathChangeList,
 ) -> std::vec::IntoIter<RuleOutcome> {
     let mut outcomes = Vec::new();
     let facts = match sources.is_empty() {
         true => return outcomes.into_iter(),
-        false => Facts::of(&snapshot.row.plan, snapshot.action.as_ref(), changes),
+        false => ExpressionFacts::from_plan(&snapshot.row.plan, snapshot.action.as_ref(), changes),
     };
     while outcomes.len() < sources.len() {
         let rest = sources[outcomes.len()..].iter();
         let rest = rest.map(ToString::to_string).collect();
-        outcomes.extend(judge_some(rest, facts.clone()));
+        outcomes.extend(judge_until_timeout(rest, facts.clone()));
     }
     outcomes.into_iter()
 }
 
 /// The same of as many of them as can be judged before one takes too long, that one included.
-fn judge_some(sources: Vec<String>, facts: Facts) -> Vec<RuleOutcome> {
-    let wanted = sources.len();
+fn judge_until_timeout(sources: Vec<String>, facts: ExpressionFacts) -> Vec<RuleOutcome> {
+    let expected = sources.len();
     let (answer, answered) = mpsc::channel();
-    let judging = thread().spawn(move || {
-        let context = facts.context();
+    let judging = expression_thread().spawn(move || {
+        let context = facts.into_context();
         for source in sources {
-            if answer.send(evaluate(&source, &context)).is_err() {
+            if answer.send(evaluate_expression(&source, &context)).is_err() {
                 // Nobody listens any more; that is the deadline's doing.
                 return;
             }
         }
     });
     if let Err(error) = judging {
-        return vec![RuleOutcome::Failed(format!("it could not be judged: {error}")); wanted];
+        return vec![RuleOutcome::Failed(format!("it could not be judged: {error}")); expected];
     }
     let mut outcomes = Vec::new();
-    while outcomes.len() < wanted {
-        let outcome = answered.recv_timeout(DEADLINE);
+    while outcomes.len() < expected {
+        let outcome = answered.recv_timeout(JUDGE_TIMEOUT);
         let failed = match outcome {
             Ok(outcome) => {
                 outcomes.push(outcome);
                 continue;
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                format!("judging it took longer than {} seconds", DEADLINE.as_secs())
+                format!(
+                    "judging it took longer than {} seconds",
+                    JUDGE_TIMEOUT.as_secs()
+                )
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => "judging it was given up".to_owned(),
         };
@@ -107,29 +112,29 @@ fn judge_some(sources: Vec<String>, facts: Facts) -> Vec<RuleOutcome> {
     outcomes
 }
 
-fn evaluate(source: &str, context: &Context<'_, '_>) -> RuleOutcome {
-    let program = match compile(source) {
+fn evaluate_expression(source: &str, context: &Context<'_, '_>) -> RuleOutcome {
+    let program = match compile_expression(source) {
         Ok(program) => program,
         Err(problem) => return RuleOutcome::Failed(problem.to_string()),
     };
     match program.execute(context) {
         Ok(Value::Bool(true)) => RuleOutcome::Held,
         Ok(Value::Bool(false)) => {
-            let culprits = culprits(&program, context);
+            let culprits = name_failing_changes(&program, context);
             RuleOutcome::Failed(format!("it is false{culprits}"))
         }
-        Ok(other) => RuleOutcome::Failed(format!("it is {}, not true or false", kind_of(&other))),
+        Ok(other) => RuleOutcome::Failed(format!("it is {}, not true or false", type_name(&other))),
         Err(ExecutionError::NoSuchKey(key)) => RuleOutcome::Failed(format!("there is no `{key}`")),
         Err(error) => RuleOutcome::Failed(format!("it could not be judged: {error}")),
     }
 }
 
 /// How many changes are named that an expression is false for, and how many are looked at for that.
-const NAMED: usize = 5;
-const LOOKED_AT: usize = 2000;
+const MAX_NAMED_CHANGES: usize = 5;
+const MAX_EXAMINED_CHANGES: usize = 2000;
 
 /// The changes that make an expression false which goes through all of them: of each alone, it is false.
-fn culprits(program: &Program, context: &Context<'_, '_>) -> String {
+fn name_failing_changes(program: &Program, context: &Context<'_, '_>) -> String {
     let Expr::Comprehension(loops) = &program.expression().expr else {
         return String::new();
     };
@@ -140,7 +145,11 @@ fn culprits(program: &Program, context: &Context<'_, '_>) -> String {
         .and_then(|all| all.downcast_ref::<CelList>());
     let path = CelMapKey::String(CelString::from("path"));
     let mut named: Vec<String> = Vec::new();
-    for change in changes.into_iter().flat_map(CelList::inner).take(LOOKED_AT) {
+    for change in changes
+        .into_iter()
+        .flat_map(CelList::inner)
+        .take(MAX_EXAMINED_CHANGES)
+    {
         let mut alone = context.new_inner_scope();
         alone.add_variable_as_val("changes", Box::new(CelList::from(vec![change.clone()])));
         if let (Ok(Value::Bool(false)), Some(fields)) =
@@ -152,42 +161,44 @@ fn culprits(program: &Program, context: &Context<'_, '_>) -> String {
             named.push(path.inner().to_owned());
         }
     }
-    let more = match named.len().saturating_sub(NAMED) {
+    let more = match named.len().saturating_sub(MAX_NAMED_CHANGES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    named.truncate(NAMED);
+    named.truncate(MAX_NAMED_CHANGES);
     match named.is_empty() {
         true => String::new(),
         false => format!(" for {}{more}", named.join(", ")),
     }
 }
 
-fn compile(source: &str) -> Result<Program, ExprProblem> {
+fn compile_expression(source: &str) -> Result<Program, RuleProblem> {
     if source.trim().is_empty() {
-        return Err(ExprProblem("it is empty".to_owned()));
+        return Err(RuleProblem("it is empty".to_owned()));
     }
-    if source.len() > MAX_BYTES {
-        return Err(ExprProblem(format!("it is longer than {MAX_BYTES} bytes")));
+    if source.len() > MAX_SOURCE_BYTES {
+        return Err(RuleProblem(format!(
+            "it is longer than {MAX_SOURCE_BYTES} bytes"
+        )));
     }
-    Program::compile(source).map_err(|errors| unreadable(&errors))
+    Program::compile(source).map_err(|errors| describe_parse_error(&errors))
 }
 
 /// The first thing the parser stumbled over, without what it would have liked better.
-fn unreadable(errors: &ParseErrors) -> ExprProblem {
+fn describe_parse_error(errors: &ParseErrors) -> RuleProblem {
     let Some(first) = errors.errors.first() else {
-        return ExprProblem("it cannot be read".to_owned());
+        return RuleProblem("it cannot be read".to_owned());
     };
     if first.msg.contains("Recursion limit") {
-        return ExprProblem("it nests too deep".to_owned());
+        return RuleProblem("it nests too deep".to_owned());
     }
-    let said = first.msg.trim_start_matches("Syntax error: ");
-    let said = said.split(" expecting ").next().unwrap_or_default();
-    let said = said.replace("'<EOF>'", "its end");
-    ExprProblem(format!("it cannot be read: {said}"))
+    let message = first.msg.trim_start_matches("Syntax error: ");
+    let message = message.split(" expecting ").next().unwrap_or_default();
+    let message = message.replace("'<EOF>'", "its end");
+    RuleProblem(format!("it cannot be read: {message}"))
 }
 
-fn kind_of(value: &Value) -> String {
+fn type_name(value: &Value) -> String {
     format!("{:?}", value.type_of()).to_lowercase()
 }
 
@@ -220,7 +231,11 @@ mod tests {
             &long,
             &deep,
         ] {
-            assert!(check(bad).is_err(), "{}", &bad[..bad.len().min(80)]);
+            assert!(
+                check_expression(bad).is_err(),
+                "{}",
+                &bad[..bad.len().min(80)]
+            );
         }
     }
 
@@ -243,12 +258,13 @@ mod tests {
             format!("plan{}", ".goal".repeat(700)),
         ] {
             // Whatever is said of it, it is said.
-            let _ = check(&source);
-            let judging = thread().spawn(move || evaluate(&source, &Context::default()));
+            let _ = check_expression(&source);
+            let judging = expression_thread()
+                .spawn(move || evaluate_expression(&source, &Context::default()));
             judging.unwrap().join().unwrap();
         }
-        assert_eq!(check(&nested("(", ")", 20)), Ok(()));
-        let deep = check(&nested("(", ")", 2000)).unwrap_err();
+        assert_eq!(check_expression(&nested("(", ")", 20)), Ok(()));
+        let deep = check_expression(&nested("(", ")", 2000)).unwrap_err();
         assert!(deep.to_string().contains("nests too deep"), "{deep}");
     }
 
@@ -256,24 +272,24 @@ mod tests {
     fn what_an_expression_is_false_for_is_named() {
         let change = |number: i64| {
             let path: Box<dyn Val> = Box::new(CelString::from(format!("src/{number}")));
-            facts::fields([("path", path), ("size", Box::new(CelInt::from(number)))])
+            facts::make_shared_map([("path", path), ("size", Box::new(CelInt::from(number)))])
         };
         let mut context = Context::default();
-        let changes = facts::list((0..9).map(change).collect());
+        let changes = facts::make_cel_list((0..9).map(change).collect());
         context.add_variable_as_val("changes", Box::new(changes));
-        let said = |source: &str| evaluate(source, &context);
+        let outcome_of = |source: &str| evaluate_expression(source, &context);
         assert_eq!(
-            said("changes.all(c, c.size < 7)"),
+            outcome_of("changes.all(c, c.size < 7)"),
             RuleOutcome::Failed("it is false for src/7, src/8".into())
         );
         assert_eq!(
-            said("changes.all(c, c.size > 7)"),
+            outcome_of("changes.all(c, c.size > 7)"),
             RuleOutcome::Failed(
                 "it is false for src/0, src/1, src/2, src/3, src/4 and 3 more".into()
             )
         );
         assert_eq!(
-            said("size(changes) == 3"),
+            outcome_of("size(changes) == 3"),
             RuleOutcome::Failed("it is false".into())
         );
     }

@@ -13,15 +13,15 @@ use cel::common::value::{Builtin, BuiltinRef, Val};
 
 /// A map, and everybody who has it has the same.
 #[derive(Debug, Clone)]
-pub(super) struct Shared(Arc<CelMap<'static>>);
+pub(super) struct SharedMap(Arc<CelMap<'static>>);
 
-impl Shared {
+impl SharedMap {
     pub fn new(map: CelMap<'static>) -> Self {
         Self(Arc::new(map))
     }
 }
 
-impl Val for Shared {
+impl Val for SharedMap {
     fn get_type(&self) -> &Type {
         self.0.get_type()
     }
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn map() -> CelMap<'static> {
+    fn sample_map() -> CelMap<'static> {
         let entry = |name: &'static str, value: Box<dyn Val>| {
             (CelMapKey::String(CelString::from(name)), value)
         };
@@ -110,7 +110,7 @@ mod tests {
     /// Whatever is said of it is said of a map as well, the same and with the same words.
     #[test]
     fn it_is_a_map_in_everything() {
-        let said_of = |item: &dyn Fn() -> Box<dyn Val>, source: &str| {
+        let evaluate_with = |item: &dyn Fn() -> Box<dyn Val>, source: &str| {
             let mut context = Context::default();
             context.add_variable_as_val("c", item());
             context.add_variable_as_val("changes", Box::new(CelList::from(vec![item(), item()])));
@@ -142,11 +142,11 @@ mod tests {
             "string(c)",
             "c.startsWith('a')",
         ] {
-            let shared = said_of(&|| Box::new(Shared::new(map())), source);
-            let plain = said_of(&|| Box::new(map()), source);
+            let shared = evaluate_with(&|| Box::new(SharedMap::new(sample_map())), source);
+            let plain = evaluate_with(&|| Box::new(sample_map()), source);
             assert_eq!(shared, plain, "{source}");
         }
-        let whole = said_of(&|| Box::new(Shared::new(map())), "c").unwrap();
+        let whole = evaluate_with(&|| Box::new(SharedMap::new(sample_map())), "c").unwrap();
         assert!(matches!(whole, Value::Map(_)));
     }
 }

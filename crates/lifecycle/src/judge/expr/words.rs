@@ -6,24 +6,24 @@ use std::collections::HashMap;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::{Context, ExecutionError, Program, Value};
 
-use super::facts::text;
-use super::kind_of;
-use crate::ExprProblem;
+use super::facts::text_value;
+use super::type_name;
+use crate::RuleProblem;
 
 /// Deepest loop in a loop.
-const MAX_LOOPS: u32 = 2;
+const MAX_LOOP_DEPTH: u32 = 2;
 /// The names an expression can use, and what is in them.
-const VARIABLES: [(&str, Shape); 8] = [
-    ("plan", Shape::Fields(PLAN)),
-    ("action", Shape::Fields(ACTION)),
-    ("arguments", Shape::Any),
-    ("phase", Shape::Any),
-    ("attempt", Shape::Any),
-    ("changes", Shape::Changes),
-    ("totals", Shape::Fields(TOTALS)),
-    ("target", Shape::Fields(TARGET)),
+const VARIABLES: [(&str, VariableShape); 8] = [
+    ("plan", VariableShape::Fields(PLAN_FIELDS)),
+    ("action", VariableShape::Fields(ACTION_FIELDS)),
+    ("arguments", VariableShape::Any),
+    ("phase", VariableShape::Any),
+    ("attempt", VariableShape::Any),
+    ("changes", VariableShape::Changes),
+    ("totals", VariableShape::Fields(TOTALS_FIELDS)),
+    ("target", VariableShape::Fields(TARGET_FIELDS)),
 ];
-const PLAN: &[&str] = &[
+const PLAN_FIELDS: &[&str] = &[
     "id",
     "goal",
     "action",
@@ -37,10 +37,10 @@ const PLAN: &[&str] = &[
     "strategy_actor",
     "execution_actor",
 ];
-const ACTION: &[&str] = &["name", "description", "read_only", "reusable"];
-const TOTALS: &[&str] = &["files", "insertions", "deletions", "lines", "size"];
-const TARGET: &[&str] = &["resource", "branch"];
-const CHANGE: &[&str] = &[
+const ACTION_FIELDS: &[&str] = &["name", "description", "read_only", "reusable"];
+const TOTALS_FIELDS: &[&str] = &["files", "insertions", "deletions", "lines", "size"];
+const TARGET_FIELDS: &[&str] = &["resource", "branch"];
+const CHANGE_FIELDS: &[&str] = &[
     "resource",
     "path",
     "from",
@@ -54,7 +54,7 @@ const CHANGE: &[&str] = &[
 
 /// What is known of a name before anything is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum VariableShape {
     /// It has these fields, and no others.
     Fields(&'static [&'static str]),
     /// It is what changed.
@@ -64,46 +64,46 @@ enum Shape {
 }
 
 /// Does it say only what can be judged?
-pub(super) fn check(program: &Program) -> Result<(), ExprProblem> {
-    let mut walk = Walk {
-        bound: VARIABLES
+pub(super) fn validate_expression(program: &Program) -> Result<(), RuleProblem> {
+    let mut walker = ExpressionWalker {
+        known_names: VARIABLES
             .map(|(name, shape)| (name.to_owned(), shape))
             .to_vec(),
-        deepest: 0,
+        max_depth: 0,
         depth: 0,
         problem: None,
     };
-    walk.visit(program.expression());
-    if let Some(problem) = walk.problem {
-        return Err(ExprProblem(problem));
+    walker.visit_node(program.expression());
+    if let Some(problem) = walker.problem {
+        return Err(RuleProblem(problem));
     }
-    if walk.deepest > MAX_LOOPS {
-        return Err(ExprProblem(format!(
-            "loops nest {} deep; at most {MAX_LOOPS} are allowed",
-            walk.deepest
+    if walker.max_depth > MAX_LOOP_DEPTH {
+        return Err(RuleProblem(format!(
+            "loops nest {} deep; at most {MAX_LOOP_DEPTH} are allowed",
+            walker.max_depth
         )));
     }
-    check_kind(program)
+    check_result_type(program)
 }
 
 /// Is it about numbers where it speaks of numbers, and true or false in the end? Tried on an example, which
 /// arguments that are not there do not spoil.
-fn check_kind(program: &Program) -> Result<(), ExprProblem> {
+fn check_result_type(program: &Program) -> Result<(), RuleProblem> {
     let mut context = Context::default();
-    for (name, value) in example() {
+    for (name, value) in example_values() {
         context.add_variable_from_value(name, value);
     }
     match program.execute(&context) {
         Ok(Value::Bool(_)) => Ok(()),
-        Ok(other) => Err(ExprProblem(format!(
+        Ok(other) => Err(RuleProblem(format!(
             "it is {}, not true or false",
-            kind_of(&other)
+            type_name(&other)
         ))),
         Err(
             error @ (ExecutionError::UnsupportedBinaryOperator(..)
             | ExecutionError::UnsupportedTargetType { .. }
             | ExecutionError::NoSuchOverload(_)),
-        ) => Err(ExprProblem(format!("it does not fit together: {error}"))),
+        ) => Err(RuleProblem(format!("it does not fit together: {error}"))),
         Err(_) => Ok(()),
     }
 }
@@ -130,13 +130,13 @@ pub(in crate::judge) fn is_about_changes(source: &str) -> bool {
 }
 
 /// What an expression is tried on before it is a rule.
-fn example() -> HashMap<&'static str, Value> {
+fn example_values() -> HashMap<&'static str, Value> {
     let fields = |names: &[&'static str]| -> HashMap<&'static str, Value> {
         let value = |name: &str| match name {
             "attempt" | "version" | "reversions" | "files" | "insertions" | "deletions"
             | "lines" | "size" => Value::Int(1),
             "read_only" | "reusable" | "binary" => Value::Bool(false),
-            _ => text("example"),
+            _ => text_value("example"),
         };
         names.iter().map(|name| (*name, value(name))).collect()
     };
@@ -144,11 +144,13 @@ fn example() -> HashMap<&'static str, Value> {
         .into_iter()
         .map(|(name, shape)| {
             let value = match (name, shape) {
-                (_, Shape::Fields(names)) => Value::from(fields(names)),
-                (_, Shape::Changes) => Value::from(vec![Value::from(fields(CHANGE))]),
+                (_, VariableShape::Fields(names)) => Value::from(fields(names)),
+                (_, VariableShape::Changes) => {
+                    Value::from(vec![Value::from(fields(CHANGE_FIELDS))])
+                }
                 ("attempt", _) => Value::Int(1),
                 ("arguments", _) => Value::from(HashMap::<String, Value>::new()),
-                _ => text("execute"),
+                _ => text_value("execute"),
             };
             (name, value)
         })
@@ -166,46 +168,53 @@ fn is_known_function(name: &str) -> bool {
 }
 
 /// Looks for unknown names and deep loops.
-struct Walk {
+struct ExpressionWalker {
     /// Names that mean something here; loops add theirs.
-    bound: Vec<(String, Shape)>,
+    known_names: Vec<(String, VariableShape)>,
     depth: u32,
-    deepest: u32,
+    max_depth: u32,
     /// The first thing that is wrong.
     problem: Option<String>,
 }
 
-impl Walk {
-    fn wrong(&mut self, problem: String) {
+impl ExpressionWalker {
+    fn note_problem(&mut self, problem: String) {
         self.problem.get_or_insert(problem);
     }
 
-    fn shape_of(&self, node: &IdedExpr) -> Shape {
+    fn shape_of(&self, node: &IdedExpr) -> VariableShape {
         let Expr::Ident(name) = &node.expr else {
-            return Shape::Any;
+            return VariableShape::Any;
         };
-        let mut bound = self.bound.iter().rev();
+        let mut bound = self.known_names.iter().rev();
         let found = bound.find(|(known, _)| known == name);
-        found.map_or(Shape::Any, |(_, shape)| *shape)
+        found.map_or(VariableShape::Any, |(_, shape)| *shape)
     }
 
-    fn visit(&mut self, node: &IdedExpr) {
+    fn visit_node(&mut self, node: &IdedExpr) {
         match &node.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => {
-                if !self.bound.iter().any(|(known, _)| known == name) {
+                if !self.known_names.iter().any(|(known, _)| known == name) {
                     let known = VARIABLES.map(|(name, _)| name).join(", ");
-                    self.wrong(format!("`{name}` is unknown; use {known}"));
+                    self.note_problem(format!("`{name}` is unknown; use {known}"));
                 }
             }
             Expr::Call(call) => {
                 if !is_known_function(&call.func_name) {
-                    self.wrong(format!("there is no function `{}`", call.func_name));
+                    self.note_problem(format!("there is no function `{}`", call.func_name));
                 }
-                call.target.iter().for_each(|target| self.visit(target));
-                call.args.iter().for_each(|argument| self.visit(argument));
+                call.target
+                    .iter()
+                    .for_each(|target| self.visit_node(target));
+                call.args
+                    .iter()
+                    .for_each(|argument| self.visit_node(argument));
             }
-            Expr::List(list) => list.elements.iter().for_each(|element| self.visit(element)),
+            Expr::List(list) => list
+                .elements
+                .iter()
+                .for_each(|element| self.visit_node(element)),
             Expr::Map(map) => map
                 .entries
                 .iter()
@@ -215,56 +224,59 @@ impl Walk {
                 .iter()
                 .for_each(|entry| self.visit_entry(&entry.expr)),
             Expr::Select(select) => {
-                self.visit(&select.operand);
+                self.visit_node(&select.operand);
                 let fields = match self.shape_of(&select.operand) {
-                    Shape::Fields(fields) => fields,
-                    Shape::Changes => &[],
-                    Shape::Any => return,
+                    VariableShape::Fields(fields) => fields,
+                    VariableShape::Changes => &[],
+                    VariableShape::Any => return,
                 };
                 if !fields.contains(&select.field.as_str()) {
-                    let has = match fields {
+                    let hint = match fields {
                         [] => "a list; go through it as in changes.all(c, …)".to_owned(),
                         fields => format!("there is {}", fields.join(", ")),
                     };
-                    self.wrong(format!("there is no `{}` here: {has}", select.field));
+                    self.note_problem(format!("there is no `{}` here: {hint}", select.field));
                 }
             }
             Expr::Comprehension(loops) => {
-                self.visit(&loops.iter_range);
-                self.visit(&loops.accu_init);
-                let outside = self.bound.len();
-                let of_changes = self.shape_of(&loops.iter_range) == Shape::Changes;
-                let is_in_changes = |(_, shape): &(String, Shape)| *shape == Shape::Fields(CHANGE);
-                if of_changes && self.bound.iter().any(is_in_changes) {
-                    self.wrong("changes are gone through within changes".to_owned());
+                self.visit_node(&loops.iter_range);
+                self.visit_node(&loops.accu_init);
+                let outer_names = self.known_names.len();
+                let of_changes = self.shape_of(&loops.iter_range) == VariableShape::Changes;
+                let is_in_changes = |(_, shape): &(String, VariableShape)| {
+                    *shape == VariableShape::Fields(CHANGE_FIELDS)
+                };
+                if of_changes && self.known_names.iter().any(is_in_changes) {
+                    self.note_problem("changes are gone through within changes".to_owned());
                 }
                 let item = match of_changes {
-                    true => Shape::Fields(CHANGE),
-                    false => Shape::Any,
+                    true => VariableShape::Fields(CHANGE_FIELDS),
+                    false => VariableShape::Any,
                 };
-                self.bound.extend([
+                self.known_names.extend([
                     (loops.iter_var.clone(), item),
-                    (loops.accu_var.clone(), Shape::Any),
+                    (loops.accu_var.clone(), VariableShape::Any),
                 ]);
                 let second = loops.iter_var2.clone();
-                self.bound.extend(second.map(|name| (name, Shape::Any)));
+                self.known_names
+                    .extend(second.map(|name| (name, VariableShape::Any)));
                 self.depth += 1;
-                self.deepest = self.deepest.max(self.depth);
-                self.visit(&loops.loop_cond);
-                self.visit(&loops.loop_step);
-                self.visit(&loops.result);
+                self.max_depth = self.max_depth.max(self.depth);
+                self.visit_node(&loops.loop_cond);
+                self.visit_node(&loops.loop_step);
+                self.visit_node(&loops.result);
                 self.depth -= 1;
-                self.bound.truncate(outside);
+                self.known_names.truncate(outer_names);
             }
         }
     }
 
     fn visit_entry(&mut self, entry: &EntryExpr) {
         match entry {
-            EntryExpr::StructField(field) => self.visit(&field.value),
+            EntryExpr::StructField(field) => self.visit_node(&field.value),
             EntryExpr::MapEntry(entry) => {
-                self.visit(&entry.key);
-                self.visit(&entry.value);
+                self.visit_node(&entry.key);
+                self.visit_node(&entry.value);
             }
         }
     }
@@ -272,7 +284,7 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check;
+    use super::super::check_expression;
     use super::*;
 
     #[test]
@@ -286,10 +298,10 @@ mod tests {
             "[1].map(x, x + 1).filter(x, x > 1).size() == 1",
             "!(plan.read_only) && -plan.attempt < 0 && {'a': 1}['a'] == 1",
         ] {
-            assert_eq!(check(source), Ok(()), "{source}");
+            assert_eq!(check_expression(source), Ok(()), "{source}");
         }
         for source in ["launch(1)", "plan.goal.explode()", "system('rm')"] {
-            let problem = check(source).unwrap_err().to_string();
+            let problem = check_expression(source).unwrap_err().to_string();
             assert!(problem.contains("there is no function"), "{problem}");
         }
     }
@@ -322,7 +334,7 @@ mod tests {
             "changes.filter(c, c.operation == 'create').all(c, c.size < 1000000 && !c.binary)",
             "phase == 'execute' || attempt < 3 || target.branch != 'main'",
         ] {
-            assert_eq!(check(good), Ok(()), "{good}");
+            assert_eq!(check_expression(good), Ok(()), "{good}");
         }
     }
 }

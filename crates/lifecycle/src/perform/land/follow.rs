@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use actors::Stop;
-use plan::plan::Origin;
-use plan::stage::{Landing, StateName};
-use plan::{How, Outcome, Phase, Plan, PlanId, Receipt, Refusal, Stage, Verb};
+use plan::plan::PlanOrigin;
+use plan::stage::{ApplyState, StateName};
+use plan::{
+    CommandReceipt, LandingOptions, Phase, Plan, PlanId, PlanStage, ReceiptOutcome, Refusal, Verb,
+};
 use store::PlanFilter;
 
-use super::Driven;
+use super::LandingOutcome;
 use super::sign::changed_trees;
-use crate::{Aside, Call, Done, Error, Lifecycle};
+use crate::{Call, EngineProgress, Lifecycle, LifecycleError, OperationOutcome};
 
 /// Longest time that a landing of somebody else is followed; it may have slow rules to check.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -22,23 +24,23 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_PLANS: usize = 1000;
 
 /// A landing that the caller asked for, and that somebody else may have.
-pub(super) struct Follow<'a> {
-    pub plan: PlanId,
+pub(super) struct LandingFollower<'a> {
+    pub plan_id: PlanId,
     /// How the caller wants it to arrive.
-    pub how: &'a How,
+    pub options: &'a LandingOptions,
     pub call: &'a Call,
-    began: Instant,
-    is_told: bool,
+    started_at: Instant,
+    is_reported: bool,
 }
 
-impl<'a> Follow<'a> {
-    pub fn new(plan: PlanId, how: &'a How, call: &'a Call) -> Self {
+impl<'a> LandingFollower<'a> {
+    pub fn new(plan_id: PlanId, options: &'a LandingOptions, call: &'a Call) -> Self {
         Self {
-            plan,
-            how,
+            plan_id,
+            options,
             call,
-            began: Instant::now(),
-            is_told: false,
+            started_at: Instant::now(),
+            is_reported: false,
         }
     }
 }
@@ -46,50 +48,50 @@ impl<'a> Follow<'a> {
 impl Lifecycle {
     /// Waits until whoever has a landing is done with it; nothing if it can be claimed now. Where it did not come to what was asked
     /// for, the refusal stands.
-    pub(super) fn follow(
+    pub(super) fn follow_landing(
         &self,
-        follow: &mut Follow<'_>,
+        follower: &mut LandingFollower<'_>,
         refusal: Refusal,
-    ) -> Result<Option<Driven>, Error> {
-        let stop = follow.call.stop.clone().unwrap_or_default();
+    ) -> Result<Option<LandingOutcome>, LifecycleError> {
+        let stop = follower.call.stop.clone().unwrap_or_default();
         loop {
-            let plan = self.get_plan(follow.plan)?.plan;
-            let Stage::Apply(landing) = &plan.stage else {
+            let plan = self.get_plan(follower.plan_id)?.plan;
+            let PlanStage::Apply(landing) = &plan.stage else {
                 return Err(refusal.into());
             };
             let holder = match landing {
-                Landing::Applied(_) => {
-                    let as_asked = plan.approval.as_ref().map(|approval| &approval.how);
-                    if plan.has_targets() && as_asked != Some(follow.how) {
+                ApplyState::Applied(_) => {
+                    let approved_options = plan.approval.as_ref().map(|approval| &approval.how);
+                    if plan.has_targets() && approved_options != Some(follower.options) {
                         return Err(refusal.into());
                     }
-                    return Ok(Some(Driven::Landed {
+                    return Ok(Some(LandingOutcome::Landed {
                         rest: self.find_rest(&plan)?,
-                        done: outcome(plan),
+                        done: outcome_by_other(plan),
                         kept: Vec::new(),
                         followed: true,
                     }));
                 }
-                Landing::Constrained(_) => {
-                    return Ok(Some(Driven::Constrained(outcome(plan))));
+                ApplyState::Constrained(_) => {
+                    return Ok(Some(LandingOutcome::Constrained(outcome_by_other(plan))));
                 }
-                Landing::AwaitingInput(..) => {
-                    return Ok(Some(Driven::Asks(outcome(plan))));
+                ApplyState::AwaitingInput(..) => {
+                    return Ok(Some(LandingOutcome::NeedsAnswer(outcome_by_other(plan))));
                 }
-                Landing::Errored(_) | Landing::Cancelled(_) => {
-                    return Ok(Some(Driven::NotLanded(outcome(plan))));
+                ApplyState::Errored(_) | ApplyState::Cancelled(_) => {
+                    return Ok(Some(LandingOutcome::NotLanded(outcome_by_other(plan))));
                 }
-                Landing::Queued(..) => return Ok(None),
-                Landing::Processing(holder, _) => &holder.owner,
+                ApplyState::Queued(..) => return Ok(None),
+                ApplyState::Processing(holder, _) => &holder.owner,
             };
-            if follow.began.elapsed() >= FOLLOW_TIMEOUT {
+            if follower.started_at.elapsed() >= FOLLOW_TIMEOUT {
                 return Err(refusal.into());
             }
-            if !follow.is_told {
-                self.tell(&plan, Aside::Follows(holder));
-                follow.is_told = true;
+            if !follower.is_reported {
+                self.report_progress(&plan, EngineProgress::FollowingLanding(holder));
+                follower.is_reported = true;
             }
-            if self.is_taken_over(&plan, follow.call)? {
+            if self.try_take_over(&plan, follower.call)? {
                 continue;
             }
             self.wait_for_commit(&stop)?;
@@ -98,36 +100,40 @@ impl Lifecycle {
 
     /// Takes a landing from a holder that is gone. Whoever asks for it now asks for another try, also where the lost
     /// tries were as many as the plan may have.
-    pub(super) fn take_over_landing(&self, plan: PlanId, call: &Call) -> Result<(), Error> {
-        let reclaimed = self.reclaim_from_the_gone(plan, call)?.plan;
-        if let Stage::Apply(Landing::Errored(_)) = reclaimed.stage {
-            self.retry(plan, false, None, &call.follow_up())?;
+    pub(super) fn take_over_landing(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<(), LifecycleError> {
+        let reclaimed = self.reclaim_from_dead_holder(plan_id, call)?.plan;
+        if let PlanStage::Apply(ApplyState::Errored(_)) = reclaimed.stage {
+            self.retry_phase(plan_id, false, None, &call.follow_up())?;
         }
         Ok(())
     }
 
-    fn is_taken_over(&self, plan: &Plan, call: &Call) -> Result<bool, Error> {
+    fn try_take_over(&self, plan: &Plan, call: &Call) -> Result<bool, LifecycleError> {
         match self.take_over_landing(plan.id, &call.follow_up()) {
             Ok(()) => Ok(true),
-            Err(Error::Refused(_)) => Ok(false),
+            Err(LifecycleError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    fn wait_for_commit(&self, stop: &Stop) -> Result<(), Error> {
-        self.store.wait(POLL_INTERVAL)?;
-        match stop.is_asked() {
-            true => Err(Error::Stopped),
+    fn wait_for_commit(&self, stop: &Stop) -> Result<(), LifecycleError> {
+        self.store.wait_for_commit(POLL_INTERVAL)?;
+        match stop.is_requested() {
+            true => Err(LifecycleError::Stopped),
             false => Ok(()),
         }
     }
 
     /// The plan that took on what did not land of this one.
-    fn find_rest(&self, plan: &Plan) -> Result<Option<PlanId>, Error> {
+    fn find_rest(&self, plan: &Plan) -> Result<Option<PlanId>, LifecycleError> {
         let changed = changed_trees(plan).count();
-        let how = plan.approval.as_ref().map(|approval| &approval.how);
-        let partly = how.is_some_and(|how| !how.paths.is_empty());
-        if !partly && plan.landed.len() >= changed {
+        let options = plan.approval.as_ref().map(|approval| &approval.how);
+        let is_partial = options.is_some_and(|how| !how.paths.is_empty());
+        if !is_partial && plan.landed.len() >= changed {
             return Ok(None);
         }
         let filter = PlanFilter {
@@ -136,19 +142,19 @@ impl Lifecycle {
             project: plan.resources.first().map(|one| one.project.clone()),
             ..PlanFilter::default()
         };
-        let rows = self.store.plans(&filter, None, MAX_PLANS)?;
+        let rows = self.store.list_plans(&filter, None, MAX_PLANS)?;
         let rest = rows
             .iter()
-            .find(|row| row.plan.origin == Origin::RestOf(plan.id));
+            .find(|row| row.plan.origin == PlanOrigin::RestOf(plan.id));
         Ok(rest.map(|row| row.plan.id))
     }
 }
 
 /// A plan as somebody else left it.
-fn outcome(plan: Plan) -> Done {
-    let receipt = Receipt {
+fn outcome_by_other(plan: Plan) -> OperationOutcome {
+    let receipt = CommandReceipt {
         verb: Verb::ApplyPlan,
-        outcome: Outcome::Done,
+        outcome: ReceiptOutcome::Done,
         plan: Some(plan.id),
         version: Some(plan.version),
         epoch: None,
@@ -156,7 +162,7 @@ fn outcome(plan: Plan) -> Done {
         grant: None,
         at: plan.updated_at,
     };
-    Done {
+    OperationOutcome {
         plan,
         receipt,
         repeated: false,

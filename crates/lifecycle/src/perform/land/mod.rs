@@ -11,36 +11,38 @@ mod steps;
 mod undo;
 
 use plan::changeset::TreePath;
-use plan::how::Shape;
-use plan::stage::{Category, ConstraintKind, Intent, Landing, RefMove, ResultTree};
-use plan::ways::Clean;
-use plan::{Command, Epoch, How, Plan, PlanId, Refusal, Span, Stage};
-use sandbox::land::{Landed, Message, Outcome, Proposal, Proposed};
-use sandbox::{Obstacle, Room, SandboxError, Site};
+use plan::how::LandingDestination;
+use plan::stage::{
+    ApplyState, ConstraintKind, FailureCategory, LandingIntent, RefMove, ResultTree,
+};
+use plan::ways::SandboxCleanupPolicy;
+use plan::{Command, Epoch, LandingOptions, Plan, PlanId, PlanStage, Refusal, Span};
+use sandbox::land::{LandAttempt, LandingMessage, LandingProposal, ProposalOutcome, SandboxResult};
+use sandbox::{LandingObstacle, LocalResource, SandboxError, SandboxKey};
 use store::PlanRow;
 
-pub use steps::Stepped;
-pub use undo::Undone;
+pub use steps::LandingStep;
+pub use undo::UndoPlan;
 
-use follow::{Follow, is_overtaken};
+use follow::{LandingFollower, is_overtaken};
 
-use super::enter::object;
-use crate::{Call, Claim, Done, Error, Lifecycle};
+use super::enter::parse_object_id;
+use crate::{Call, Claim, Lifecycle, LifecycleError, OperationOutcome};
 
 /// Targets that keep moving are given up on after so many steps: each merge is proposed in one and brought in
 /// by another.
-const MOST_STEPS: usize = 100;
+const MAX_LANDING_STEPS: usize = 100;
 
 /// How long a landing may stay unheard of.
-const LEASE: Span = Span::seconds(60);
+const LANDING_LEASE: Span = Span::from_seconds(60);
 
 /// How driving a landing ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Driven {
+pub enum LandingOutcome {
     /// Every target has the change.
     Landed {
         /// The plan.
-        done: Done,
+        done: OperationOutcome,
         /// Files that a person saved meanwhile, left as they saved them.
         kept: Vec<TreePath>,
         /// What could not land any more, as a plan of its own.
@@ -49,59 +51,61 @@ pub enum Driven {
         followed: bool,
     },
     /// It cannot land as it is; nothing of the user's was touched.
-    Constrained(Done),
+    Constrained(OperationOutcome),
     /// Only a person can say what is to become of it.
-    Asks(Done),
+    NeedsAnswer(OperationOutcome),
     /// Somebody else had it, and it failed or was cancelled.
-    NotLanded(Done),
+    NotLanded(OperationOutcome),
 }
 
 /// What came of one resource.
-enum Fate {
+enum TargetOutcome {
     Landed,
     Moved,
-    Hindered(Obstacle),
+    Obstructed(LandingObstacle),
     Removed,
 }
 
 impl Lifecycle {
     /// Signs a result and lands it in the foreground: from wherever it stands to its end. Repeating
     /// it after a crash finishes what was begun. Where somebody else is faster, theirs is followed.
-    pub fn apply(
+    pub fn approve_and_land(
         &self,
-        plan: PlanId,
-        how: &How,
+        plan_id: PlanId,
+        options: &LandingOptions,
         owner: &str,
         call: &Call,
-    ) -> Result<Driven, Error> {
-        let row = self.get_plan(plan)?;
-        self.check_reach(&row.plan)?;
-        let next = call.follow_up();
-        if wishes_anew(&row.plan, how) && row.plan.result.is_some() {
-            self.check_wish(&row.plan, how)?;
+    ) -> Result<LandingOutcome, LifecycleError> {
+        let row = self.get_plan(plan_id)?;
+        self.check_resources_reachable(&row.plan)?;
+        let follow_up = call.follow_up();
+        if needs_new_approval(&row.plan, options) && row.plan.result.is_some() {
+            self.check_landing_options(&row.plan, options)?;
         }
         // Held until the landing has ended: whoever comes after a crash need not wait for the lease.
-        let _presence = match &self.hands {
-            Some(hands) => Some(hands.workshop.sign_in(owner)?),
+        let _presence = match &self.local_host {
+            Some(local_host) => Some(local_host.sandboxes.register_presence(owner)?),
             None => None,
         };
-        if let Stage::Apply(Landing::Applied(_)) = &row.plan.stage
+        if let PlanStage::Apply(ApplyState::Applied(_)) = &row.plan.stage
             && call.key.is_some()
         {
-            let again = self.begun_before(plan, how, call)?;
-            return Ok(landed(again, Vec::new(), None));
+            let repeated = self.repeat_keyed_landing(plan_id, options, call)?;
+            return Ok(landed_outcome(repeated, Vec::new(), None));
         }
         let is_over = row.plan.stage.is_final();
-        let mut follow = Follow::new(plan, how, call);
-        let mut claimed = self.claim_landing(&row.plan, how, owner, call);
+        let mut follower = LandingFollower::new(plan_id, options, call);
+        let mut claimed = self.claim_landing(&row.plan, options, owner, call);
         loop {
-            let refusal = match claimed.and_then(|claim| self.drive_apply(&claim)) {
-                Err(Error::Refused(refusal)) if !is_over && is_overtaken(&refusal) => refusal,
+            let refusal = match claimed.and_then(|claim| self.drive_landing(&claim)) {
+                Err(LifecycleError::Refused(refusal)) if !is_over && is_overtaken(&refusal) => {
+                    refusal
+                }
                 settled => return settled,
             };
-            match self.follow(&mut follow, refusal)? {
-                Some(driven) => return Ok(driven),
-                None => claimed = self.start_apply(plan, owner, LEASE, &next),
+            match self.follow_landing(&mut follower, refusal)? {
+                Some(outcome) => return Ok(outcome),
+                None => claimed = self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up),
             }
         }
     }
@@ -110,42 +114,46 @@ impl Lifecycle {
     fn claim_landing(
         &self,
         before: &Plan,
-        how: &How,
+        options: &LandingOptions,
         owner: &str,
         call: &Call,
-    ) -> Result<Claim, Error> {
-        let (plan, next) = (before.id, call.follow_up());
-        if let Stage::Apply(landing) = &before.stage {
+    ) -> Result<Claim, LifecycleError> {
+        let (plan_id, follow_up) = (before.id, call.follow_up());
+        if let PlanStage::Apply(landing) = &before.stage {
             match landing {
-                Landing::Constrained(_) => {
-                    self.sign(before, how, call)?;
-                    self.retry(plan, false, None, &next)?;
+                ApplyState::Constrained(_) => {
+                    self.approve_if_needed(before, options, call)?;
+                    self.retry_phase(plan_id, false, None, &follow_up)?;
                 }
-                Landing::Errored(_) => {
-                    self.retry(plan, false, None, call)?;
-                    self.sign_anew(plan, how, owner, &next)?;
+                ApplyState::Errored(_) => {
+                    self.retry_phase(plan_id, false, None, call)?;
+                    self.renew_approval(plan_id, options, owner, &follow_up)?;
                 }
-                Landing::Processing(..) => {
+                ApplyState::Processing(..) => {
                     // Whoever landed it is gone, or this is refused with who it is.
-                    self.take_over_landing(plan, call)?;
-                    self.sign_anew(plan, how, owner, &next)?;
+                    self.take_over_landing(plan_id, call)?;
+                    self.renew_approval(plan_id, options, owner, &follow_up)?;
                 }
-                Landing::Queued(..) => self.sign_anew(plan, how, owner, call)?,
-                Landing::AwaitingInput(..) | Landing::Applied(_) | Landing::Cancelled(_) => {}
+                ApplyState::Queued(..) => self.renew_approval(plan_id, options, owner, call)?,
+                ApplyState::AwaitingInput(..)
+                | ApplyState::Applied(_)
+                | ApplyState::Cancelled(_) => {}
             }
         } else {
-            let signed = self.sign(before, how, call)?;
-            self.apply_plan(plan, if signed { &next } else { call })?;
+            let is_newly_approved = self.approve_if_needed(before, options, call)?;
+            self.apply_plan(plan_id, if is_newly_approved { &follow_up } else { call })?;
         }
-        self.start_apply(plan, owner, LEASE, &next)
+        self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
     }
 
     /// Brings a claimed landing to its end.
-    pub fn drive_apply(&self, claim: &Claim) -> Result<Driven, Error> {
-        let (id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
-        let driven = self.keeping_the_lease(id, epoch, &call, || self.drive(id, epoch, &call));
-        match driven {
-            Err(Error::Sandbox(error)) if error.is_about_the_wish() => {
+    pub fn drive_landing(&self, claim: &Claim) -> Result<LandingOutcome, LifecycleError> {
+        let (plan_id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
+        let landing = self.run_with_lease_renewal(plan_id, epoch, &call, || {
+            self.run_landing_steps(plan_id, epoch, &call)
+        });
+        match landing {
+            Err(LifecycleError::Sandbox(error)) if error.is_invalid_landing_option() => {
                 // It can be signed anew, in another way.
                 let constrain = Command::Constrain {
                     epoch,
@@ -154,18 +162,26 @@ impl Lifecycle {
                     paths: Vec::new(),
                     commits: Vec::new(),
                 };
-                self.run(id, constrain, &call)?;
+                self.submit_for_plan(plan_id, constrain, &call)?;
                 Err(error.into())
             }
-            Err(Error::Sandbox(error)) if error.is_passing() || self.may_have_moved(id) => {
+            Err(LifecycleError::Sandbox(error))
+                if error.is_transient() || self.is_landing_prepared(plan_id) =>
+            {
                 // Nothing is lost: whoever tries next finds the plan waiting, with its intent if
                 // there is one.
-                let _ = self.release(id, epoch, &call);
+                let _ = self.release_lease(plan_id, epoch, &call);
                 Err(error.into())
             }
-            Err(Error::Sandbox(error)) => {
+            Err(LifecycleError::Sandbox(error)) => {
                 // Trying again would give the same; a person has to see why.
-                let _ = self.fail(id, epoch, Category::Resource, &error.to_string(), &call);
+                let _ = self.fail_work(
+                    plan_id,
+                    epoch,
+                    FailureCategory::Resource,
+                    &error.to_string(),
+                    &call,
+                );
                 Err(error.into())
             }
             other => other,
@@ -173,241 +189,278 @@ impl Lifecycle {
     }
 
     /// Is it past the point of no return?
-    fn may_have_moved(&self, plan: PlanId) -> bool {
-        let row = self.get_plan(plan);
+    fn is_landing_prepared(&self, plan_id: PlanId) -> bool {
+        let row = self.get_plan(plan_id);
         row.is_ok_and(|row| row.plan.is_prepared())
     }
 
-    fn drive(&self, id: PlanId, epoch: Epoch, call: &Call) -> Result<Driven, Error> {
-        for _ in 0..MOST_STEPS {
-            let row = self.get_plan(id)?;
+    fn run_landing_steps(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<LandingOutcome, LifecycleError> {
+        for _ in 0..MAX_LANDING_STEPS {
+            let row = self.get_plan(plan_id)?;
             if !row.plan.has_targets() {
-                let done = self.complete_apply(id, epoch, Vec::new(), None, call)?;
-                return Ok(landed(done, Vec::new(), None));
+                let done = self.complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                return Ok(landed_outcome(done, Vec::new(), None));
             }
             let ended = match row.plan.stage.intent().cloned() {
                 Some(intent) if intent.vouched.is_some() => {
-                    let done = self.complete_apply(id, epoch, Vec::new(), None, call)?;
-                    Some(landed(done, Vec::new(), None))
+                    let done = self.complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                    Some(landed_outcome(done, Vec::new(), None))
                 }
-                Some(intent) => match self.bring_in(&row.plan, epoch, &intent, call)? {
-                    Stepped::Ended(driven) => Some(driven),
-                    Stepped::Done(_) | Stepped::Withdrawn => None,
+                Some(intent) => match self.move_targets(&row.plan, epoch, &intent, call)? {
+                    LandingStep::Ended(outcome) => Some(outcome),
+                    LandingStep::Completed(_) | LandingStep::Withdrawn => None,
                 },
-                None => match self.propose(&row, epoch, call)? {
-                    Stepped::Ended(driven) => Some(driven),
-                    Stepped::Done(_) | Stepped::Withdrawn => None,
+                None => match self.propose_landing(&row, epoch, call)? {
+                    LandingStep::Ended(outcome) => Some(outcome),
+                    LandingStep::Completed(_) | LandingStep::Withdrawn => None,
                 },
             };
-            if let Some(driven) = ended {
-                if let Driven::Landed { done, .. } = &driven {
-                    self.after_landing(&done.plan);
+            if let Some(outcome) = ended {
+                if let LandingOutcome::Landed { done, .. } = &outcome {
+                    self.clean_after_landing(&done.plan);
                 }
-                return Ok(driven);
+                return Ok(outcome);
             }
         }
         Err(SandboxError::TargetMoved {
-            target: id.to_string(),
+            target: plan_id.to_string(),
         }
         .into())
     }
 
     /// Merges, looks for obstacles and stores the intent.
-    fn propose(&self, row: &PlanRow, epoch: Epoch, call: &Call) -> Result<Stepped, Error> {
+    fn propose_landing(
+        &self,
+        row: &PlanRow,
+        epoch: Epoch,
+        call: &Call,
+    ) -> Result<LandingStep, LifecycleError> {
         let plan = &row.plan;
-        let workshop = &self.hands()?.workshop;
+        let sandboxes = &self.local_host()?.sandboxes;
         let approval = plan.valid_approval().ok_or(Refusal::NeedsApproval)?;
-        let how = arrival(&approval.how);
-        let message = Message {
-            plan: plan.id,
+        let mode = landing_mode(&approval.how);
+        let message = LandingMessage {
+            plan_id: plan.id,
             goal: plan.goal.to_string(),
-            chain: row.head,
-            seconds: self.store.now()?.0.div_euclid(1_000_000),
-            even_if_empty: approval.how.allow_empty,
+            chain_head: row.head,
+            unix_seconds: self.store.now()?.0.div_euclid(1_000_000),
+            allow_empty: approval.how.allow_empty,
         };
         let mut moves = Vec::new();
-        let mut nothing = Vec::new();
+        let mut unchanged_targets = Vec::new();
         let trees = plan.result.iter().flat_map(|result| &result.trees);
         for tree in trees.filter(|tree| tree.changes != Some(0) || approval.how.allow_empty) {
-            let site = self.site_named(plan, &tree.resource)?;
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+            let location = self.locate_resource_named(plan, &tree.resource)?;
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let Some(outcome) = self.signed_part(plan, &room, tree, &approval.how)? else {
+            let Some(outcome) = self.approved_part(plan, &sandbox_key, tree, &approval.how)? else {
                 continue;
             };
-            match workshop.propose(&room, epoch, &outcome, &how, &message)? {
-                Proposed::Ready(proposal) => moves.push(RefMove {
+            match sandboxes.propose_landing(&sandbox_key, epoch, &outcome, &mode, &message)? {
+                ProposalOutcome::Ready(proposal) => moves.push(RefMove {
                     resource: tree.resource.clone(),
                     target: proposal.target,
-                    onto: (proposal.old != proposal.onto).then(|| proposal.onto.to_string()),
+                    onto: (proposal.old != proposal.merged_with)
+                        .then(|| proposal.merged_with.to_string()),
                     old: proposal.old.to_string(),
                     new: proposal.new.to_string(),
                 }),
-                Proposed::Nothing => nothing.push(target_name(&site)),
-                Proposed::Conflict { paths, commits } => {
+                ProposalOutcome::AlreadyLanded => unchanged_targets.push(target_name(&location)),
+                ProposalOutcome::Conflict { paths, commits } => {
                     let changed = match &approval.how.shape {
-                        Shape::Uncommitted if tree.target.is_empty() => place(&site).to_string(),
-                        Shape::Uncommitted => {
-                            format!("the commit checked out in {}", place(&site))
+                        LandingDestination::Uncommitted if tree.target.is_empty() => {
+                            display_path(&location).to_string()
                         }
-                        Shape::Commit | Shape::Branch(_) => target_name(&site),
+                        LandingDestination::Uncommitted => {
+                            format!("the commit checked out in {}", display_path(&location))
+                        }
+                        LandingDestination::Commit | LandingDestination::Branch(_) => {
+                            target_name(&location)
+                        }
                     };
                     let text = format!("{changed} changed the same lines since this plan began");
                     let commits = commits.iter().map(ToString::to_string).collect();
                     let kind = ConstraintKind::Conflict;
-                    return self.hinder(plan.id, epoch, (kind, text), paths, commits, call);
+                    return self.end_constrained(
+                        plan.id,
+                        epoch,
+                        (kind, text),
+                        paths,
+                        commits,
+                        call,
+                    );
                 }
-                Proposed::Hindered(obstacle) => {
-                    return self.hinder_by(plan.id, epoch, &site, obstacle, call);
+                ProposalOutcome::Blocked(obstacle) => {
+                    return self.constrain_by_obstacle(plan.id, epoch, &location, obstacle, call);
                 }
             }
         }
         if moves.is_empty() {
             let text = format!(
                 "{} has every change of this plan already",
-                nothing.join(", ")
+                unchanged_targets.join(", ")
             );
             let kind = ConstraintKind::Conflict;
-            return self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call);
+            return self.end_constrained(
+                plan.id,
+                epoch,
+                (kind, text),
+                Vec::new(),
+                Vec::new(),
+                call,
+            );
         }
         match self.prepare_apply(plan.id, epoch, &moves, call) {
-            Ok(done) => Ok(Stepped::Done(done)),
+            Ok(done) => Ok(LandingStep::Completed(done)),
             // It was fine by itself, and is not together with what its target has become.
-            Err(Error::Blocked(blocked)) => {
+            Err(LifecycleError::Blocked(blocked)) => {
                 let failed = blocked.failed.iter();
                 let failed = failed.map(|one| format!("{}: {}", one.rule.name, one.evidence));
                 let failed: Vec<String> = failed.collect();
                 let text = format!("on the merged tree {blocked}: {}", failed.join("; "));
                 let kind = ConstraintKind::Gate;
-                self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
+                self.end_constrained(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
             }
-            Err(Error::Refused(refusal @ Refusal::ApprovalVoid(_))) => {
+            Err(LifecycleError::Refused(refusal @ Refusal::ApprovalVoid(_))) => {
                 let kind = ConstraintKind::ApprovalVoid;
                 let text = refusal.to_string();
-                self.hinder(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
+                self.end_constrained(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
             }
             Err(error) => Err(error),
         }
     }
 
     /// What was signed of a resource's result: all of it, or what the paths choose, if anything.
-    fn signed_part(
+    fn approved_part(
         &self,
         plan: &Plan,
-        room: &Room<'_>,
+        sandbox_key: &SandboxKey<'_>,
         tree: &ResultTree,
-        how: &How,
-    ) -> Result<Option<Outcome>, Error> {
-        let whole = outcome_of(tree)?;
-        if how.paths.is_empty() {
+        options: &LandingOptions,
+    ) -> Result<Option<SandboxResult>, LifecycleError> {
+        let whole = parse_result_tree(tree)?;
+        if options.paths.is_empty() {
             return Ok(Some(whole));
         }
-        match self.hands()?.workshop.restrict(room, &whole, &how.paths) {
+        match self
+            .local_host()?
+            .sandboxes
+            .restrict_result(sandbox_key, &whole, &options.paths)
+        {
             // With several resources a path need not be in each of them.
-            Err(SandboxError::NothingMatches { .. }) if plan.resources.len() > 1 => Ok(None),
+            Err(SandboxError::NoPathMatches { .. }) if plan.resources.len() > 1 => Ok(None),
             other => Ok(Some(other?)),
         }
     }
 
     /// Brings in what the intent says.
-    fn bring_in(
+    fn move_targets(
         &self,
         plan: &Plan,
         epoch: Epoch,
-        intent: &Intent,
+        intent: &LandingIntent,
         call: &Call,
-    ) -> Result<Stepped, Error> {
-        let workshop = &self.hands()?.workshop;
+    ) -> Result<LandingStep, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut kept = Vec::new();
-        let mut fates = Vec::new();
+        let mut outcomes = Vec::new();
         for step in &intent.moves {
-            let site = self.site_named(plan, &step.resource)?;
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+            let location = self.locate_resource_named(plan, &step.resource)?;
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            let proposal = proposal_of(step)?;
-            let fate = match workshop.land(&room, epoch, &proposal)? {
-                Landed::Yes { kept: saved } => {
+            let proposal = parse_proposal(step)?;
+            let outcome = match sandboxes.land_proposal(&sandbox_key, epoch, &proposal)? {
+                LandAttempt::Landed { kept: saved } => {
                     kept.extend(saved);
-                    Fate::Landed
+                    TargetOutcome::Landed
                 }
-                Landed::Moved => Fate::Moved,
-                Landed::Hindered(obstacle) => Fate::Hindered(obstacle),
-                Landed::Removed => Fate::Removed,
+                LandAttempt::TargetMoved => TargetOutcome::Moved,
+                LandAttempt::Blocked(obstacle) => TargetOutcome::Obstructed(obstacle),
+                LandAttempt::Removed => TargetOutcome::Removed,
             };
-            fates.push((step, site, fate));
+            outcomes.push((step, location, outcome));
         }
-        if let Some((step, site, _)) = fates
+        if let Some((step, location, _)) = outcomes
             .iter()
-            .find(|(_, _, fate)| matches!(fate, Fate::Removed))
+            .find(|(_, _, outcome)| matches!(outcome, TargetOutcome::Removed))
         {
             let question = format!(
                 "The change was brought into {} as {} and then taken out by somebody. Does it count \
                  as landed, shall it be brought in again, or dropped? Answer landed, again or drop.",
-                target_name(site),
+                target_name(location),
                 &step.new[..step.new.len().min(10)],
             );
-            let done = self.ask(plan.id, epoch, &question, None, call)?;
-            return Ok(Stepped::Ended(Driven::Asks(done)));
+            let done = self.ask_question(plan.id, epoch, &question, None, call)?;
+            return Ok(LandingStep::Ended(LandingOutcome::NeedsAnswer(done)));
         }
-        let arrived: Vec<String> = fates
+        let landed_resources: Vec<String> = outcomes
             .iter()
-            .filter(|(_, _, fate)| matches!(fate, Fate::Landed))
+            .filter(|(_, _, outcome)| matches!(outcome, TargetOutcome::Landed))
             .map(|(step, _, _)| step.resource.clone())
             .collect();
-        if arrived.is_empty() {
+        if landed_resources.is_empty() {
             self.withdraw_apply(plan.id, epoch, call)?;
-            let hindered = fates.into_iter().find_map(|(_, site, fate)| match fate {
-                Fate::Hindered(obstacle) => Some((site, obstacle)),
-                Fate::Landed | Fate::Moved | Fate::Removed => None,
-            });
+            let hindered = outcomes
+                .into_iter()
+                .find_map(|(_, location, outcome)| match outcome {
+                    TargetOutcome::Obstructed(obstacle) => Some((location, obstacle)),
+                    TargetOutcome::Landed | TargetOutcome::Moved | TargetOutcome::Removed => None,
+                });
             return match hindered {
-                Some((site, obstacle)) => self.hinder_by(plan.id, epoch, &site, obstacle, call),
-                None => Ok(Stepped::Withdrawn),
+                Some((location, obstacle)) => {
+                    self.constrain_by_obstacle(plan.id, epoch, &location, obstacle, call)
+                }
+                None => Ok(LandingStep::Withdrawn),
             };
         }
-        let rest = self.rest_of(plan, &intent.moves, &arrived)?;
+        let rest = self.build_remainder_plan(plan, &intent.moves, &landed_resources)?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
-        let done = self.complete_apply(plan.id, epoch, arrived, rest, call)?;
-        Ok(Stepped::Ended(landed(done, kept, rest_id)))
+        let done = self.complete_apply(plan.id, epoch, landed_resources, rest, call)?;
+        Ok(LandingStep::Ended(landed_outcome(done, kept, rest_id)))
     }
 
-    fn hinder_by(
+    fn constrain_by_obstacle(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
-        site: &Site,
-        obstacle: Obstacle,
+        location: &LocalResource,
+        obstacle: LandingObstacle,
         call: &Call,
-    ) -> Result<Stepped, Error> {
-        let place = place(site);
+    ) -> Result<LandingStep, LifecycleError> {
+        let path = display_path(location);
         let (kind, text, paths) = match obstacle {
-            Obstacle::LocalEdits(paths) => (
+            LandingObstacle::LocalEdits(paths) => (
                 ConstraintKind::LocalEdits,
-                format!("{place} has local edits in paths this plan changes"),
+                format!("{path} has local edits in paths this plan changes"),
                 paths,
             ),
-            Obstacle::InProgress(what) => (
+            LandingObstacle::InProgress(what) => (
                 ConstraintKind::OperationInProgress,
-                format!("a {what} is in progress in {place}"),
+                format!("a {what} is in progress in {path}"),
                 Vec::new(),
             ),
         };
-        self.hinder(plan, epoch, (kind, text), paths, Vec::new(), call)
+        self.end_constrained(plan_id, epoch, (kind, text), paths, Vec::new(), call)
     }
 
-    fn hinder(
+    fn end_constrained(
         &self,
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: Epoch,
         (kind, text): (ConstraintKind, String),
         paths: Vec<TreePath>,
         commits: Vec<String>,
         call: &Call,
-    ) -> Result<Stepped, Error> {
+    ) -> Result<LandingStep, LifecycleError> {
         let constrain = Command::Constrain {
             epoch,
             kind,
@@ -415,45 +468,53 @@ impl Lifecycle {
             paths,
             commits,
         };
-        let done = self.run(plan, constrain, call)?;
-        Ok(Stepped::Ended(Driven::Constrained(done)))
+        let done = self.submit_for_plan(plan_id, constrain, call)?;
+        Ok(LandingStep::Ended(LandingOutcome::Constrained(done)))
     }
 
     /// What only kept the landing safe goes, and so do the sandboxes. If it cannot, it is found and
     /// removed by a later tidying up; the landing is no less done for it.
-    fn after_landing(&self, plan: &Plan) {
-        if plan.ways.clean != Clean::Manual {
-            let _ = self.tidy(plan);
+    fn clean_after_landing(&self, plan: &Plan) {
+        if plan.ways.clean != SandboxCleanupPolicy::Manual {
+            let _ = self.clean_sandboxes(plan);
         }
     }
 
-    pub(crate) fn site_named(&self, plan: &Plan, resource: &str) -> Result<Site, Error> {
+    pub(crate) fn locate_resource_named(
+        &self,
+        plan: &Plan,
+        resource: &str,
+    ) -> Result<LocalResource, LifecycleError> {
         let found = plan.resources.iter().find(|one| one.name == resource);
-        let found = found.ok_or_else(|| Error::ResourceGone {
+        let found = found.ok_or_else(|| LifecycleError::ResourceGone {
             resource: resource.to_owned(),
         })?;
-        self.site(found)
+        self.locate_resource(found)
     }
 }
 
-fn outcome_of(tree: &ResultTree) -> Result<Outcome, Error> {
-    Ok(Outcome {
-        base: object(&tree.base)?,
-        tree: object(&tree.tree)?,
+fn parse_result_tree(tree: &ResultTree) -> Result<SandboxResult, LifecycleError> {
+    Ok(SandboxResult {
+        base: parse_object_id(&tree.base)?,
+        tree: parse_object_id(&tree.tree)?,
     })
 }
 
-fn proposal_of(step: &RefMove) -> Result<Proposal, Error> {
-    Ok(Proposal {
+fn parse_proposal(step: &RefMove) -> Result<LandingProposal, LifecycleError> {
+    Ok(LandingProposal {
         target: step.target.clone(),
-        old: object(&step.old)?,
-        new: object(&step.new)?,
-        onto: object(step.merged_with())?,
+        old: parse_object_id(&step.old)?,
+        new: parse_object_id(&step.new)?,
+        merged_with: parse_object_id(step.merge_parent())?,
     })
 }
 
-fn landed(done: Done, kept: Vec<TreePath>, rest: Option<PlanId>) -> Driven {
-    Driven::Landed {
+fn landed_outcome(
+    done: OperationOutcome,
+    kept: Vec<TreePath>,
+    rest: Option<PlanId>,
+) -> LandingOutcome {
+    LandingOutcome::Landed {
         done,
         kept,
         rest,
@@ -462,32 +523,34 @@ fn landed(done: Done, kept: Vec<TreePath>, rest: Option<PlanId>) -> Driven {
 }
 
 /// Shall it arrive in another way than it was signed for? Past the point of no return nobody can wish.
-fn wishes_anew(plan: &Plan, how: &How) -> bool {
-    let signed = plan.valid_approval().map(|approval| &approval.how);
-    signed != Some(how) && plan.has_targets() && !plan.is_prepared()
+fn needs_new_approval(plan: &Plan, options: &LandingOptions) -> bool {
+    let approved = plan.valid_approval().map(|approval| &approval.how);
+    approved != Some(options) && plan.has_targets() && !plan.is_prepared()
 }
 
 /// How the workshop calls it.
-fn arrival(how: &How) -> sandbox::land::How {
-    match &how.shape {
-        Shape::Commit => sandbox::land::How::Commit { merge: how.merge },
-        Shape::Branch(name) => sandbox::land::How::Branch(name.clone()),
-        Shape::Uncommitted => sandbox::land::How::Uncommitted,
+fn landing_mode(options: &LandingOptions) -> sandbox::land::LandingMethod {
+    match &options.shape {
+        LandingDestination::Commit => sandbox::land::LandingMethod::Commit {
+            merge: options.merge,
+        },
+        LandingDestination::Branch(name) => sandbox::land::LandingMethod::Branch(name.clone()),
+        LandingDestination::Uncommitted => sandbox::land::LandingMethod::Uncommitted,
     }
 }
 
 /// Where the person's files are.
-fn place(site: &Site) -> impl std::fmt::Display {
-    site.place.path().display()
+fn display_path(location: &LocalResource) -> impl std::fmt::Display {
+    location.location.path().display()
 }
 
 /// What a change lands on, for people.
-fn target_name(site: &Site) -> String {
-    match &site.place {
-        sandbox::SitePlace::Git { target, .. } => target
+fn target_name(location: &LocalResource) -> String {
+    match &location.location {
+        sandbox::ResourceLocation::Git { target, .. } => target
             .strip_prefix("refs/heads/")
             .unwrap_or(target)
             .to_owned(),
-        sandbox::SitePlace::Dir { path } => path.display().to_string(),
+        sandbox::ResourceLocation::Dir { path } => path.display().to_string(),
     }
 }

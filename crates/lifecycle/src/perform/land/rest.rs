@@ -3,66 +3,79 @@
 use plan::command::LinkedPlan;
 use plan::stage::{RefMove, ResultContent, ResultTree};
 use plan::{Plan, PlanId};
-use sandbox::Room;
+use sandbox::SandboxKey;
 
-use super::outcome_of;
-use crate::perform::enter::object;
-use crate::{Error, Lifecycle};
+use super::parse_result_tree;
+use crate::perform::enter::parse_object_id;
+use crate::{Lifecycle, LifecycleError};
 
 impl Lifecycle {
     /// What did not land, as a plan of its own: resources that could not any more after another had,
     /// and the paths that were left out.
-    pub(super) fn rest_of(
+    pub(super) fn build_remainder_plan(
         &self,
         plan: &Plan,
         moves: &[RefMove],
-        arrived: &[String],
-    ) -> Result<Option<LinkedPlan>, Error> {
-        let partly = plan
+        landed_resources: &[String],
+    ) -> Result<Option<LinkedPlan>, LifecycleError> {
+        let is_partial = plan
             .approval
             .as_ref()
             .is_some_and(|approval| !approval.how.paths.is_empty());
-        let id = self.ids.plan();
-        let mut left = Vec::new();
+        let remainder_id = self.ids.new_plan_id();
+        let mut remaining_trees = Vec::new();
         for tree in plan.result.iter().flat_map(|result| &result.trees) {
             let step = moves.iter().find(|step| step.resource == tree.resource);
-            let landed = step.filter(|step| arrived.contains(&step.resource));
+            let landed = step.filter(|step| landed_resources.contains(&step.resource));
             match landed {
-                Some(step) if partly => left.extend(self.left_out(plan, id, tree, step)?),
+                Some(step) if is_partial => remaining_trees.extend(self.build_remainder_tree(
+                    plan,
+                    remainder_id,
+                    tree,
+                    step,
+                )?),
                 Some(_) => {}
-                None if step.is_some() || (partly && tree.changes != Some(0)) => {
-                    left.push(tree.clone());
+                None if step.is_some() || (is_partial && tree.changes != Some(0)) => {
+                    remaining_trees.push(tree.clone());
                 }
                 None => {}
             }
         }
-        Ok((!left.is_empty()).then(|| LinkedPlan {
-            id,
-            resources: left.iter().map(|tree| tree.resource.clone()).collect(),
+        Ok((!remaining_trees.is_empty()).then(|| LinkedPlan {
+            id: remainder_id,
+            resources: remaining_trees
+                .iter()
+                .map(|tree| tree.resource.clone())
+                .collect(),
             result: ResultContent {
                 report: None,
-                trees: left,
+                trees: remaining_trees,
             },
         }))
     }
 
     /// The paths of a resource that were left out, based on what landed.
-    pub(super) fn left_out(
+    pub(super) fn build_remainder_tree(
         &self,
         plan: &Plan,
-        for_plan: PlanId,
+        remainder_id: PlanId,
         tree: &ResultTree,
         step: &RefMove,
-    ) -> Result<Option<ResultTree>, Error> {
-        let site = self.site_named(plan, &tree.resource)?;
-        let room = Room {
-            plan: plan.id,
-            site: &site,
+    ) -> Result<Option<ResultTree>, LifecycleError> {
+        let location = self.locate_resource_named(plan, &tree.resource)?;
+        let sandbox_key = SandboxKey {
+            plan_id: plan.id,
+            resource: &location,
         };
-        let whole = outcome_of(tree)?;
-        let workshop = &self.hands()?.workshop;
-        let rest = workshop.rest(&room, for_plan, &whole, &object(&step.new)?)?;
-        Ok(rest.map(|rest| ResultTree {
+        let whole = parse_result_tree(tree)?;
+        let sandboxes = &self.local_host()?.sandboxes;
+        let remainder = sandboxes.compute_rest(
+            &sandbox_key,
+            remainder_id,
+            &whole,
+            &parse_object_id(&step.new)?,
+        )?;
+        Ok(remainder.map(|rest| ResultTree {
             base: rest.base.to_string(),
             tree: rest.tree.to_string(),
             changes: None,

@@ -1,30 +1,30 @@
 //! Signing a result as it shall arrive: looked at before, and only once.
 
-use plan::how::Shape;
+use plan::how::LandingDestination;
 use plan::invariant::{Gate, RuleRef};
-use plan::stage::{ConstraintKind, Landing, ResultTree};
-use plan::{Command, How, Plan, PlanId, Stage};
-use sandbox::{Room, SandboxError};
+use plan::stage::{ApplyState, ConstraintKind, ResultTree};
+use plan::{Command, LandingOptions, Plan, PlanId, PlanStage};
+use sandbox::{SandboxError, SandboxKey};
 
-use super::{LEASE, arrival, outcome_of, wishes_anew};
-use crate::{Call, Done, Error, Lifecycle};
+use super::{LANDING_LEASE, landing_mode, needs_new_approval, parse_result_tree};
+use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
 
 impl Lifecycle {
     /// Signs a plan that waits to land anew, if it shall arrive in another way than it was signed for.
-    pub(super) fn sign_anew(
+    pub(super) fn renew_approval(
         &self,
-        plan: PlanId,
-        how: &How,
+        plan_id: PlanId,
+        options: &LandingOptions,
         owner: &str,
         call: &Call,
-    ) -> Result<(), Error> {
-        let row = self.get_plan(plan)?;
-        let waits = matches!(row.plan.stage, Stage::Apply(Landing::Queued(..)));
-        if !waits || !wishes_anew(&row.plan, how) {
+    ) -> Result<(), LifecycleError> {
+        let row = self.get_plan(plan_id)?;
+        let is_queued = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Queued(..)));
+        if !is_queued || !needs_new_approval(&row.plan, options) {
             return Ok(());
         }
-        let next = call.follow_up();
-        let claim = self.start_apply(plan, owner, LEASE, &next)?;
+        let follow_up = call.follow_up();
+        let claim = self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up)?;
         let constrain = Command::Constrain {
             epoch: claim.epoch(),
             kind: ConstraintKind::ApprovalVoid,
@@ -32,27 +32,35 @@ impl Lifecycle {
             paths: Vec::new(),
             commits: Vec::new(),
         };
-        self.run(plan, constrain, &next)?;
-        self.sign(&row.plan, how, call)?;
-        self.retry(plan, false, None, &next).map(drop)
+        self.submit_for_plan(plan_id, constrain, &follow_up)?;
+        self.approve_if_needed(&row.plan, options, call)?;
+        self.retry_phase(plan_id, false, None, &follow_up).map(drop)
     }
 
     /// Can the result arrive like this at all? Looked at before it is signed.
-    pub(super) fn check_wish(&self, plan: &Plan, how: &How) -> Result<(), Error> {
-        let workshop = &self.hands()?.workshop;
+    pub(super) fn check_landing_options(
+        &self,
+        plan: &Plan,
+        options: &LandingOptions,
+    ) -> Result<(), LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut unmatched = None;
-        let mut matched = how.paths.is_empty();
+        let mut matched = options.paths.is_empty();
         for tree in changed_trees(plan) {
-            let site = self.site_named(plan, &tree.resource)?;
-            let room = Room {
-                plan: plan.id,
-                site: &site,
+            let location = self.locate_resource_named(plan, &tree.resource)?;
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
             };
-            workshop.check_arrival(&room, &arrival(how))?;
-            if !how.paths.is_empty() {
-                match workshop.restrict(&room, &outcome_of(tree)?, &how.paths) {
+            sandboxes.check_landing_method(&sandbox_key, &landing_mode(options))?;
+            if !options.paths.is_empty() {
+                match sandboxes.restrict_result(
+                    &sandbox_key,
+                    &parse_result_tree(tree)?,
+                    &options.paths,
+                ) {
                     Ok(_) => matched = true,
-                    Err(error @ SandboxError::NothingMatches { .. }) => unmatched = Some(error),
+                    Err(error @ SandboxError::NoPathMatches { .. }) => unmatched = Some(error),
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -65,39 +73,51 @@ impl Lifecycle {
 
     /// Is the result there, and can it arrive like this? Asked before it is signed; of what lies on another
     /// host, the landing finds out.
-    pub(crate) fn check_arrival(&self, plan: PlanId, how: &How) -> Result<(), Error> {
-        let Some(hands) = &self.hands else {
+    pub(crate) fn check_can_land(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+    ) -> Result<(), LifecycleError> {
+        let Some(local_host) = &self.local_host else {
             return Ok(());
         };
-        let Some(row) = self.store.plan(plan)? else {
+        let Some(row) = self.store.read_plan(plan_id)? else {
             return Ok(());
         };
         if !row.plan.stage.is_final() {
-            self.check_result(&row.plan)?;
+            self.check_result_reachable(&row.plan)?;
         }
-        if matches!(how.shape, Shape::Commit) {
+        if matches!(options.shape, LandingDestination::Commit) {
             return Ok(());
         }
         for tree in changed_trees(&row.plan) {
-            if let Ok(site) = self.site_named(&row.plan, &tree.resource) {
-                let room = Room { plan, site: &site };
-                hands.workshop.check_arrival(&room, &arrival(how))?;
+            if let Ok(location) = self.locate_resource_named(&row.plan, &tree.resource) {
+                let sandbox_key = SandboxKey {
+                    plan_id,
+                    resource: &location,
+                };
+                local_host
+                    .sandboxes
+                    .check_landing_method(&sandbox_key, &landing_mode(options))?;
             }
         }
         Ok(())
     }
 
     /// Can everything of a result be reached from here? What cannot be shown is not signed.
-    fn check_result(&self, plan: &Plan) -> Result<(), Error> {
-        let workshop = &self.hands()?.workshop;
+    fn check_result_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
         for tree in plan.result.iter().flat_map(|result| &result.trees) {
-            match self.site_named(plan, &tree.resource) {
-                Ok(site) => {
-                    let plan = plan.id;
-                    let room = Room { plan, site: &site };
-                    workshop.check_result(&room, &outcome_of(tree)?)?;
+            match self.locate_resource_named(plan, &tree.resource) {
+                Ok(location) => {
+                    let plan_id = plan.id;
+                    let sandbox_key = SandboxKey {
+                        plan_id,
+                        resource: &location,
+                    };
+                    sandboxes.check_result(&sandbox_key, &parse_result_tree(tree)?)?;
                 }
-                Err(Error::WaitingForHost { .. }) => {}
+                Err(LifecycleError::WaitingForHost { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -106,36 +126,47 @@ impl Lifecycle {
 
     /// Whoever asks again under the key it was landed with gets the same answer: the first step of
     /// landing bears it.
-    pub(super) fn begun_before(&self, plan: PlanId, how: &How, call: &Call) -> Result<Done, Error> {
-        match self.approve_for(plan, how, true, call) {
-            Err(Error::Refused(_)) => self.apply_plan(plan, call),
+    pub(super) fn repeat_keyed_landing(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        match self.approve_result_with(plan_id, options, true, call) {
+            Err(LifecycleError::Refused(_)) => self.apply_plan(plan_id, call),
             other => other,
         }
     }
 
     /// Is the signature on the rules as they are, and on the targets where that matters?
-    fn is_signed_under_these_rules(&self, plan: &Plan) -> Result<bool, Error> {
-        let targets = self.targets_of(plan, Gate::Apply)?;
-        let rules = self.rules_of(plan)?.of_plan(plan, &targets);
-        let rules = rules.effective_at(Gate::Apply.judged_with());
+    fn is_approval_current(&self, plan: &Plan) -> Result<bool, LifecycleError> {
+        let targets = self.read_targets(plan, Gate::Apply)?;
+        let rules = self.rules_for_plan(plan)?.with_plan_rules(plan, &targets);
+        let rules = rules.effective_rules_at(Gate::Apply.judged_gates());
         let rules: Vec<RuleRef> = rules.iter().map(|rule| rule.reference()).collect();
         let tips = plan.approval.as_ref().map(|approval| &approval.tips);
         let survives = plan.profile.approval_survives_merge() || tips == Some(&targets.tips);
-        Ok(survives && plan.void_because(&rules).is_none())
+        Ok(survives && plan.approval_void_reason(&rules).is_none())
     }
 
     /// Signs the result as it stands; `false` if it is signed like this already.
-    pub(super) fn sign(&self, plan: &Plan, how: &How, call: &Call) -> Result<bool, Error> {
-        let signed = plan
+    pub(super) fn approve_if_needed(
+        &self,
+        plan: &Plan,
+        options: &LandingOptions,
+        call: &Call,
+    ) -> Result<bool, LifecycleError> {
+        let current_approval = plan
             .valid_approval()
-            .filter(|approval| approval.how == *how);
+            .filter(|approval| approval.how == *options);
         if !plan.has_targets() {
             return Ok(false);
         }
-        if signed.is_some() && self.is_signed_under_these_rules(plan)? {
+        if current_approval.is_some() && self.is_approval_current(plan)? {
             return Ok(false);
         }
-        self.approve_for(plan.id, how, true, call).map(|_| true)
+        self.approve_result_with(plan.id, options, true, call)
+            .map(|_| true)
     }
 }
 

@@ -4,73 +4,81 @@
 //! them derive alike, and the store gives what was committed under it.
 
 use plan::command::LinkedPlan;
-use plan::how::Shape;
-use plan::plan::Origin;
-use plan::stage::{IgnoredPaths, Landing, ResultContent, ResultTree, StateName};
-use plan::{Command, How, Phase, Plan, PlanId, Stage};
-use sandbox::Room;
+use plan::how::LandingDestination;
+use plan::plan::PlanOrigin;
+use plan::stage::{ApplyState, IgnoredPaths, ResultContent, ResultTree, StateName};
+use plan::{Command, LandingOptions, Phase, Plan, PlanId, PlanStage};
+use sandbox::SandboxKey;
 use store::{PlanFilter, PlanRow};
 
-use crate::perform::enter::object;
-use crate::{Call, Done, Error, Lifecycle};
+use crate::perform::enter::parse_object_id;
+use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
 
 /// How many plans are looked at for one that takes another back.
-const MOST_PLANS: usize = 1000;
+const MAX_UNDO_CANDIDATES: usize = 1000;
 
 /// A plan that takes another back.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Undone {
+pub struct UndoPlan {
     /// The plan: a new one, or one that was begun and has not ended.
-    pub plan: PlanId,
+    pub plan_id: PlanId,
     /// It was taken back before, by this or another call.
-    pub repeated: Option<Done>,
+    pub earlier_outcome: Option<OperationOutcome>,
     /// How it should arrive: like what it takes back.
-    pub how: How,
+    pub options: LandingOptions,
 }
 
 impl Lifecycle {
     /// Makes a plan that takes a landed one back: the inverse change, to be merged with what came
     /// since.
-    pub fn undo(&self, plan: PlanId, call: &Call) -> Result<Undone, Error> {
-        let origin = self.get_plan(plan)?.plan;
-        if !matches!(origin.stage, Stage::Apply(Landing::Applied(_))) || !origin.has_targets() {
-            let nothing = LinkedPlan {
-                id: self.ids.plan(),
+    pub fn undo_plan(&self, plan_id: PlanId, call: &Call) -> Result<UndoPlan, LifecycleError> {
+        let origin = self.get_plan(plan_id)?.plan;
+        if !matches!(origin.stage, PlanStage::Apply(ApplyState::Applied(_)))
+            || !origin.has_targets()
+        {
+            let empty_undo = LinkedPlan {
+                id: self.ids.new_plan_id(),
                 resources: Vec::new(),
                 result: ResultContent::default(),
             };
             // Refused: nothing landed.
-            let done = self.run(plan, Command::Undo(nothing), call)?;
-            return Ok(Undone {
-                plan: done.plan.id,
-                repeated: None,
-                how: How::default(),
+            let done = self.submit_for_plan(plan_id, Command::Undo(empty_undo), call)?;
+            return Ok(UndoPlan {
+                plan_id: done.plan.id,
+                earlier_outcome: None,
+                options: LandingOptions::default(),
             });
         }
-        let how = origin.approval.as_ref().map(|approval| &approval.how);
-        let shape = how.map(|how| how.shape.clone()).unwrap_or_default();
-        if let Shape::Branch(name) = shape {
-            return Err(Error::LandedOnBranch { branch: name });
+        let origin_options = origin.approval.as_ref().map(|approval| &approval.how);
+        let shape = origin_options
+            .map(|how| how.shape.clone())
+            .unwrap_or_default();
+        if let LandingDestination::Branch(name) = shape {
+            return Err(LifecycleError::LandedOnBranch { branch: name });
         }
-        let how = How {
+        let options = LandingOptions {
             shape,
-            ..How::default()
+            ..LandingOptions::default()
         };
         if call.key.is_none()
-            && let Some(id) = self.unfinished_undo(&origin)?
+            && let Some(undo_id) = self.find_unfinished_undo(&origin)?
         {
-            return Ok(Undone {
-                plan: id,
-                repeated: None,
-                how,
+            return Ok(UndoPlan {
+                plan_id: undo_id,
+                earlier_outcome: None,
+                options,
             });
         }
-        let workshop = &self.hands()?.workshop;
+        let sandboxes = &self.local_host()?.sandboxes;
         let mut trees = Vec::new();
         for step in &origin.landed {
-            let site = self.site_named(&origin, &step.resource)?;
-            let room = Room { plan, site: &site };
-            let (tree, changes) = workshop.before_landing(&room, &object(&step.new)?)?;
+            let location = self.locate_resource_named(&origin, &step.resource)?;
+            let sandbox_key = SandboxKey {
+                plan_id,
+                resource: &location,
+            };
+            let (tree, changes) =
+                sandboxes.read_state_before_landing(&sandbox_key, &parse_object_id(&step.new)?)?;
             let resource = origin
                 .resources
                 .iter()
@@ -92,44 +100,54 @@ impl Lifecycle {
             trees,
         };
         let done = match call.key {
-            Some(_) => self.make_undo(plan, &result, call)?,
-            None => self.the_undo(&origin, &result, call)?,
+            Some(_) => self.create_undo_plan(plan_id, &result, call)?,
+            None => self.find_or_create_undo(&origin, &result, call)?,
         };
-        Ok(Undone {
-            plan: done.plan.id,
-            repeated: Some(done).filter(|done| done.plan.stage.is_final()),
-            how,
+        Ok(UndoPlan {
+            plan_id: done.plan.id,
+            earlier_outcome: Some(done).filter(|done| done.plan.stage.is_final()),
+            options,
         })
     }
 
-    fn make_undo(&self, plan: PlanId, result: &ResultContent, call: &Call) -> Result<Done, Error> {
+    fn create_undo_plan(
+        &self,
+        plan_id: PlanId,
+        result: &ResultContent,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
         let trees = result.trees.iter();
         let linked = LinkedPlan {
-            id: self.ids.plan(),
+            id: self.ids.new_plan_id(),
             resources: trees.map(|tree| tree.resource.clone()).collect(),
             result: result.clone(),
         };
-        self.run(plan, Command::Undo(linked), call)
+        self.submit_for_plan(plan_id, Command::Undo(linked), call)
     }
 
     /// The plan that takes this one back: of those who ask at once, and of those who ask again, all get
     /// the same. One that was cancelled, or was taken back itself, makes room for the next.
-    fn the_undo(&self, origin: &Plan, result: &ResultContent, call: &Call) -> Result<Done, Error> {
+    fn find_or_create_undo(
+        &self,
+        origin: &Plan,
+        result: &ResultContent,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
         // What has landed stays at its version: whoever expects another is refused, whoever expects this
         // one asks for the same as who expects none.
         if call
             .if_version
             .is_some_and(|version| version != origin.version)
         {
-            return self.make_undo(origin.id, result, call);
+            return self.create_undo_plan(origin.id, result, call);
         }
         let mut number = 1_u32;
         loop {
             let key = format!("planwright undo {number}");
             let call = call.follow_up().with_key(key);
-            let done = self.make_undo(origin.id, result, &call)?;
+            let done = self.create_undo_plan(origin.id, result, &call)?;
             let is_spent = match &done.plan.stage {
-                Stage::Apply(Landing::Applied(_)) => self.is_taken_back(&done.plan)?,
+                PlanStage::Apply(ApplyState::Applied(_)) => self.is_undone(&done.plan)?,
                 stage => stage.is_final(),
             };
             if !is_spent {
@@ -140,21 +158,21 @@ impl Lifecycle {
     }
 
     /// Did a plan land that takes this one back?
-    fn is_taken_back(&self, plan: &Plan) -> Result<bool, Error> {
+    fn is_undone(&self, plan: &Plan) -> Result<bool, LifecycleError> {
         let filter = PlanFilter {
             phase: Some(Phase::Apply),
             state: Some(StateName::Applied),
             project: plan.resources.first().map(|one| one.project.clone()),
             ..PlanFilter::default()
         };
-        let rows = self.store.plans(&filter, None, MOST_PLANS)?;
-        let undoes = |row: &PlanRow| row.plan.origin == Origin::UndoOf(plan.id);
+        let rows = self.store.list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
+        let undoes = |row: &PlanRow| row.plan.origin == PlanOrigin::UndoOf(plan.id);
         Ok(rows.iter().any(undoes))
     }
 
     /// A plan with the inverse of this one that has not ended: a crash cut it off, or something is in its
     /// way. Taking back goes on with it.
-    fn unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, Error> {
+    fn find_unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, LifecycleError> {
         let stages = [
             (Phase::Execute, StateName::Complete),
             (Phase::Apply, StateName::Queued),
@@ -169,8 +187,8 @@ impl Lifecycle {
                 project: origin.resources.first().map(|one| one.project.clone()),
                 ..PlanFilter::default()
             };
-            let rows = self.store.plans(&filter, None, MOST_PLANS)?;
-            let undoes = |row: &&PlanRow| row.plan.origin == Origin::UndoOf(origin.id);
+            let rows = self.store.list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
+            let undoes = |row: &&PlanRow| row.plan.origin == PlanOrigin::UndoOf(origin.id);
             if let Some(row) = rows.iter().find(undoes) {
                 return Ok(Some(row.plan.id));
             }

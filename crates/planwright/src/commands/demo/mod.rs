@@ -5,28 +5,28 @@ mod change;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use lifecycle::{Call, Error, Lifecycle, UseRequest};
-use plan::changeset::{Entry, Operation, TreePath};
-use plan::invariant::{Check, Gate, RuleDraft, Scope};
+use lifecycle::{Call, Lifecycle, LifecycleError, UseRequest};
+use plan::changeset::{ChangesetEntry, PathOperation, TreePath};
+use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
-use plan::{ActionState, Caller, Epoch, Name, PlanId, Refusal, Span};
+use plan::{ActionState, Caller, Epoch, PlanId, QualifiedName, Refusal, Span};
 use serde_json::json;
 
-use crate::cli::{App, open};
-use crate::commands::Answer;
+use crate::cli::{App, open_lifecycle};
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::home;
-use crate::settings::StorePlace;
-use crate::typed::Typed;
+use crate::invocation::ProgramInvocation;
+use crate::settings::StoreAddress;
 use crate::ui;
 use crate::yaml;
 
 /// How many processes race for one phase.
-const RACERS: usize = 8;
+const RACER_COUNT: usize = 8;
 
 /// The action of the story.
-const ACTION: &str = "\
+const DEMO_ACTION: &str = "\
 name: demo/tidy
 description: Tidy one area of the repository
 actor: demo-agent
@@ -39,66 +39,66 @@ arguments:
 
 /// Show what Planwright does, on a store of its own; asks nothing.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct DemoArgs {}
 
 /// Tells and shows the story.
-pub fn run(_args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(_args: &DemoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let path = app.settings.home.join("demo").join("planwright.db");
-    let lifecycle = open(&StorePlace::Sqlite(path.clone()))?;
-    let mut story = Story {
+    let lifecycle = open_lifecycle(&StoreAddress::Sqlite(path.clone()))?;
+    let mut demo = DemoRun {
         lifecycle,
         path,
-        call: Call::by(home::person()),
+        call: Call::by(home::current_person()),
         text: String::new(),
     };
-    let action = story.action()?;
-    let plan = story.plan(action.clone())?;
-    story.strategize(plan)?;
-    story.blocked(plan)?;
-    let epoch = story.race(plan)?;
-    story.work(plan, epoch)?;
+    let action = demo.create_action()?;
+    let plan = demo.create_plan(action.clone())?;
+    demo.run_strategize(plan)?;
+    demo.show_blocked_step(plan)?;
+    let epoch = demo.race_processes(plan)?;
+    demo.run_execute(plan, epoch)?;
     let demo_home = app.settings.home.join("demo");
-    let changed = story.change(&demo_home, &action)?;
-    story.prove()?;
-    let handle = story.lifecycle.short_name(plan)?;
-    let changed = story.lifecycle.short_name(changed)?;
-    let store = format!("sqlite:{}", story.path.display());
-    story.look_around(&app.typed, &handle, &changed, &store);
-    Ok(Answer::new(
+    let changed = demo.change_repository(&demo_home, &action)?;
+    demo.verify_store()?;
+    let handle = demo.lifecycle.short_handle(plan)?;
+    let changed = demo.lifecycle.short_handle(changed)?;
+    let store = format!("sqlite:{}", demo.path.display());
+    demo.list_next_commands(&app.invocation, &handle, &changed, &store);
+    Ok(CommandAnswer::new(
         json!({ "plan_id": plan, "store": store }),
-        story.text,
+        demo.text,
     ))
 }
 
-struct Story {
+struct DemoRun {
     lifecycle: Lifecycle,
     path: PathBuf,
     call: Call,
     text: String,
 }
 
-impl Story {
-    fn chapter(&mut self, title: &str) {
+impl DemoRun {
+    fn start_chapter(&mut self, title: &str) {
         self.text
-            .push_str(&format!("\n{}\n", ui::styled(ui::BOLD, title)));
+            .push_str(&format!("\n{}\n", ui::style_text(ui::BOLD, title)));
     }
 
-    fn say(&mut self, line: impl AsRef<str>) {
+    fn add_line(&mut self, line: impl AsRef<str>) {
         self.text.push_str(&format!("  {}\n", line.as_ref()));
     }
 
-    fn action(&mut self) -> Result<Name, CommandError> {
-        self.chapter("1. An action is a reusable template");
-        for line in ACTION.lines() {
-            self.say(ui::styled(ui::DIM, line));
+    fn create_action(&mut self) -> Result<QualifiedName, CommandError> {
+        self.start_chapter("1. An action is a reusable template");
+        for line in DEMO_ACTION.lines() {
+            self.add_line(ui::style_text(ui::DIM, line));
         }
-        let definition = yaml::action(ACTION, "demo")
-            .map_err(|problem| CommandError::malformed(problem, ACTION))?;
+        let definition = yaml::parse_action(DEMO_ACTION, "demo")
+            .map_err(|problem| CommandError::malformed_file(problem, DEMO_ACTION))?;
         let name = definition.name.clone();
         match self.lifecycle.create_action(definition, &self.call) {
-            Ok(_) => self.say(format!("stored action {name}")),
-            Err(Error::Refused(Refusal::ActionExists { at, .. })) => {
-                self.say(format!(
+            Ok(_) => self.add_line(format!("stored action {name}")),
+            Err(LifecycleError::Refused(Refusal::ActionExists { at, .. })) => {
+                self.add_line(format!(
                     "action {name} is there since an earlier demo ({at})"
                 ));
             }
@@ -107,31 +107,34 @@ impl Story {
         match self.lifecycle.get_action(&name)?.state {
             ActionState::Available => Ok(name),
             ActionState::Archived { .. } => Err(CommandError::new(
-                Exit::Conflict,
+                CommandExit::Conflict,
                 "Somebody archived the demo's action.",
             )
-            .hint(format!("Remove {} and start again.", self.path.display()))),
+            .with_hint(format!("Remove {} and start again.", self.path.display()))),
         }
     }
 
-    fn plan(&mut self, action: Name) -> Result<PlanId, CommandError> {
-        self.chapter("2. Used, it becomes a plan");
+    fn create_plan(&mut self, action: QualifiedName) -> Result<PlanId, CommandError> {
+        self.start_chapter("2. Used, it becomes a plan");
         let request = UseRequest {
             action: Some(action),
             arguments: vec![("area".to_owned(), "src/billing".to_owned())],
             ..UseRequest::default()
         };
         let plan = self.lifecycle.use_action(request, &self.call)?.plan;
-        self.say(format!("plan {} is {}", plan.id, plan.stage));
+        self.add_line(format!("plan {} is {}", plan.id, plan.stage));
         Ok(plan.id)
     }
 
-    fn strategize(&mut self, plan: PlanId) -> Result<(), CommandError> {
-        self.chapter("3. An agent claims the strategize phase and hands in its strategy");
-        let claim =
-            self.lifecycle
-                .start_strategize(plan, "demo-agent", Span::seconds(30), &self.call)?;
-        self.say(format!(
+    fn run_strategize(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
+        self.start_chapter("3. An agent claims the strategize phase and hands in its strategy");
+        let claim = self.lifecycle.start_strategize(
+            plan_id,
+            "demo-agent",
+            Span::from_seconds(30),
+            &self.call,
+        )?;
+        self.add_line(format!(
             "claimed with epoch {}: whoever comes later is told so",
             claim.epoch()
         ));
@@ -144,66 +147,71 @@ impl Story {
         }]))
         .expect("BUG: the demo's decisions are well formed");
         let done = claim.complete_strategize(decisions)?;
-        self.say(format!(
+        self.add_line(format!(
             "the plan is {}, version {}",
             done.plan.stage, done.plan.version
         ));
         Ok(())
     }
 
-    fn blocked(&mut self, plan: PlanId) -> Result<(), CommandError> {
-        self.chapter("4. A rule blocks the next step, and nothing moves");
+    fn show_blocked_step(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
+        self.start_chapter("4. A rule blocks the next step, and nothing moves");
         let source = "arguments.area.startsWith('docs')";
         let draft = RuleDraft {
             name: "docs-only".parse().expect("BUG: a rule's name"),
-            check: Check::Expr(source.to_owned()),
+            check: RuleCheck::Expr(source.to_owned()),
             at: vec![Gate::Execute],
             advisory: false,
             non_overridable: false,
         };
         let name = draft.name.clone();
         self.lifecycle
-            .add_rule(Scope::Plan(plan), draft, &self.call)?;
-        self.say(format!("rule {name}: {source}"));
-        let before = self.lifecycle.get_plan(plan)?.plan;
-        match self.lifecycle.execute_plan(plan, &self.call) {
-            Err(Error::Blocked(blocked)) => self.say(format!("execute-plan: {blocked}")),
+            .add_rule(RuleScope::Plan(plan_id), draft, &self.call)?;
+        self.add_line(format!("rule {name}: {source}"));
+        let before = self.lifecycle.get_plan(plan_id)?.plan;
+        match self.lifecycle.execute_plan(plan_id, &self.call) {
+            Err(LifecycleError::Blocked(blocked)) => {
+                self.add_line(format!("execute-plan: {blocked}"))
+            }
             Err(error) => return Err(error.into()),
-            Ok(_) => return Err(broken("a failing rule did not block")),
+            Ok(_) => return Err(defect_error("a failing rule did not block")),
         }
-        let after = self.lifecycle.get_plan(plan)?.plan;
+        let after = self.lifecycle.get_plan(plan_id)?.plan;
         if after != before {
-            return Err(broken("a blocked step changed the plan"));
+            return Err(defect_error("a blocked step changed the plan"));
         }
-        self.say(format!(
+        self.add_line(format!(
             "before: {} version {}; after: {} version {} – the same to the last byte",
             before.stage, before.version, after.stage, after.version
         ));
-        self.lifecycle.waive(
-            plan,
+        self.lifecycle.waive_rule(
+            plan_id,
             name.clone(),
             "billing is what we want to tidy today",
             &self.call,
         )?;
-        let done = self.lifecycle.execute_plan(plan, &self.call)?;
-        self.say(format!(
+        let done = self.lifecycle.execute_plan(plan_id, &self.call)?;
+        self.add_line(format!(
             "waived {name} with a reason, on the record; now the plan is {}",
             done.plan.stage
         ));
         Ok(())
     }
 
-    fn race(&mut self, plan: PlanId) -> Result<Epoch, CommandError> {
-        self.chapter(&format!(
-            "5. {RACERS} processes race for the execute phase; one wins"
+    fn race_processes(&mut self, plan_id: PlanId) -> Result<Epoch, CommandError> {
+        self.start_chapter(&format!(
+            "5. {RACER_COUNT} processes race for the execute phase; one wins"
         ));
         let failed = |error: std::io::Error| {
-            CommandError::new(Exit::Error, format!("a racer did not start: {error}"))
+            CommandError::new(
+                CommandExit::Error,
+                format!("a racer did not start: {error}"),
+            )
         };
         let program = std::env::current_exe().map_err(failed)?;
         let store = format!("sqlite:{}", self.path.display());
         let mut racers = Vec::new();
-        for number in 1..=RACERS {
+        for number in 1..=RACER_COUNT {
             #[expect(
                 clippy::disallowed_methods,
                 reason = "the demo races real processes of this program"
@@ -214,7 +222,7 @@ impl Story {
                 &store,
                 "plumbing",
                 "start-execute",
-                &plan.to_string(),
+                &plan_id.to_string(),
             ]);
             command.args(["--owner", &format!("racer-{number}")]);
             racers.push(
@@ -231,41 +239,44 @@ impl Story {
             let output = racer.wait_with_output().map_err(failed)?;
             match output.status.code() {
                 Some(0) => won.push(output),
-                Some(code) if code == i32::from(Exit::Conflict.code()) => lost += 1,
-                _ => return Err(broken("a racer ended in an unexpected way")),
+                Some(code) if code == i32::from(CommandExit::Conflict.code()) => lost += 1,
+                _ => return Err(defect_error("a racer ended in an unexpected way")),
             }
         }
-        let row = self.lifecycle.get_plan(plan)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
         let (1, Some(holder)) = (won.len(), row.plan.stage.holder()) else {
-            return Err(broken("the race had not exactly one winner"));
+            return Err(defect_error("the race had not exactly one winner"));
         };
-        self.say(format!("{} won with epoch {}", holder.owner, holder.epoch));
-        self.say(format!(
+        self.add_line(format!("{} won with epoch {}", holder.owner, holder.epoch));
+        self.add_line(format!(
             "the other {lost} ended with exit code 4 and were told its name"
         ));
         Ok(holder.epoch)
     }
 
-    fn work(&mut self, plan: PlanId, epoch: Epoch) -> Result<(), CommandError> {
-        self.chapter("6. The winner records its changes, hands in the result, and it is applied");
+    fn run_execute(&mut self, plan_id: PlanId, epoch: Epoch) -> Result<(), CommandError> {
+        self.start_chapter(
+            "6. The winner records its changes, hands in the result, and it is applied",
+        );
         let node = plan::changeset::Node::main();
         let opened = self
             .lifecycle
-            .open_changeset(plan, epoch, node, &self.call)?;
+            .open_changeset(plan_id, epoch, node, &self.call)?;
         let changeset = opened
             .receipt
             .changeset
-            .ok_or_else(|| broken("no changeset was opened"))?;
+            .ok_or_else(|| defect_error("no changeset was opened"))?;
         for (path, operation) in [
-            ("src/billing/invoice.rs", Operation::Modify),
-            ("src/billing/old.rs", Operation::Delete),
+            ("src/billing/invoice.rs", PathOperation::Modify),
+            ("src/billing/old.rs", PathOperation::Delete),
         ] {
-            let path = TreePath::new(path).map_err(|_| broken("a path of the demo was refused"))?;
-            let entry = Entry::new(path, operation);
-            let into = plan::command::Into::Changeset(changeset);
+            let path =
+                TreePath::new(path).map_err(|_| defect_error("a path of the demo was refused"))?;
+            let entry = ChangesetEntry::new(path, operation);
+            let into = plan::command::ChangesetSelector::Changeset(changeset);
             self.lifecycle
-                .record_change(plan, epoch, into, entry.clone(), &self.call)?;
-            self.say(format!("recorded {} {}", entry.operation, entry.path));
+                .record_change(plan_id, epoch, into, entry.clone(), &self.call)?;
+            self.add_line(format!("recorded {} {}", entry.operation, entry.path));
         }
         let worker = Call::by(Caller::Worker("demo-agent".to_owned()));
         let result = ResultContent {
@@ -273,56 +284,66 @@ impl Story {
             trees: Vec::new(),
         };
         self.lifecycle
-            .complete_execute(plan, epoch, &result, &worker)?;
-        let late = Entry::new(
-            TreePath::new("late").map_err(|_| broken("a path was refused"))?,
-            Operation::Create,
+            .complete_execute(plan_id, epoch, &result, &worker)?;
+        let late = ChangesetEntry::new(
+            TreePath::new("late").map_err(|_| defect_error("a path was refused"))?,
+            PathOperation::Create,
         );
-        let into = plan::command::Into::Changeset(changeset);
+        let into = plan::command::ChangesetSelector::Changeset(changeset);
         match self
             .lifecycle
-            .record_change(plan, epoch, into, late, &worker)
+            .record_change(plan_id, epoch, into, late, &worker)
         {
-            Err(Error::Refused(refusal)) => self.say(format!(
+            Err(LifecycleError::Refused(refusal)) => self.add_line(format!(
                 "a change that comes too late is refused: {refusal}"
             )),
             Err(error) => return Err(error.into()),
-            Ok(_) => return Err(broken("a change was taken after the result")),
+            Ok(_) => return Err(defect_error("a change was taken after the result")),
         }
-        self.lifecycle.apply_plan(plan, &self.call)?;
-        let landing = self
-            .lifecycle
-            .start_apply(plan, "demo-agent", Span::seconds(30), &worker)?;
+        self.lifecycle.apply_plan(plan_id, &self.call)?;
+        let landing =
+            self.lifecycle
+                .start_apply(plan_id, "demo-agent", Span::from_seconds(30), &worker)?;
         let done = landing.complete_apply(Vec::new())?;
-        self.say(format!(
+        self.add_line(format!(
             "the plan is {}, version {}: final",
             done.plan.stage, done.plan.version
         ));
-        match self.lifecycle.cancel(plan, None, &self.call) {
-            Err(Error::Refused(refusal)) => self.say(format!("cancel now: {refusal}")),
+        match self.lifecycle.cancel_plan(plan_id, None, &self.call) {
+            Err(LifecycleError::Refused(refusal)) => {
+                self.add_line(format!("cancel now: {refusal}"))
+            }
             Err(error) => return Err(error.into()),
-            Ok(_) => return Err(broken("a final plan was changed")),
+            Ok(_) => return Err(defect_error("a final plan was changed")),
         }
         Ok(())
     }
 
-    fn prove(&mut self) -> Result<(), CommandError> {
-        self.chapter("9. Every step is an event in a hash chain; replaying it gives the plan");
-        let verified = store::verify::verify(self.lifecycle.store())?;
+    fn verify_store(&mut self) -> Result<(), CommandError> {
+        self.start_chapter(
+            "9. Every step is an event in a hash chain; replaying it gives the plan",
+        );
+        let verified = store::verify::verify_store(self.lifecycle.store())?;
         if let Some(problem) = verified.problems.first() {
-            return Err(broken(problem));
+            return Err(defect_error(problem));
         }
-        self.say(format!(
+        self.add_line(format!(
             "verified {} and {} of this store",
-            ui::count(verified.plans, "plan"),
-            ui::count(verified.events, "event")
+            ui::pluralize(verified.plans, "plan"),
+            ui::pluralize(verified.events, "event")
         ));
         Ok(())
     }
 
-    fn look_around(&mut self, typed: &Typed, handle: &str, changed: &str, store: &str) {
-        self.chapter("Look around");
-        let typed = typed.at_store(store);
+    fn list_next_commands(
+        &mut self,
+        invocation: &ProgramInvocation,
+        handle: &str,
+        changed: &str,
+        store: &str,
+    ) {
+        self.start_chapter("Look around");
+        let invocation = invocation.with_store(store);
         for command in [
             format!("planwright status {handle}"),
             format!("planwright log {handle}"),
@@ -331,13 +352,16 @@ impl Story {
             "planwright store verify".to_owned(),
             "planwright help".to_owned(),
         ] {
-            self.say(ui::styled(ui::CODE, typed.hint(&command)));
+            self.add_line(ui::style_text(ui::CODE, invocation.render_hint(&command)));
         }
     }
 }
 
 /// The demo shows guarantees; if one does not hold it must say so, not go on.
-fn broken(what: &str) -> CommandError {
-    CommandError::new(Exit::Error, format!("The demo found a defect: {what}."))
-        .hint("Please report it with the output of: planwright doctor")
+fn defect_error(what: &str) -> CommandError {
+    CommandError::new(
+        CommandExit::Error,
+        format!("The demo found a defect: {what}."),
+    )
+    .with_hint("Please report it with the output of: planwright doctor")
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use sandbox::Repository;
 
-use crate::{crew, settings};
+use crate::{actor_set, settings};
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct DetectedSetup {
     /// The agents that are installed.
     pub agents: Vec<String>,
     /// How it is tested.
@@ -20,48 +20,52 @@ pub struct Found {
 }
 
 /// A file that says how a repository is set up and tested.
-struct Sign {
+struct SetupMarker {
     file: &'static str,
     setup: Option<&'static str>,
     test: Option<&'static str>,
 }
 
-const fn sign(file: &'static str, setup: Option<&'static str>, test: Option<&'static str>) -> Sign {
-    Sign { file, setup, test }
+const fn setup_marker(
+    file: &'static str,
+    setup: Option<&'static str>,
+    test: Option<&'static str>,
+) -> SetupMarker {
+    SetupMarker { file, setup, test }
 }
 
 /// The first that is there says it, for each of the two.
-const SIGNS: &[Sign] = &[
-    sign("Cargo.toml", None, Some("cargo test")),
-    sign("go.mod", None, Some("go test ./...")),
-    sign(
+const SETUP_MARKERS: &[SetupMarker] = &[
+    setup_marker("Cargo.toml", None, Some("cargo test")),
+    setup_marker("go.mod", None, Some("go test ./...")),
+    setup_marker(
         "pnpm-lock.yaml",
         Some("pnpm install --frozen-lockfile"),
         None,
     ),
-    sign("yarn.lock", Some("yarn install --frozen-lockfile"), None),
-    sign("bun.lock", Some("bun install --frozen-lockfile"), None),
-    sign("package-lock.json", Some("npm ci"), None),
-    sign("uv.lock", Some("uv sync"), Some("uv run pytest")),
-    sign(
+    setup_marker("yarn.lock", Some("yarn install --frozen-lockfile"), None),
+    setup_marker("bun.lock", Some("bun install --frozen-lockfile"), None),
+    setup_marker("package-lock.json", Some("npm ci"), None),
+    setup_marker("uv.lock", Some("uv sync"), Some("uv run pytest")),
+    setup_marker(
         "poetry.lock",
         Some("poetry install"),
         Some("poetry run pytest"),
     ),
-    sign("pytest.ini", None, Some("pytest")),
-    sign("tox.ini", None, Some("tox")),
-    sign("mix.exs", Some("mix deps.get"), Some("mix test")),
-    sign(
+    setup_marker("pytest.ini", None, Some("pytest")),
+    setup_marker("tox.ini", None, Some("tox")),
+    setup_marker("mix.exs", Some("mix deps.get"), Some("mix test")),
+    setup_marker(
         "Gemfile.lock",
         Some("bundle install"),
         Some("bundle exec rake"),
     ),
-    sign("gradlew", None, Some("./gradlew test")),
-    sign("pom.xml", None, Some("mvn --batch-mode test")),
+    setup_marker("gradlew", None, Some("./gradlew test")),
+    setup_marker("pom.xml", None, Some("mvn --batch-mode test")),
 ];
 
 /// Ignored files that work often needs.
-const PERHAPS_NEEDED: &[&str] = &[
+const COMMONLY_NEEDED_FILES: &[&str] = &[
     ".env",
     ".env.local",
     ".env.development",
@@ -71,36 +75,40 @@ const PERHAPS_NEEDED: &[&str] = &[
 ];
 
 /// How much is read of a file to find something in it.
-const MOST_READ: u64 = 1 << 20;
+const MAX_READ_BYTES: u64 = 1 << 20;
 
 /// Looks at a repository.
-pub fn look(root: &Path) -> Found {
-    let signs = || SIGNS.iter().filter(|sign| root.join(sign.file).is_file());
-    let said = |word: Option<&'static str>| word.map(str::to_owned);
-    Found {
-        agents: crew::installed_presets()
+pub fn detect_setup(root: &Path) -> DetectedSetup {
+    let present_markers = || {
+        SETUP_MARKERS
+            .iter()
+            .filter(|sign| root.join(sign.file).is_file())
+    };
+    let to_owned_command = |word: Option<&'static str>| word.map(str::to_owned);
+    DetectedSetup {
+        agents: actor_set::installed_presets()
             .into_iter()
             .map(|(definition, _)| definition.name.to_string())
             .collect(),
-        test: make_test(root)
-            .or_else(|| package_test(root))
-            .or_else(|| said(signs().find_map(|sign| sign.test)))
-            .or_else(|| python_test(root)),
-        setup: said(signs().find_map(|sign| sign.setup)),
-        include: ignored(root),
+        test: detect_make_test(root)
+            .or_else(|| detect_package_test(root))
+            .or_else(|| to_owned_command(present_markers().find_map(|sign| sign.test)))
+            .or_else(|| detect_python_test(root)),
+        setup: to_owned_command(present_markers().find_map(|sign| sign.setup)),
+        include: find_needed_ignored_files(root),
     }
 }
 
 /// A makefile that says how to test says it for all.
-fn make_test(root: &Path) -> Option<String> {
-    let text = read(&root.join("Makefile"))?;
+fn detect_make_test(root: &Path) -> Option<String> {
+    let text = read_file_start(&root.join("Makefile"))?;
     let target = text.lines().any(|line| line.starts_with("test:"));
     target.then(|| "make test".to_owned())
 }
 
-fn package_test(root: &Path) -> Option<String> {
+fn detect_package_test(root: &Path) -> Option<String> {
     let package: serde_json::Value =
-        serde_json::from_str(&read(&root.join("package.json"))?).ok()?;
+        serde_json::from_str(&read_file_start(&root.join("package.json"))?).ok()?;
     let script = package.get("scripts")?.get("test")?.as_str()?;
     // What npm writes when nobody said anything.
     if script.contains("no test specified") {
@@ -115,27 +123,27 @@ fn package_test(root: &Path) -> Option<String> {
     Some(found.map_or("npm test", |(_, command)| command).to_owned())
 }
 
-fn python_test(root: &Path) -> Option<String> {
-    let text = read(&root.join("pyproject.toml"))?;
+fn detect_python_test(root: &Path) -> Option<String> {
+    let text = read_file_start(&root.join("pyproject.toml"))?;
     text.contains("pytest").then(|| "pytest".to_owned())
 }
 
 /// Files that are there, often needed, and ignored: the others are in every sandbox anyway.
-fn ignored(root: &Path) -> Vec<String> {
-    let there = PERHAPS_NEEDED
+fn find_needed_ignored_files(root: &Path) -> Vec<String> {
+    let there = COMMONLY_NEEDED_FILES
         .iter()
         .filter(|name| root.join(name).is_file());
     let there: Vec<&str> = there.copied().collect();
-    let repository = Repository::open(&settings::surroundings(), root);
-    let ignored = repository.and_then(|repository| repository.ignored(&there));
+    let repository = Repository::open(&settings::read_git_env(), root);
+    let ignored = repository.and_then(|repository| repository.filter_ignored_paths(&there));
     ignored.unwrap_or_default()
 }
 
-fn read(path: &Path) -> Option<String> {
+fn read_file_start(path: &Path) -> Option<String> {
     use std::io::Read;
     let mut text = String::new();
     let file = std::fs::File::open(path).ok()?;
-    file.take(MOST_READ).read_to_string(&mut text).ok()?;
+    file.take(MAX_READ_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
@@ -145,12 +153,12 @@ mod tests {
 
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> (Option<String>, Option<String>) {
+    fn detect_from_files(files: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let root = tempfile::tempdir().unwrap();
         for (name, content) in files {
             std::fs::write(root.path().join(name), content).unwrap();
         }
-        let found = look(root.path());
+        let found = detect_setup(root.path());
         (found.test, found.setup)
     }
 
@@ -158,7 +166,7 @@ mod tests {
     fn tests_and_set_up_are_seen_by_their_files() {
         let check = |files: &[(&str, &str)], test: Option<&str>, setup: Option<&str>| {
             let expected = (test.map(str::to_owned), setup.map(str::to_owned));
-            assert_eq!(found(files), expected, "{files:?}");
+            assert_eq!(detect_from_files(files), expected, "{files:?}");
         };
         check(&[], None, None);
         check(&[("Cargo.toml", "")], Some("cargo test"), None);

@@ -3,20 +3,20 @@
 use std::ffi::OsString;
 
 use plan::ChangesetId;
-use plan::changeset::{Entry, Node, Operation};
-use plan::command::Into;
+use plan::changeset::{ChangesetEntry, Node, PathOperation};
+use plan::command::ChangesetSelector;
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::plumbing::moves::LookArgs;
-use crate::commands::plumbing::{HolderArgs, answered};
-use crate::commands::{Answer, revise};
+use crate::commands::plumbing::phases::ShowPlanArgs;
+use crate::commands::plumbing::{HolderArgs, answer_with_receipt};
+use crate::commands::{CommandAnswer, revise};
 use crate::error::CommandError;
 use crate::wire::ChangesetView;
 
 /// A new changeset.
 #[derive(Debug, clap::Args)]
-pub struct OpenArgs {
+pub struct OpenChangesetArgs {
     #[command(flatten)]
     holder: HolderArgs,
     /// Its unit of work.
@@ -26,7 +26,7 @@ pub struct OpenArgs {
 
 /// A change.
 #[derive(Debug, clap::Args)]
-pub struct RecordArgs {
+pub struct RecordChangeArgs {
     #[command(flatten)]
     holder: HolderArgs,
     /// Into this changeset.
@@ -40,18 +40,18 @@ pub struct RecordArgs {
     path: OsString,
     /// create, modify, delete or rename.
     #[arg(long, value_name = "O")]
-    operation: Operation,
+    operation: PathOperation,
     /// Hash of the content before.
-    #[arg(long, value_name = "H", value_parser = hash)]
+    #[arg(long, value_name = "H", value_parser = parse_hash)]
     before: Option<String>,
     /// Hash of the content after.
-    #[arg(long, value_name = "H", value_parser = hash)]
+    #[arg(long, value_name = "H", value_parser = parse_hash)]
     after: Option<String>,
     /// Where a renamed path came from.
     #[arg(long, value_name = "P")]
     from: Option<OsString>,
     /// File mode after, in octal.
-    #[arg(long, value_name = "MODE", value_parser = mode)]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<String>,
     /// The tool that did it.
     #[arg(long, value_name = "TOOL")]
@@ -60,7 +60,7 @@ pub struct RecordArgs {
 
 /// A changeset to close.
 #[derive(Debug, clap::Args)]
-pub struct SealArgs {
+pub struct SealChangesetArgs {
     #[command(flatten)]
     holder: HolderArgs,
     /// Which.
@@ -68,65 +68,69 @@ pub struct SealArgs {
     changeset: ChangesetId,
 }
 
-pub fn open(args: &OpenArgs, app: &App) -> Result<Answer, CommandError> {
-    let call = args.holder.conditions.apply(app.call());
-    let plan = app.plan(&args.holder.id)?;
+pub fn open_changeset(args: &OpenChangesetArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.holder.conditions.apply_to(app.new_call());
+    let plan_id = app.resolve_plan(&args.holder.id)?;
     let done =
         app.lifecycle()?
-            .open_changeset(plan, args.holder.epoch(), args.node.clone(), &call)?;
-    answered(app, &done)
+            .open_changeset(plan_id, args.holder.epoch(), args.node.clone(), &call)?;
+    answer_with_receipt(app, &done)
 }
 
-pub fn record(args: &RecordArgs, app: &App) -> Result<Answer, CommandError> {
+pub fn record_change(args: &RecordChangeArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let into = match (args.changeset, &args.node) {
-        (Some(id), _) => Into::Changeset(id),
-        (None, Some(node)) => Into::Node(node.clone()),
-        (None, None) => Into::OnlyOpen,
+        (Some(id), _) => ChangesetSelector::Changeset(id),
+        (None, Some(node)) => ChangesetSelector::Node(node.clone()),
+        (None, None) => ChangesetSelector::OnlyOpen,
     };
-    if args.from.is_some() != (args.operation == Operation::Rename) {
+    if args.from.is_some() != (args.operation == PathOperation::Rename) {
         return Err(CommandError::usage(
             "--from goes with --operation rename, and a rename needs it.",
         ));
     }
-    let entry = Entry {
-        from: args.from.as_ref().map(revise::tree_path).transpose()?,
+    let entry = ChangesetEntry {
+        from: args
+            .from
+            .as_ref()
+            .map(revise::parse_tree_path)
+            .transpose()?,
         before: args.before.clone(),
         after: args.after.clone(),
         mode: args.mode.clone(),
         tool: args.tool.clone(),
-        ..Entry::new(revise::tree_path(&args.path)?, args.operation)
+        ..ChangesetEntry::new(revise::parse_tree_path(&args.path)?, args.operation)
     };
-    let call = args.holder.conditions.apply(app.call());
-    let plan = app.plan(&args.holder.id)?;
+    let call = args.holder.conditions.apply_to(app.new_call());
+    let plan_id = app.resolve_plan(&args.holder.id)?;
     let done = app
         .lifecycle()?
-        .record_change(plan, args.holder.epoch(), into, entry, &call)?;
-    answered(app, &done)
+        .record_change(plan_id, args.holder.epoch(), into, entry, &call)?;
+    answer_with_receipt(app, &done)
 }
 
-pub fn seal(args: &SealArgs, app: &App) -> Result<Answer, CommandError> {
-    let call = args.holder.conditions.apply(app.call());
-    let plan = app.plan(&args.holder.id)?;
-    let done = app
-        .lifecycle()?
-        .seal_changeset(plan, args.holder.epoch(), args.changeset, &call)?;
-    answered(app, &done)
+pub fn seal_changeset(args: &SealChangesetArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.holder.conditions.apply_to(app.new_call());
+    let plan_id = app.resolve_plan(&args.holder.id)?;
+    let done =
+        app.lifecycle()?
+            .seal_changeset(plan_id, args.holder.epoch(), args.changeset, &call)?;
+    answer_with_receipt(app, &done)
 }
 
-pub fn list(args: &LookArgs, app: &App) -> Result<Answer, CommandError> {
-    let plan = app.plan(&args.id)?;
-    let changesets = app.lifecycle()?.changesets(plan)?;
+pub fn list_changesets(args: &ShowPlanArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let plan_id = app.resolve_plan(&args.id)?;
+    let changesets = app.lifecycle()?.list_changesets(plan_id)?;
     let views: Vec<ChangesetView> = changesets
         .iter()
         .map(|(changeset, entries)| ChangesetView::new(changeset, entries))
         .collect();
-    Ok(Answer::new(
-        json!({ "plan_id": plan, "changesets": views }),
+    Ok(CommandAnswer::new(
+        json!({ "plan_id": plan_id, "changesets": views }),
         String::new(),
     ))
 }
 
-fn hash(text: &str) -> Result<String, String> {
+fn parse_hash(text: &str) -> Result<String, String> {
     if (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
         Ok(text.to_owned())
     } else {
@@ -134,7 +138,7 @@ fn hash(text: &str) -> Result<String, String> {
     }
 }
 
-fn mode(text: &str) -> Result<String, String> {
+fn parse_mode(text: &str) -> Result<String, String> {
     if (3..=6).contains(&text.len()) && text.bytes().all(|b| (b'0'..=b'7').contains(&b)) {
         Ok(text.to_owned())
     } else {

@@ -7,17 +7,17 @@ use serde_json::json;
 use store::Cursor;
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::wire::EventView;
 
 /// How long to wait before looking again, whatever the store says.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where to start, and when to stop.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct EventsArgs {
     /// Only events after this cursor, taken from an earlier answer.
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
@@ -30,14 +30,14 @@ pub struct Args {
 }
 
 /// Prints events as they are; the envelope at the end says where to go on.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
+pub fn run(args: &EventsArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let mut cursor = args.after.clone().unwrap_or(Cursor::START);
     let mut events = app.lifecycle()?.events(cursor.clone());
     let mut shown: u64 = 0;
     let mut stdout = std::io::stdout().lock();
     while args.limit.is_none_or(|limit| shown < limit) {
         let next = if args.follow {
-            events.next_within(PAUSE)?
+            events.next_within(POLL_INTERVAL)?
         } else {
             events.next_ready()?
         };
@@ -54,15 +54,15 @@ pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
             .and_then(|()| stdout.flush())
             .is_err()
         {
-            return Ok(Answer {
-                exit: Exit::Ok,
-                ..Answer::new(json!(null), String::new())
+            return Ok(CommandAnswer {
+                exit: CommandExit::Ok,
+                ..CommandAnswer::new(json!(null), String::new())
             });
         }
         shown += 1;
         cursor = event.cursor.unwrap_or(cursor);
     }
-    Ok(Answer::new(
+    Ok(CommandAnswer::new(
         json!({ "events": shown, "cursor": cursor.to_string() }),
         String::new(),
     ))

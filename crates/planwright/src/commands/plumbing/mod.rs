@@ -1,75 +1,75 @@
 //! `planwright plumbing`: for scripts and programs. Always JSON, stable; `data` is the plan view.
 
 mod changesets;
+mod claims;
 mod events;
-mod land;
-mod moves;
-mod work;
+mod landing;
+mod phases;
 
 use clap::Subcommand;
-use lifecycle::Done;
+use lifecycle::OperationOutcome;
 use plan::{Epoch, PlanId, Span};
 
 use crate::cli::App;
 use crate::commands::{
-    Answer, Conditions, answer, approve, cancel, described, retry, revert, revise,
-    view_with_receipt,
+    CommandAnswer, ConditionArgs, answer, answer_or_receipt, approve, cancel, retry, revert,
+    revise, view_with_receipt,
 };
 use crate::error::CommandError;
 
 /// For scripts and programs: always JSON, stable.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum PlumbingCommand {
     /// Claim the strategize phase.
-    StartStrategize(work::StartArgs),
+    StartStrategize(claims::StartPhaseArgs),
     /// Claim the execute phase.
-    StartExecute(work::StartArgs),
+    StartExecute(claims::StartPhaseArgs),
     /// Claim the apply phase.
-    StartApply(work::StartArgs),
+    StartApply(claims::StartPhaseArgs),
     /// Hand in the strategy.
-    CompleteStrategize(work::CompleteStrategizeArgs),
+    CompleteStrategize(claims::CompleteStrategizeArgs),
     /// Hand in the result.
-    CompleteExecute(work::CompleteExecuteArgs),
+    CompleteExecute(claims::CompleteExecuteArgs),
     /// Record that everything landed.
     CompleteApply(HolderArgs),
     /// Keep a lease.
-    Renew(work::RenewArgs),
+    Renew(claims::RenewLeaseArgs),
     /// Give a lease back.
     Release(HolderArgs),
     /// Take an expired lease, or all of them.
-    Reclaim(work::ReclaimArgs),
+    Reclaim(claims::ReclaimLeaseArgs),
     /// End work with an error.
-    Fail(work::FailArgs),
+    Fail(claims::FailWorkArgs),
     /// Ask a person, and end the lease.
-    Ask(work::AskArgs),
+    Ask(claims::AskQuestionArgs),
     /// Move a finished strategy into execute.
-    ExecutePlan(moves::PlanArgs),
+    ExecutePlan(phases::MovePlanArgs),
     /// Move a finished result into apply.
-    ApplyPlan(moves::PlanArgs),
+    ApplyPlan(phases::MovePlanArgs),
     /// Store what is about to be done to the targets: the point of no return.
     PrepareApply(HolderArgs),
     /// Take that back, nothing having been done.
     WithdrawApply(HolderArgs),
     /// Record that it cannot land as it is.
-    Constrain(land::ConstrainArgs),
-    Answer(answer::Args),
-    Retry(retry::Args),
-    Revise(revise::Args),
-    Revert(revert::Args),
-    Approve(approve::Args),
-    Cancel(cancel::Args),
+    Constrain(landing::ConstrainArgs),
+    Answer(answer::AnswerArgs),
+    Retry(retry::RetryArgs),
+    Revise(revise::ReviseArgs),
+    Revert(revert::RevertArgs),
+    Approve(approve::ApproveArgs),
+    Cancel(cancel::CancelArgs),
     /// Open a changeset for a unit of work.
-    OpenChangeset(changesets::OpenArgs),
+    OpenChangeset(changesets::OpenChangesetArgs),
     /// Record one change where it belongs.
-    RecordChange(Box<changesets::RecordArgs>),
+    RecordChange(Box<changesets::RecordChangeArgs>),
     /// Close a changeset for good.
-    SealChangeset(changesets::SealArgs),
+    SealChangeset(changesets::SealChangesetArgs),
     /// Show the changesets of a plan with their entries.
-    Changesets(moves::LookArgs),
+    Changesets(phases::ShowPlanArgs),
     /// Show the plan view.
-    Show(moves::LookArgs),
+    Show(phases::ShowPlanArgs),
     /// Show events of all plans, one JSON object a line, the envelope last.
-    Events(events::Args),
+    Events(events::EventsArgs),
 }
 
 /// A plan and the authority over it.
@@ -81,7 +81,7 @@ pub struct HolderArgs {
     #[arg(long, value_name = "E")]
     epoch: u64,
     #[command(flatten)]
-    conditions: Conditions,
+    conditions: ConditionArgs,
 }
 
 impl HolderArgs {
@@ -90,53 +90,56 @@ impl HolderArgs {
     }
 }
 
-impl Command {
+impl PlumbingCommand {
     /// Carries it out.
-    pub fn run(self, app: &App) -> Result<Answer, CommandError> {
+    pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
-            Self::StartStrategize(args) => work::start(plan::Phase::Strategize, &args, app),
-            Self::StartExecute(args) => work::start(plan::Phase::Execute, &args, app),
-            Self::StartApply(args) => work::start(plan::Phase::Apply, &args, app),
-            Self::CompleteStrategize(args) => work::complete_strategize(&args, app),
-            Self::CompleteExecute(args) => work::complete_execute(&args, app),
-            Self::CompleteApply(args) => land::complete(&args, app),
-            Self::Renew(args) => work::renew(&args, app),
-            Self::Release(args) => work::release(&args, app),
-            Self::Reclaim(args) => work::reclaim(&args, app),
-            Self::Fail(args) => work::fail(&args, app),
-            Self::Ask(args) => work::ask(&args, app),
-            Self::ExecutePlan(args) => moves::execute_plan(&args, app),
-            Self::ApplyPlan(args) => moves::apply_plan(&args, app),
-            Self::PrepareApply(args) => land::prepare(&args, app),
-            Self::WithdrawApply(args) => land::withdraw(&args, app),
-            Self::Constrain(args) => land::constrain(&args, app),
+            Self::StartStrategize(args) => claims::start_phase(plan::Phase::Strategize, &args, app),
+            Self::StartExecute(args) => claims::start_phase(plan::Phase::Execute, &args, app),
+            Self::StartApply(args) => claims::start_phase(plan::Phase::Apply, &args, app),
+            Self::CompleteStrategize(args) => claims::complete_strategize(&args, app),
+            Self::CompleteExecute(args) => claims::complete_execute(&args, app),
+            Self::CompleteApply(args) => landing::complete_landing(&args, app),
+            Self::Renew(args) => claims::renew_lease(&args, app),
+            Self::Release(args) => claims::release_lease(&args, app),
+            Self::Reclaim(args) => claims::reclaim_leases(&args, app),
+            Self::Fail(args) => claims::fail_work(&args, app),
+            Self::Ask(args) => claims::ask_question(&args, app),
+            Self::ExecutePlan(args) => phases::execute_plan(&args, app),
+            Self::ApplyPlan(args) => phases::apply_plan(&args, app),
+            Self::PrepareApply(args) => landing::prepare_landing(&args, app),
+            Self::WithdrawApply(args) => landing::withdraw_landing(&args, app),
+            Self::Constrain(args) => landing::constrain_landing(&args, app),
             Self::Answer(args) => answer::run(&args, app),
             Self::Retry(args) => retry::run(&args, app),
             Self::Revise(args) => revise::run(&args, app),
             Self::Revert(args) => revert::run(&args, app),
             Self::Approve(args) => approve::run(&args, app),
             Self::Cancel(args) => cancel::run(&args, app),
-            Self::OpenChangeset(args) => changesets::open(&args, app),
-            Self::RecordChange(args) => changesets::record(&args, app),
-            Self::SealChangeset(args) => changesets::seal(&args, app),
-            Self::Changesets(args) => changesets::list(&args, app),
-            Self::Show(args) => moves::show(&args, app),
+            Self::OpenChangeset(args) => changesets::open_changeset(&args, app),
+            Self::RecordChange(args) => changesets::record_change(&args, app),
+            Self::SealChangeset(args) => changesets::seal_changeset(&args, app),
+            Self::Changesets(args) => changesets::list_changesets(&args, app),
+            Self::Show(args) => phases::show_plan(&args, app),
             Self::Events(args) => events::run(&args, app),
         }
     }
 }
 
 /// The plan view, and what exactly was answered to this call.
-fn answered(app: &App, done: &Done) -> Result<Answer, CommandError> {
+fn answer_with_receipt(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
     let view = view_with_receipt(app, done);
-    described(done, view.map(|data| Answer::new(data, String::new())))
+    answer_or_receipt(
+        done,
+        view.map(|data| CommandAnswer::new(data, String::new())),
+    )
 }
 
-fn viewed(app: &App, plan: PlanId) -> Result<Answer, CommandError> {
-    Ok(Answer::new(app.view(plan)?, String::new()))
+fn answer_with_plan(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandError> {
+    Ok(CommandAnswer::new(app.plan_view(plan_id)?, String::new()))
 }
 
 /// A lease of 1 second to a day.
-fn lease(seconds: u32) -> Span {
-    Span::seconds(i64::from(seconds))
+fn lease_span(seconds: u32) -> Span {
+    Span::from_seconds(i64::from(seconds))
 }

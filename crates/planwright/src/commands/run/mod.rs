@@ -1,25 +1,25 @@
 //! `planwright run`.
 
-mod begin;
-mod ending;
 mod goal;
+mod new_plan;
 mod session;
+mod session_end;
 
 use std::time::Duration;
 
-use plan::{Name, Profile};
+use plan::{Profile, QualifiedName};
 
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::host;
 use crate::limits::LimitArgs;
 
-pub use session::{go_on, is_workable};
+pub use session::{continue_plan, is_workable};
 
 /// Have an agent work on a goal, watch it, and look at what it made; or go on with a plan.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct RunArgs {
     /// What is to be done, in a sentence; `-` reads it from standard input. One word is the plan to go on
     /// with, or to follow. Nothing opens your editor.
     #[arg(value_name = "GOAL|ID")]
@@ -29,7 +29,7 @@ pub struct Args {
     goal: Option<String>,
     /// Who works: an installed agent such as claude or codex, or an actor of your own.
     #[arg(long, value_name = "NAME")]
-    actor: Option<Name>,
+    actor: Option<QualifiedName>,
     /// Where the plan stops and asks: manual, supervised, review or auto.
     #[arg(long)]
     profile: Option<Profile>,
@@ -41,7 +41,7 @@ pub struct Args {
     with_changes: bool,
     /// The project to work on, instead of the repository one is in.
     #[arg(long, value_name = "NAME", conflicts_with = "no_project")]
-    project: Option<Name>,
+    project: Option<QualifiedName>,
     /// Work on no repository at all: the result is a report.
     #[arg(long)]
     no_project: bool,
@@ -57,7 +57,7 @@ pub struct Args {
 
 /// Whether a result may land.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
+pub enum LandingConsent {
     /// Whoever began it said so.
     Given,
     /// A person is asked once it is there.
@@ -65,38 +65,38 @@ pub enum Consent {
 }
 
 /// How often it is looked whether somebody else who works on a plan is done.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Begins a plan, or goes on with one.
-pub fn run(args: &Args, app: &App) -> Result<Answer, CommandError> {
-    if let Some(handle) = args.plan_to_go_on_with() {
-        args.refuse_what_is_for_new_plans()?;
-        let plan = app.plan(handle).map_err(|error| match handle {
+pub fn run(args: &RunArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    if let Some(handle) = args.plan_handle() {
+        args.refuse_new_plan_flags()?;
+        let plan_id = app.resolve_plan(handle).map_err(|error| match handle {
             "@" => error,
-            word => error.hint(format!("As a goal: planwright run --goal {word}")),
+            word => error.with_hint(format!("As a goal: planwright run --goal {word}")),
         })?;
-        return go_on(app, plan, args.consent());
+        return continue_plan(app, plan_id, args.consent());
     }
     // Before the engine is opened, which looks what this host is called.
-    host::register(&app.settings.home)?;
-    let goal = goal::read(args, app)?;
-    let plan = begin::begin(args, app, goal)?;
+    host::register_host(&app.settings.home)?;
+    let goal = goal::read_goal(args, app)?;
+    let plan = new_plan::create_plan(args, app, goal)?;
     if args.detach {
-        return begin::leave_to_a_worker(app, plan);
+        return new_plan::answer_detached(app, plan);
     }
-    go_on(app, plan, args.consent())
+    continue_plan(app, plan, args.consent())
 }
 
-impl Args {
+impl RunArgs {
     /// One word is a plan: a goal that says what is to be done has more.
-    fn plan_to_go_on_with(&self) -> Option<&str> {
+    fn plan_handle(&self) -> Option<&str> {
         let what = self.what.as_deref()?;
         let one_word = !what.chars().any(char::is_whitespace) && what != "-" && !what.is_empty();
         one_word.then_some(what)
     }
 
     /// What a plan was begun with stays as it is.
-    fn refuse_what_is_for_new_plans(&self) -> Result<(), CommandError> {
+    fn refuse_new_plan_flags(&self) -> Result<(), CommandError> {
         let given = [
             ("--actor", self.actor.is_some()),
             ("--profile", self.profile.is_some()),
@@ -106,21 +106,21 @@ impl Args {
             ("--no-project", self.no_project),
             ("--detach", self.detach),
         ];
-        let given = given.into_iter().chain(self.limits.flags());
+        let given = given.into_iter().chain(self.limits.given_flags());
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((flag, _)) => Err(CommandError::usage(format!(
                 "{flag} is for a new goal; a plan keeps what it was begun with."
             ))
-            .hint("A goal of one word is given with --goal.")),
+            .with_hint("A goal of one word is given with --goal.")),
         }
     }
 
-    fn consent(&self) -> Consent {
+    fn consent(&self) -> LandingConsent {
         if self.yes {
-            Consent::Given
+            LandingConsent::Given
         } else {
-            Consent::Asked
+            LandingConsent::Asked
         }
     }
 }

@@ -4,146 +4,168 @@
 use std::time::Duration;
 
 use actors::Stop;
-use lifecycle::{Drive, Happening, LeaseWatch, Rested};
-use plan::decide::Rest;
-use plan::{Caller, Name, Phase, Plan, PlanId};
+use lifecycle::{DriveOutcome, DriveProgress, LeaseWatch, PlanDriver};
+use plan::decide::IdleReason;
+use plan::{Caller, Phase, Plan, PlanId, QualifiedName};
 
-use super::ending::{self, Wish};
-use super::{Consent, LOOK};
+use super::session_end::{self, SessionDecision};
+use super::{LandingConsent, POLL_INTERVAL};
 use crate::cli::App;
-use crate::commands::Answer;
+use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::ui::{Audience, Progress};
-use crate::{crew, home, notify, signals};
+use crate::exit::CommandExit;
+use crate::ui::{ProgressAudience, ProgressDisplay};
+use crate::{actor_set, home, notify, signals};
 
 /// How many plans are taken from holders that are gone at a time.
-const MOST_GONE: usize = 50;
+const MAX_RECLAIMED_LEASES: usize = 50;
 
 /// Can the engine have somebody work on this plan, or does that happen elsewhere?
 pub fn is_workable(plan: &Plan) -> bool {
     let defined = |phase| {
-        plan.actor_in(phase)
-            .is_some_and(|actor| plan.definition(actor).is_some())
+        plan.actor_for_phase(phase)
+            .is_some_and(|actor| plan.actor_definition(actor).is_some())
     };
     defined(Phase::Strategize) && defined(Phase::Execute)
 }
 
 /// Goes on with a plan until a person has to do something, and asks them where there is a terminal.
-pub fn go_on(app: &App, plan: PlanId, consent: Consent) -> Result<Answer, CommandError> {
+pub fn continue_plan(
+    app: &App,
+    plan_id: PlanId,
+    consent: LandingConsent,
+) -> Result<CommandAnswer, CommandError> {
     let stop = Stop::default();
-    signals::ask_to_stop(&stop)?;
-    let person = home::caller();
-    let mut asks = Some(&person);
+    signals::stop_on_signals(&stop)?;
+    let person = home::current_caller();
+    let mut requester = Some(&person);
     loop {
-        let interrupted = drive(app, plan, asks, &stop)?;
+        let interrupted = drive_plan(app, plan_id, requester, &stop)?;
         if interrupted {
-            let handle = app.lifecycle()?.short_name(plan)?;
+            let handle = app.lifecycle()?.short_handle(plan_id)?;
             return Err(CommandError::new(
-                Exit::Interrupted,
+                CommandExit::Interrupted,
                 "Interrupted; the plan waits, and nothing it made is lost.",
             )
-            .hint(format!("planwright run {handle}")));
+            .with_hint(format!("planwright run {handle}")));
         }
-        match ending::ask(app, plan, consent)? {
-            Wish::Answer(answer) => return Ok(*answer),
-            Wish::GoOn => asks = Some(&person),
+        match session_end::ask_person(app, plan_id, consent)? {
+            SessionDecision::Answer(answer) => return Ok(*answer),
+            SessionDecision::Continue => requester = Some(&person),
         }
     }
 }
 
 /// Drives the plan, or follows whoever does. Says whether it was interrupted.
-fn drive(
+fn drive_plan(
     app: &App,
-    plan: PlanId,
-    asks: Option<&Caller>,
+    plan_id: PlanId,
+    requester: Option<&Caller>,
     stop: &Stop,
 ) -> Result<bool, CommandError> {
     let lifecycle = app.lifecycle()?;
     let moment = app.clock.now().0;
-    let owner = format!("{} (run {}-{moment:x})", home::person(), std::process::id());
+    let owner = format!(
+        "{} (run {}-{moment:x})",
+        home::current_person(),
+        std::process::id()
+    );
     // Held while it works: whoever comes after a crash need not wait for the lease.
     let presence = lifecycle
-        .hands()?
-        .workshop
-        .sign_in(&owner)
-        .map_err(lifecycle::Error::Sandbox)?;
-    let crew = crew::crew(app)?;
-    let told = notify::Told::by(app);
-    let progress = Progress::show(Audience::of(app.format), &app.asides);
-    let tell = |plan: &Plan, happening: &Happening| {
-        progress.tell(plan, happening);
-        if *happening == Happening::Rests {
-            told.tell(plan);
+        .local_host()?
+        .sandboxes
+        .register_presence(&owner)
+        .map_err(lifecycle::LifecycleError::Sandbox)?;
+    let actor_set = actor_set::make_actor_set(app)?;
+    let notifier = notify::PersonNotifier::from_settings(app);
+    let progress =
+        ProgressDisplay::start(ProgressAudience::for_format(app.format), &app.slow_steps);
+    let tell = |plan: &Plan, engine_progress: &DriveProgress| {
+        progress.update(plan, engine_progress);
+        if *engine_progress == DriveProgress::Idle {
+            notifier.notify(plan);
         }
     };
-    let drive = Drive {
+    let drive = PlanDriver {
         lifecycle,
-        crew: &crew,
+        actor_set: &actor_set,
         owner: &owner,
-        lease: lifecycle::LEASE,
+        lease: lifecycle::DEFAULT_LEASE,
         stop,
-        tell: &tell,
+        on_progress: &tell,
     };
-    let driven = drive_on(app, plan, asks, &drive, &progress);
-    if driven.is_err() {
-        presence.end_without_giving_back();
+    let outcome = drive_until_idle(app, plan_id, requester, &drive, &progress);
+    if outcome.is_err() {
+        presence.end_keeping_file();
     }
-    driven
+    outcome
 }
 
-fn drive_on(
+fn drive_until_idle(
     app: &App,
-    plan: PlanId,
-    mut asks: Option<&Caller>,
-    drive: &Drive<'_>,
-    progress: &Progress,
+    plan_id: PlanId,
+    mut requester: Option<&Caller>,
+    drive: &PlanDriver<'_>,
+    progress: &ProgressDisplay,
 ) -> Result<bool, CommandError> {
     let (lifecycle, stop) = (drive.lifecycle, drive.stop);
-    let mut watch = LeaseWatch::new(lifecycle::LEASE);
+    let mut watch = LeaseWatch::new(lifecycle::DEFAULT_LEASE);
     loop {
         match drive
-            .go(plan, asks.take())
-            .map_err(|error| cut_off(app, plan, error))?
+            .drive_plan(plan_id, requester.take())
+            .map_err(|error| explain_drive_error(app, plan_id, error))?
         {
-            Rested::Stopped => return Ok(true),
-            Rested::Rests(Rest::Person | Rest::Over) | Rested::Blocked => return Ok(false),
-            Rested::Rests(Rest::NotDue(_)) => progress.waits("waiting to try again"),
-            Rested::OverBudget(over) => {
-                progress.waits(&format!("waiting: {over}"));
+            DriveOutcome::Stopped => return Ok(true),
+            DriveOutcome::Idle(IdleReason::NeedsPerson | IdleReason::Ended)
+            | DriveOutcome::Blocked => return Ok(false),
+            DriveOutcome::Idle(IdleReason::NotDue(_)) => {
+                progress.show_waiting("waiting to try again")
+            }
+            DriveOutcome::OverBudget(over) => {
+                progress.show_waiting(&format!("waiting: {over}"));
                 // Those it is set aside for may be gone, and nobody else there to see it.
-                let _ = lifecycle.reclaim_expired(MOST_GONE, &app.call());
+                let _ = lifecycle.reclaim_expired_leases(MAX_RECLAIMED_LEASES, &app.new_call());
             }
-            Rested::Rests(Rest::Held) => {
-                progress.waits("somebody else works on it");
+            DriveOutcome::Idle(IdleReason::Held) => {
+                progress.show_waiting("somebody else works on it");
                 // Refused while whoever has it lives.
-                let _ = lifecycle.take_over(plan, &mut watch, &app.call());
+                let _ = lifecycle.take_over_lease(plan_id, &mut watch, &app.new_call());
             }
-            Rested::NobodyFor(name) => return Err(nobody_for(app, plan, &name)?),
-            Rested::Unreachable(error) => return Err(error.into()),
+            DriveOutcome::NoActor(name) => return Err(unknown_actor_error(app, plan_id, &name)?),
+            DriveOutcome::Unreachable(error) => return Err(error.into()),
         }
-        lifecycle.store().wait(LOOK)?;
-        if stop.wait(Duration::ZERO) {
+        lifecycle.store().wait_for_commit(POLL_INTERVAL)?;
+        if stop.wait_for_request(Duration::ZERO) {
             return Ok(true);
         }
     }
 }
 
 /// The plan was begun by somebody who knew more about its actor.
-fn nobody_for(app: &App, plan: PlanId, name: &Name) -> Result<CommandError, CommandError> {
-    let handle = app.lifecycle()?.short_name(plan)?;
+fn unknown_actor_error(
+    app: &App,
+    plan_id: PlanId,
+    name: &QualifiedName,
+) -> Result<CommandError, CommandError> {
+    let handle = app.lifecycle()?.short_handle(plan_id)?;
     let message =
         format!("Nobody here can work as `{name}`: the plan was begun without its definition.");
-    Ok(CommandError::new(Exit::NotFound, message)
-        .hint("Work on it through plumbing: planwright help plumbing")
-        .hint(format!("planwright cancel {handle}")))
+    Ok(CommandError::new(CommandExit::NotFound, message)
+        .with_hint("Work on it through plumbing: planwright help plumbing")
+        .with_hint(format!("planwright cancel {handle}")))
 }
 
 /// What went wrong; without room on the disk, also how to go on once there is some.
-fn cut_off(app: &App, plan: PlanId, error: lifecycle::Error) -> CommandError {
+fn explain_drive_error(
+    app: &App,
+    plan_id: PlanId,
+    error: lifecycle::LifecycleError,
+) -> CommandError {
     let is_full = error.is_out_of_space();
     let error = CommandError::from(error);
-    let handle = app.lifecycle().map(|lifecycle| lifecycle.short_name(plan));
+    let handle = app
+        .lifecycle()
+        .map(|lifecycle| lifecycle.short_handle(plan_id));
     match handle {
         Ok(Ok(handle)) if is_full => CommandError {
             hints: vec![

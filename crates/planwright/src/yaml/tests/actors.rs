@@ -1,11 +1,11 @@
 //! Good and bad definitions of actors, and what is written of them.
 
 use plan::Span;
-use plan::actor::{ActorKind, CommandLine, Isolation, Output, Stdin};
+use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
 
-use super::super::{actor, actor_text};
+use super::super::{format_actor, parse_actor};
 
-const FULL: &str = r#"
+const FULL_ACTOR: &str = r#"
 name: acme/agent
 description: "Ours: the best"
 kind: command
@@ -31,15 +31,15 @@ guards:
 "#;
 
 #[track_caller]
-fn bad(source: &str, expected: &str) -> Option<String> {
-    let problem = actor(source, "f").expect_err(source);
+fn expect_problem(source: &str, expected: &str) -> Option<String> {
+    let problem = parse_actor(source, "f").expect_err(source);
     assert_eq!(problem.to_string(), format!("f:{expected}"), "{source}");
     problem.hint
 }
 
 #[track_caller]
-fn line(source: &str) -> CommandLine {
-    match actor(source, "f").unwrap().kind {
+fn parse_command_line(source: &str) -> CommandLine {
+    match parse_actor(source, "f").unwrap().kind {
         ActorKind::Command(line) => *line,
         ActorKind::Human { .. } => panic!("{source}"),
     }
@@ -47,33 +47,36 @@ fn line(source: &str) -> CommandLine {
 
 #[test]
 fn every_key_is_read() {
-    let read = actor(FULL, "f").unwrap();
-    assert_eq!(read.name.full(), "acme/agent");
+    let read = parse_actor(FULL_ACTOR, "f").unwrap();
+    assert_eq!(read.name.full_name(), "acme/agent");
     assert_eq!(read.description.as_deref(), Some("Ours: the best"));
-    let line = line(FULL);
+    let line = parse_command_line(FULL_ACTOR);
     assert_eq!(line.command, ["agent", "run", "{prompt}"]);
     assert_eq!(line.strategize.unwrap()[1], "plan");
     assert_eq!(line.resume.unwrap()[2], "{session}");
-    assert_eq!((line.stdin, line.output), (Stdin::None, Output::CodexJson));
+    assert_eq!(
+        (line.stdin, line.output),
+        (ActorStdin::None, ActorOutputFormat::CodexJson)
+    );
     assert_eq!(line.env, ["AGENT_KEY"]);
     assert_eq!(line.set_env["LEVEL"], "3");
     assert_eq!(line.writable, ["~/.agent", "/var/cache/agent"]);
     assert_eq!(line.readable, ["~/.agentrc"]);
-    assert_eq!(line.timeout, Some(Span::seconds(1800)));
-    assert_eq!(line.isolation, Isolation::Required);
+    assert_eq!(line.timeout, Some(Span::from_seconds(1800)));
+    assert_eq!(line.isolation, ActorIsolation::Required);
     let deny = line.guards.deny.iter().map(ToString::to_string);
     assert!(deny.eq(["webfetch", "bash(*git push*)"]));
     assert_eq!(line.guards.allow.len(), 1);
     assert_eq!(line.guards.calls, Some(200));
 
-    let human = actor("name: me\nkind: human\ntimeout: 2h\n", "f").unwrap();
-    let timeout = Some(Span::seconds(7200));
+    let human = parse_actor("name: me\nkind: human\ntimeout: 2h\n", "f").unwrap();
+    let timeout = Some(Span::from_seconds(7200));
     assert_eq!(human.kind, ActorKind::Human { timeout });
 }
 
 #[test]
 fn what_is_left_out_is_as_by_default() {
-    let least = line("{name: a, kind: command, command: [a]}");
+    let least = parse_command_line("{name: a, kind: command, command: [a]}");
     let expected = CommandLine {
         command: vec!["a".into()],
         ..CommandLine::default()
@@ -83,25 +86,25 @@ fn what_is_left_out_is_as_by_default() {
 
 #[test]
 fn problems_are_told_where_they_stand() {
-    let hint = bad(
+    let hint = expect_problem(
         "name: a\ncommand: [a]\n",
         "1:1: an actor needs the key `kind`",
     );
     assert!(hint.unwrap().contains("kind: human"));
-    bad(
+    expect_problem(
         "kind: robot",
         "1:7: `kind`: `robot` is none of command, human",
     );
-    bad(
+    expect_problem(
         "kind: command\nname: a",
         "1:1: an actor of kind command needs the key `command`",
     );
-    bad(
+    expect_problem(
         "kind: human\nname: a\ncommand: [a]",
         "3:1: unknown key `command` in an actor of kind human: `command` belongs in an actor of kind command",
     );
     let head = "kind: command\nname: a\n";
-    let bad = |rest: &str, expected: &str| bad(&format!("{head}{rest}"), expected);
+    let bad = |rest: &str, expected: &str| expect_problem(&format!("{head}{rest}"), expected);
     bad(
         "command: a b",
         "3:10: `command`: expected a list, found the text `a b`",
@@ -144,7 +147,8 @@ fn problems_are_told_where_they_stand() {
         "9999999999999999h",
         "1w",
     ] {
-        let problem = actor(&format!("{head}command: [a]\ntimeout: '{time}'"), "f").unwrap_err();
+        let problem =
+            parse_actor(&format!("{head}command: [a]\ntimeout: '{time}'"), "f").unwrap_err();
         assert_eq!(
             problem.message,
             format!("`timeout`: `{time}` is not a length of time such as 90s, 20m or 2h")
@@ -182,8 +186,8 @@ fn problems_are_told_where_they_stand() {
 
 #[test]
 fn what_is_written_reads_back_the_same() {
-    let full = actor(FULL, "f").unwrap();
-    let human = actor("{name: me, kind: human, timeout: 90s}", "f").unwrap();
+    let full = parse_actor(FULL_ACTOR, "f").unwrap();
+    let human = parse_actor("{name: me, kind: human, timeout: 90s}", "f").unwrap();
     let mut odd = full.clone();
     odd.description = Some("two\nlines: # and \"more\" \u{202e}".into());
     let words = [
@@ -194,22 +198,22 @@ fn what_is_written_reads_back_the_same() {
     odd.kind = ActorKind::Command(Box::new(CommandLine {
         command: words.map(String::from).into(),
         set_env: [("A".to_owned(), "off".to_owned())].into(),
-        timeout: Some(Span::seconds(90)),
-        isolation: Isolation::Off,
+        timeout: Some(Span::from_seconds(90)),
+        isolation: ActorIsolation::Off,
         ..CommandLine::default()
     }));
-    let presets = actors::presets().iter().cloned();
+    let presets = actors::all_presets().iter().cloned();
     for definition in presets.chain([full, human, odd]) {
-        let text = actor_text(&definition);
+        let text = format_actor(&definition);
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
-        let read = actor(&text, "f").unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+        let read = parse_actor(&text, "f").unwrap_or_else(|problem| panic!("{problem}\n{text}"));
         assert_eq!(read, definition, "{text}");
     }
 }
 
 #[test]
 fn a_preset_is_shown_as_a_person_would_write_it() {
-    let text = actor_text(&actors::preset("gemini").unwrap());
+    let text = format_actor(&actors::find_preset("gemini").unwrap());
     assert_eq!(
         text,
         "name: gemini

@@ -3,13 +3,13 @@
 use cucumber::gherkin::Step;
 use cucumber::{then, when};
 use plan::Refusal;
-use plan::invariant::{Gate, Scope};
-use planwright::{Error, Lifecycle, PlanFilter, plan};
+use plan::invariant::{Gate, RuleScope};
+use planwright::{Lifecycle, LifecycleError, PlanFilter, plan};
 
-use crate::moves;
-use crate::steps::checks::{refusal, told};
-use crate::steps::tries::take;
-use crate::world::{World, ada};
+use crate::scenario_commands;
+use crate::steps::checks::{last_output_text, last_refusal};
+use crate::steps::tries::take_step;
+use crate::world::{World, call_by_ada};
 
 #[when("others take the plan to apply/applied")]
 fn others_take_the_plan_to_its_end(world: &mut World) {
@@ -20,13 +20,13 @@ fn others_take_the_plan_to_its_end(world: &mut World) {
         "start-apply",
         "complete-apply",
     ] {
-        take(world, command);
+        take_step(world, command);
     }
 }
 
 #[then("it is refused, because the plan is applied")]
 fn refused_because_it_is_applied(world: &mut World) {
-    let refusal = refusal(world);
+    let refusal = last_refusal(world);
     assert!(
         matches!(
             refusal,
@@ -41,26 +41,26 @@ fn refused_because_it_is_applied(world: &mut World) {
 
 #[then("it is told when the plan was applied and by whom")]
 fn told_when_and_by_whom(world: &mut World) {
-    let plan = world.stored();
+    let plan = world.stored_plan();
     let ending = plan.stage.ending().unwrap();
-    let told = told(world);
+    let told = last_output_text(world);
     assert!(told.contains(&ending.at.to_string()), "{told}");
     assert!(told.contains(&ending.by.to_string()), "{told}");
 }
 
 #[then("after every step that a process takes, the worker sees it at once")]
 fn the_worker_sees_every_step(world: &mut World, step: &Step) {
-    let worker = worker(world);
+    let worker = long_lived_worker(world);
     for row in &step.table.as_ref().unwrap().rows {
         let [command, stage] = row.as_slice() else {
             panic!("a step has a command and a stage");
         };
-        take(world, command);
-        let seen = worker.get_plan(world.plan()).unwrap().plan;
+        take_step(world, command);
+        let seen = worker.get_plan(world.plan_id()).unwrap().plan;
         assert_eq!(seen.stage.to_string(), *stage, "after {command}");
         let listed = worker.list_plans(&PlanFilter::default(), None, 10).unwrap();
         assert_eq!(listed[0].plan, seen);
-        let history = worker.history(world.plan()).unwrap();
+        let history = worker.read_history(world.plan_id()).unwrap();
         assert_eq!(history.last().unwrap().version, seen.version);
     }
 }
@@ -79,20 +79,20 @@ fn a_process_adds_a_rule(world: &mut World) {
             "execute",
         ])
         .finish();
-    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
 }
 
 #[when("a process archives the action")]
 fn a_process_archives_the_action(world: &mut World) {
-    take(world, "archive-action");
+    take_step(world, "archive-action");
 }
 
 #[then("it is blocked")]
 fn it_is_blocked(world: &mut World) {
     match &world.outcome {
-        Some(crate::world::Outcome::Call(Err(Error::Blocked(blocked)))) => {
+        Some(crate::world::TryOutcome::Call(Err(LifecycleError::Blocked(blocked)))) => {
             assert_eq!(blocked.gate, Gate::Execute);
-            assert_eq!(blocked.failed[0].rule.scope, Scope::Global);
+            assert_eq!(blocked.failed[0].rule.scope, RuleScope::Global);
         }
         other => panic!("it was not blocked: {other:?}"),
     }
@@ -100,7 +100,7 @@ fn it_is_blocked(world: &mut World) {
 
 #[then("it is refused, because the action was archived")]
 fn refused_because_it_was_archived(world: &mut World) {
-    let refusal = refusal(world);
+    let refusal = last_refusal(world);
     assert!(
         matches!(refusal, Refusal::ActionArchived { .. }),
         "{refusal:?}"
@@ -109,24 +109,24 @@ fn refused_because_it_was_archived(world: &mut World) {
 
 #[when("the store loses everything")]
 fn the_store_loses_everything(world: &mut World) {
-    world.place().lose_everything();
+    world.store().delete_everything();
 }
 
 #[then("the worker does not find the plan")]
 fn the_worker_does_not_find_the_plan(world: &mut World) {
-    let (worker, plan) = (worker(world), world.plan());
-    let refused = |found: Error| {
+    let (worker, plan) = (long_lived_worker(world), world.plan_id());
+    let refused = |found: LifecycleError| {
         assert!(
-            matches!(found, Error::Refused(Refusal::NoSuchPlan(id)) if id == plan),
+            matches!(found, LifecycleError::Refused(Refusal::NoSuchPlan(id)) if id == plan),
             "{found:?}"
         );
     };
     refused(worker.get_plan(plan).map(drop).unwrap_err());
-    refused(worker.history(plan).map(drop).unwrap_err());
-    refused(worker.changesets(plan).map(drop).unwrap_err());
+    refused(worker.read_history(plan).map(drop).unwrap_err());
+    refused(worker.list_changesets(plan).map(drop).unwrap_err());
     refused(
         worker
-            .start_execute(plan, "late", moves::LONG, &ada())
+            .start_execute(plan, "late", scenario_commands::LONG_LEASE, &call_by_ada())
             .map(drop)
             .unwrap_err(),
     );
@@ -134,20 +134,20 @@ fn the_worker_does_not_find_the_plan(world: &mut World) {
 
 #[then("the worker finds no plans")]
 fn the_worker_finds_no_plans(world: &mut World) {
-    let found = worker(world).list_plans(&PlanFilter::default(), None, 10);
+    let found = long_lived_worker(world).list_plans(&PlanFilter::default(), None, 10);
     assert_eq!(found.unwrap(), Vec::new());
 }
 
 #[then("a process does not find the plan")]
 fn a_process_does_not_find_the_plan(world: &mut World) {
-    let plan = world.plan().to_string();
+    let plan = world.plan_id().to_string();
     let said = world
         .program
         .run(["--format", "json", "status", &plan])
         .finish();
-    assert_eq!(said.code(), Some(3), "{said:?}");
+    assert_eq!(said.exit_code(), Some(3), "{said:?}");
 }
 
-fn worker(world: &World) -> Lifecycle {
+fn long_lived_worker(world: &World) -> Lifecycle {
     world.worker.clone().expect("there is a worker")
 }

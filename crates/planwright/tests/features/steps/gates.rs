@@ -2,68 +2,83 @@
 
 use cucumber::{given, then, when};
 use plan::Event;
-use plan::invariant::{Check, RuleDraft, Scope};
-use planwright::{Error, plan};
+use plan::invariant::{RuleCheck, RuleDraft, RuleScope};
+use planwright::{LifecycleError, plan};
 
-use crate::moves;
-use crate::world::{Outcome, World, ada};
+use crate::scenario_commands;
+use crate::world::{TryOutcome, World, call_by_ada};
 
-const WHY: &str = "we know better";
+const WAIVE_REASON: &str = "we know better";
 
 #[given(regex = r"^a rule that never holds at the (\w+) gate$")]
 fn a_rule_that_never_holds(world: &mut World, gate: String) {
-    add(world, moves::never(gate.parse().unwrap()));
+    add_rule(
+        world,
+        scenario_commands::failing_rule(gate.parse().unwrap()),
+    );
 }
 
 #[given(regex = r"^a non-overridable rule that never holds at the (\w+) gate$")]
 fn a_non_overridable_rule(world: &mut World, gate: String) {
     let draft = RuleDraft {
         non_overridable: true,
-        ..moves::never(gate.parse().unwrap())
+        ..scenario_commands::failing_rule(gate.parse().unwrap())
     };
-    add(world, draft);
+    add_rule(world, draft);
 }
 
 #[given(regex = r#"^the rule "(.+)" at the (\w+) gate$"#)]
 fn the_rule(world: &mut World, expression: String, gate: String) {
     let draft = RuleDraft {
-        check: Check::Expr(expression),
-        ..moves::never(gate.parse().unwrap())
+        check: RuleCheck::Expr(expression),
+        ..scenario_commands::failing_rule(gate.parse().unwrap())
     };
-    add(world, draft);
+    add_rule(world, draft);
 }
 
-fn add(world: &mut World, draft: RuleDraft) {
-    let engine = world.engine();
-    engine.add_rule(Scope::Global, draft, &ada()).unwrap();
-    world.remember();
+fn add_rule(world: &mut World, draft: RuleDraft) {
+    let engine = world.open_engine();
+    engine
+        .add_rule(RuleScope::Global, draft, &call_by_ada())
+        .unwrap();
+    world.remember_store();
 }
 
 #[when("the rule is removed")]
 fn the_rule_is_removed(world: &mut World) {
     world
-        .engine()
-        .remove_rule(Scope::Global, "never".parse().unwrap(), &ada())
+        .open_engine()
+        .remove_rule(RuleScope::Global, "never".parse().unwrap(), &call_by_ada())
         .unwrap();
 }
 
 #[when("the rule is waived")]
 fn the_rule_is_waived(world: &mut World) {
     world
-        .engine()
-        .waive(world.plan(), "never".parse().unwrap(), WHY, &ada())
+        .open_engine()
+        .waive_rule(
+            world.plan_id(),
+            "never".parse().unwrap(),
+            WAIVE_REASON,
+            &call_by_ada(),
+        )
         .unwrap();
 }
 
 #[when("the rule is waived in vain")]
 fn the_rule_is_waived_in_vain(world: &mut World) {
-    let waived = world
-        .engine()
-        .waive(world.plan(), "never".parse().unwrap(), WHY, &ada());
+    let waived = world.open_engine().waive_rule(
+        world.plan_id(),
+        "never".parse().unwrap(),
+        WAIVE_REASON,
+        &call_by_ada(),
+    );
     assert!(
         matches!(
             waived,
-            Err(Error::Refused(plan::Refusal::NonOverridable { .. }))
+            Err(LifecycleError::Refused(
+                plan::Refusal::NonOverridable { .. }
+            ))
         ),
         "{waived:?}"
     );
@@ -72,17 +87,17 @@ fn the_rule_is_waived_in_vain(world: &mut World) {
 #[then("it is blocked by the rule")]
 fn it_is_blocked_by_the_rule(world: &mut World) {
     match world.outcome.as_ref().unwrap() {
-        Outcome::Call(Err(Error::Blocked(blocked))) => {
-            assert_eq!(blocked.plan, world.plan());
+        TryOutcome::Call(Err(LifecycleError::Blocked(blocked))) => {
+            assert_eq!(blocked.plan, world.plan_id());
             assert_eq!(blocked.failed.len(), 1);
             assert_eq!(blocked.failed[0].rule.name.as_str(), "never");
         }
-        Outcome::Call(other) => panic!("it was not blocked: {other:?}"),
-        Outcome::Process(said) => {
-            assert_eq!(said.code(), Some(5), "{said:?}");
+        TryOutcome::Call(other) => panic!("it was not blocked: {other:?}"),
+        TryOutcome::Process(said) => {
+            assert_eq!(said.exit_code(), Some(5), "{said:?}");
             let data = said.data();
             assert_eq!(data["kind"], "reconciliation_blocked");
-            assert_eq!(data["plan_id"], world.plan().to_string());
+            assert_eq!(data["plan_id"], world.plan_id().to_string());
             let told = said.messages();
             assert!(told.contains("never"), "{told}");
             assert!(told.contains("The plan did not move"), "{told}");
@@ -92,8 +107,8 @@ fn it_is_blocked_by_the_rule(world: &mut World) {
 
 #[then("phase, state, version and timestamps are as they were")]
 fn nothing_of_the_plan_moved(world: &mut World) {
-    let before = &world.before().plan(world.plan()).unwrap().row;
-    let now = world.engine().get_plan(world.plan()).unwrap();
+    let before = &world.store_before().find_plan(world.plan_id()).unwrap().row;
+    let now = world.open_engine().get_plan(world.plan_id()).unwrap();
     assert_eq!(now.plan.phase(), before.plan.phase());
     assert_eq!(now.plan.stage, before.plan.stage);
     assert_eq!(now.plan.version, before.plan.version);
@@ -105,27 +120,27 @@ fn nothing_of_the_plan_moved(world: &mut World) {
 
 #[then("the log is as it was")]
 fn the_log_is_as_it_was(world: &mut World) {
-    let now = world.dump();
-    let log = |dump: &testkit::Dump| dump.plan(world.plan()).unwrap().events.clone();
-    assert_eq!(log(&now), log(world.before()));
+    let now = world.dump_store();
+    let log = |dump: &testkit::StoreDump| dump.find_plan(world.plan_id()).unwrap().events.clone();
+    assert_eq!(log(&now), log(world.store_before()));
 }
 
 #[then("everybody sees that the plan is blocked")]
 fn everybody_sees_that_it_is_blocked(world: &mut World) {
-    let row = world.engine().get_plan(world.plan()).unwrap();
+    let row = world.open_engine().get_plan(world.plan_id()).unwrap();
     let verdict = row.verdict.expect("the verdict is stored beside the plan");
     assert_eq!(verdict.version, row.plan.version);
     assert_eq!(verdict.failed[0].rule.name.as_str(), "never");
-    if world.place().address().is_none() {
+    if world.store().address().is_none() {
         return;
     }
-    let plan = world.plan().to_string();
+    let plan = world.plan_id().to_string();
     let look = |words: &[&str]| {
         let said = world
             .program
             .run(["--format", "json"].iter().chain(words))
             .finish();
-        assert_eq!(said.code(), Some(0), "{said:?}");
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
         said.data()
     };
     assert_eq!(look(&["list"])["plans"][0]["standing"], "blocked");
@@ -137,7 +152,7 @@ fn everybody_sees_that_it_is_blocked(world: &mut World) {
 
 #[then("the log says who waived the rule and why")]
 fn the_log_says_who_waived(world: &mut World) {
-    let history = world.engine().history(world.plan()).unwrap();
+    let history = world.open_engine().read_history(world.plan_id()).unwrap();
     let waived = history.iter().find_map(|recorded| match &recorded.event {
         Event::Waived { rule, reason } => Some((recorded, rule, reason)),
         _ => None,
@@ -145,5 +160,5 @@ fn the_log_says_who_waived(world: &mut World) {
     let (recorded, rule, reason) = waived.expect("the waiver is an event");
     assert_eq!(recorded.by.to_string(), "ada");
     assert_eq!(rule.name.as_str(), "never");
-    assert_eq!(reason.as_str(), WHY);
+    assert_eq!(reason.as_str(), WAIVE_REASON);
 }

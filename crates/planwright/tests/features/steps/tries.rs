@@ -3,14 +3,14 @@
 use cucumber::when;
 use planwright::Lifecycle;
 use store::fault::FaultPoint;
-use testkit::{Run, Said};
+use testkit::{TestRun, TestRunOutput};
 
-use crate::moves;
-use crate::place::Place;
-use crate::world::{Outcome, World, ada};
+use crate::scenario_commands;
+use crate::scenario_store::ScenarioStore;
+use crate::world::{TryOutcome, World, call_by_ada};
 
 /// Where a database fails, or a process is killed.
-fn point(words: &str) -> (FaultPoint, &'static str) {
+fn fault_point(words: &str) -> (FaultPoint, &'static str) {
     match words {
         "once it is decided" => (FaultPoint::Decided, "decided"),
         "before the commit" => (FaultPoint::BeforeCommit, "before-commit"),
@@ -20,9 +20,9 @@ fn point(words: &str) -> (FaultPoint, &'static str) {
 }
 
 /// A process that tries a command.
-pub fn process(world: &World, command: &str) -> Run {
+pub fn command_run(world: &World, command: &str) -> TestRun {
     let mut words = vec!["--format".to_owned(), "json".to_owned()];
-    words.extend(moves::words(world, command));
+    words.extend(scenario_commands::command_words(world, command));
     if let Some(key) = &world.key {
         words.extend(["--idempotency-key".to_owned(), key.clone()]);
     }
@@ -30,14 +30,23 @@ pub fn process(world: &World, command: &str) -> Run {
 }
 
 /// Tries a command in this process.
-pub fn by_call(world: &World, engine: &Lifecycle, command: &str) -> Outcome {
-    Outcome::Call(moves::call(engine, world, command, &ada()))
+pub fn try_call(world: &World, engine: &Lifecycle, command: &str) -> TryOutcome {
+    TryOutcome::Call(scenario_commands::run_call(
+        engine,
+        world,
+        command,
+        &call_by_ada(),
+    ))
 }
 
 /// Runs a process to its end, and takes the authority it may have got.
-pub fn run(world: &mut World, run: &Run) -> Said {
+pub fn run_process(world: &mut World, run: &TestRun) -> TestRunOutput {
     let said = run.finish();
-    let row = world.engine().store().plan(world.plan()).unwrap();
+    let row = world
+        .open_engine()
+        .store()
+        .read_plan(world.plan_id())
+        .unwrap();
     // What a second holder claimed is its own; the first keeps what it had.
     if let Some(row) = row
         && world.epoch.is_none()
@@ -48,24 +57,24 @@ pub fn run(world: &mut World, run: &Run) -> Said {
 }
 
 /// Takes a step that must succeed.
-pub fn take(world: &mut World, command: &str) {
-    if world.place().address().is_some() {
-        let said = process(world, command).finish();
-        assert_eq!(said.code(), Some(0), "{command}: {said:?}");
+pub fn take_step(world: &mut World, command: &str) {
+    if world.store().address().is_some() {
+        let said = command_run(world, command).finish();
+        assert_eq!(said.exit_code(), Some(0), "{command}: {said:?}");
     } else {
-        let engine = world.engine();
-        moves::call(&engine, world, command, &ada()).unwrap();
+        let engine = world.open_engine();
+        scenario_commands::run_call(&engine, world, command, &call_by_ada()).unwrap();
     }
-    world.epoch = Some(world.stored().epoch);
+    world.epoch = Some(world.stored_plan().epoch);
 }
 
 #[when(regex = r"^([a-z-]+) is tried$")]
 fn is_tried(world: &mut World, command: String) {
-    world.outcome = Some(if world.place().address().is_some() {
-        let process = process(world, &command);
-        Outcome::Process(run(world, &process))
+    world.outcome = Some(if world.store().address().is_some() {
+        let process = command_run(world, &command);
+        TryOutcome::Process(run_process(world, &process))
     } else {
-        by_call(world, &world.engine(), &command)
+        try_call(world, &world.open_engine(), &command)
     });
 }
 
@@ -82,17 +91,18 @@ fn is_tried_and_the_answer_is_lost(world: &mut World, command: String) {
 }
 
 fn try_with_fault(world: &mut World, command: &str, moment: &str) {
-    let (point, name) = point(moment);
-    world.outcome = Some(match world.place() {
-        Place::Memory { faults, .. } => {
+    let (point, name) = fault_point(moment);
+    world.outcome = Some(match world.store() {
+        ScenarioStore::Memory { faults, .. } => {
             faults.arm(point);
-            let outcome = by_call(world, &world.engine(), command);
+            let outcome = try_call(world, &world.open_engine(), command);
             faults.disarm();
             outcome
         }
-        Place::Sqlite(_) | Place::Postgres { .. } => {
-            let process = process(world, command).set("PLANWRIGHT_FAULT", format!("{name}:fail"));
-            Outcome::Process(run(world, &process))
+        ScenarioStore::Sqlite(_) | ScenarioStore::Postgres { .. } => {
+            let process = command_run(world, command)
+                .with_variable("PLANWRIGHT_FAULT", format!("{name}:fail"));
+            TryOutcome::Process(run_process(world, &process))
         }
     });
 }
@@ -100,13 +110,13 @@ fn try_with_fault(world: &mut World, command: &str, moment: &str) {
 #[when(regex = r"^the worker tries ([a-z-]+)$")]
 fn the_worker_tries(world: &mut World, command: String) {
     let worker = world.worker.clone().expect("there is a worker");
-    world.outcome = Some(by_call(world, &worker, &command));
+    world.outcome = Some(try_call(world, &worker, &command));
 }
 
 #[when(regex = r"^a process tries ([a-z-]+)$")]
 fn a_process_tries(world: &mut World, command: String) {
-    let process = process(world, &command);
-    world.outcome = Some(Outcome::Process(run(world, &process)));
+    let process = command_run(world, &command);
+    world.outcome = Some(TryOutcome::Process(run_process(world, &process)));
 }
 
 #[when(regex = r"^a process tries ([a-z-]+) under the same key$")]
@@ -117,11 +127,12 @@ fn a_process_tries_under_the_same_key(world: &mut World, command: String) {
 
 #[when(regex = r"^a process tries ([a-z-]+) and is killed (.+)$")]
 fn a_process_is_killed(world: &mut World, command: String, moment: String) {
-    let (_, name) = point(&moment);
-    let process = process(world, &command).set("PLANWRIGHT_FAULT", format!("{name}:kill"));
+    let (_, name) = fault_point(&moment);
+    let process =
+        command_run(world, &command).with_variable("PLANWRIGHT_FAULT", format!("{name}:kill"));
     let said = process.finish();
     assert!(said.was_killed(), "{said:?}");
-    world.outcome = Some(Outcome::Process(said));
+    world.outcome = Some(TryOutcome::Process(said));
 }
 
 #[when(regex = r"^a process tries ([a-z-]+) under a key and is killed (.+)$")]
@@ -132,8 +143,13 @@ fn a_process_is_killed_under_a_key(world: &mut World, command: String, moment: S
 
 #[when(regex = r"^([a-z-]+) is tried again unless it was done$")]
 fn is_tried_again_unless_done(world: &mut World, command: String) {
-    if world.said().code() != Some(0) && &world.dump() == world.before() {
+    if world.last_output().exit_code() != Some(0) && &world.dump_store() == world.store_before() {
         is_tried(world, command);
-        assert_eq!(world.said().code(), Some(0), "{:?}", world.said());
+        assert_eq!(
+            world.last_output().exit_code(),
+            Some(0),
+            "{:?}",
+            world.last_output()
+        );
     }
 }

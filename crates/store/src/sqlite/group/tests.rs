@@ -14,12 +14,12 @@ use std::thread;
 #[derive(Default)]
 struct Doubler {
     turn: Mutex<Vec<Vec<u64>>>,
-    upkeep: bool,
+    needs_maintenance: bool,
 }
 
-const POISON: u64 = 13;
+const POISONED_WORK: u64 = 13;
 
-impl Carrier for Doubler {
+impl BatchRunner for Doubler {
     type Work = u64;
     type Answer = u64;
     type Turn<'a> = crate::sync::MutexGuard<'a, Vec<Vec<u64>>>;
@@ -28,27 +28,27 @@ impl Carrier for Doubler {
         lock(&self.turn)
     }
 
-    fn carry_out(&self, turn: &mut Self::Turn<'_>, batch: &mut Batch<'_, u64, u64>) {
+    fn run_batch(&self, turn: &mut Self::Turn<'_>, batch: &mut CommitBatch<'_, u64, u64>) {
         // Those that come meanwhile, too.
-        batch.gather();
+        batch.gather_waiting();
         turn.push(batch.jobs().iter().map(|job| job.work).collect());
-        let poisoned = batch.jobs().iter().any(|job| job.work == POISON);
+        let poisoned = batch.jobs().iter().any(|job| job.work == POISONED_WORK);
         assert!(!poisoned, "poisoned batch");
         for job in batch.jobs() {
             job.answer = Some(job.work * 2);
         }
     }
 
-    fn upkeep_is_due(&self, _turn: &Self::Turn<'_>) -> bool {
-        self.upkeep
+    fn needs_maintenance(&self, _turn: &Self::Turn<'_>) -> bool {
+        self.needs_maintenance
     }
 
-    fn upkeep(&self, _turn: &mut Self::Turn<'_>) {}
+    fn run_maintenance(&self, _turn: &mut Self::Turn<'_>) {}
 }
 
 /// Each of these threads submits its numbers one after the other.
 fn submit_all(doubler: Doubler, threads: &[Vec<u64>]) -> (Vec<Vec<u64>>, u64) {
-    let shared = Arc::new((Group::<u64, u64>::default(), doubler));
+    let shared = Arc::new((CommitGroup::<u64, u64>::default(), doubler));
     let handles: Vec<_> = threads
         .iter()
         .cloned()
@@ -60,7 +60,7 @@ fn submit_all(doubler: Doubler, threads: &[Vec<u64>]) -> (Vec<Vec<u64>>, u64) {
                 for number in numbers {
                     match catch_unwind(AssertUnwindSafe(|| group.submit(doubler, number))) {
                         Ok(Ok(answer)) => assert_eq!(answer, number * 2),
-                        Ok(Err(Abandoned)) | Err(_) => abandoned += 1,
+                        Ok(Err(BatchAbandoned)) | Err(_) => abandoned += 1,
                     }
                 }
                 abandoned
@@ -71,16 +71,19 @@ fn submit_all(doubler: Doubler, threads: &[Vec<u64>]) -> (Vec<Vec<u64>>, u64) {
         .into_iter()
         .map(|handle| handle.join().unwrap())
         .sum();
-    let line = lock(&shared.0.0);
-    assert!(!line.led && line.waiting.is_empty(), "nobody is left over");
-    drop(line);
+    let queue = lock(&shared.0.0);
+    assert!(
+        !queue.has_leader && queue.waiting.is_empty(),
+        "nobody is left over"
+    );
+    drop(queue);
     let batches = lock(&shared.1.turn).clone();
     (batches, abandoned)
 }
 
 fn everybody_is_answered_once_with_its_own(upkeep: bool) {
     let doubler = Doubler {
-        upkeep,
+        needs_maintenance: upkeep,
         ..Doubler::default()
     };
     let threads = [vec![1, 2], vec![3, 4], vec![5]];
@@ -142,22 +145,22 @@ mod with_threads {
 
     #[test]
     fn those_that_wait_are_one_batch_in_order_and_at_most_64() {
-        let shared = Arc::new((Group::<u64, u64>::default(), Doubler::default()));
+        let shared = Arc::new((CommitGroup::<u64, u64>::default(), Doubler::default()));
         // The first leader is kept from its turn while a hundred others come.
-        let held = lock(&shared.1.turn);
+        let turn = lock(&shared.1.turn);
         let mut handles = Vec::new();
         for number in 100..201 {
             let others = Arc::clone(&shared);
             handles.push(thread::spawn(move || others.0.submit(&others.1, number)));
             let arrived = || {
-                let line = lock(&shared.0.0);
-                line.led && line.waiting.len() as u64 == number - 100
+                let queue = lock(&shared.0.0);
+                queue.has_leader && queue.waiting.len() as u64 == number - 100
             };
             while !arrived() {
                 thread::yield_now();
             }
         }
-        drop(held);
+        drop(turn);
         for handle in handles {
             handle.join().unwrap().unwrap();
         }
@@ -178,7 +181,7 @@ mod with_threads {
                 (0..50)
                     .map(|step| {
                         if step % 10 == 3 && thread % 3 == 0 {
-                            POISON
+                            POISONED_WORK
                         } else {
                             100 + step
                         }
@@ -189,7 +192,7 @@ mod with_threads {
         let (batches, abandoned) = submit_all(Doubler::default(), &threads);
         let poisoned: usize = batches
             .iter()
-            .filter(|batch| batch.contains(&POISON))
+            .filter(|batch| batch.contains(&POISONED_WORK))
             .map(Vec::len)
             .sum();
         assert_eq!(

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plan::action::{ActionDefinition, ActionState};
-use plan::{Caller, Command, Outcome, Refusal};
+use plan::{Caller, Command, ReceiptOutcome, Refusal};
 use store::{CommitError, PlanFilter};
-use testkit::client::done;
+use testkit::client::expect_done;
 use testkit::samples;
 
 use crate::bench::{Bench, commit_while};
@@ -22,8 +22,8 @@ fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: 
     let answers = bench.race(16, |number, client| {
         client.submit(Command::CreateAction(ActionDefinition {
             description: format!("from {number}"),
-            invariants: vec![samples::rule(&format!("of-{number}"), "true", &[])],
-            ..samples::action("tidy")
+            invariants: vec![samples::rule_draft(&format!("of-{number}"), "true", &[])],
+            ..samples::reusable_action("tidy")
         }))
     });
     let winners: Vec<usize> = (0..16).filter(|&number| answers[number].is_ok()).collect();
@@ -37,9 +37,12 @@ fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: 
         assert_eq!(*by, Caller::Worker(format!("w{winner}")));
     }
     let store = bench.open();
-    let stored = store.action(&samples::name("tidy")).unwrap().unwrap();
+    let stored = store
+        .read_action(&samples::parse_name("tidy"))
+        .unwrap()
+        .unwrap();
     assert_eq!(stored.definition.description, format!("from {winner}"));
-    let rules = store.rules(&[]).unwrap().rules;
+    let rules = store.read_rules(&[]).unwrap().rules;
     let names: Vec<&str> = rules.iter().map(|rule| rule.draft.name.as_str()).collect();
     assert_eq!(
         names,
@@ -50,25 +53,25 @@ fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: 
 
 fn actions_of_different_names_are_all_kept(bench: &Bench) {
     bench.race(16, |number, client| {
-        client.add_action(samples::action(&format!("action-{number}")));
+        client.add_action(samples::reusable_action(&format!("action-{number}")));
     });
-    assert_eq!(bench.open().actions(None, 100).unwrap().len(), 16);
+    assert_eq!(bench.open().list_actions(None, 100).unwrap().len(), 16);
 }
 
 fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
     let client = bench.client();
-    let name = client.add_action(samples::action("tidy"));
+    let name = client.add_action(samples::reusable_action("tidy"));
     let archived = AtomicBool::new(false);
     let used = bench.race(9, |number, client| {
         if number == 8 {
-            done(client.submit(Command::ArchiveAction(name.clone())));
+            expect_done(client.submit(Command::ArchiveAction(name.clone())));
             archived.store(true, Ordering::SeqCst);
             return 0;
         }
         let mut used = 0;
         for _ in 0..6 {
             let too_late = archived.load(Ordering::SeqCst);
-            let new = samples::use_of(client.ids().plan(), &name);
+            let new = samples::plan_of_action(client.ids().next_plan_id(), &name);
             match client.submit(Command::Use(new)) {
                 Ok(_) => {
                     assert!(!too_late, "an archived action was used");
@@ -83,9 +86,9 @@ fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
         used
     });
     let store = bench.open();
-    let plans = store.plans(&PlanFilter::default(), None, 100).unwrap();
+    let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), used.iter().sum::<usize>());
-    let action = store.action(&name).unwrap().unwrap();
+    let action = store.read_action(&name).unwrap().unwrap();
     assert!(
         matches!(action.state, ActionState::Archived { .. }),
         "no use undid the archiving"
@@ -102,20 +105,20 @@ fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
 
 fn an_action_that_was_read_is_held_to_the_commit(bench: &Bench) {
     let client = bench.client();
-    let name = client.add_action(samples::action("tidy"));
-    let new = samples::use_of(client.ids().plan(), &name);
+    let name = client.add_action(samples::reusable_action("tidy"));
+    let new = samples::plan_of_action(client.ids().next_plan_id(), &name);
     let plan = new.id;
-    let submission = client.submission(None, Command::Use(new));
+    let submission = client.build_submission(None, Command::Use(new));
     let (other, archived) = (bench.client(), name.clone());
-    let archive = move || drop(done(other.submit(Command::ArchiveAction(archived))));
+    let archive = move || drop(expect_done(other.submit(Command::ArchiveAction(archived))));
     let (answer, archived) = commit_while(&client, submission, archive);
     match answer {
         Err(CommitError::Refused(Refusal::ActionArchived { .. })) if archived => {}
         Ok(_) if !archived => {}
         other => panic!("archived: {archived}, and yet {other:?}"),
     }
-    assert_eq!(client.store().plan(plan).unwrap().is_some(), !archived);
-    let action = client.store().action(&name).unwrap().unwrap();
+    assert_eq!(client.store().read_plan(plan).unwrap().is_some(), !archived);
+    let action = client.store().read_action(&name).unwrap().unwrap();
     assert!(matches!(action.state, ActionState::Archived { .. }));
 }
 
@@ -123,13 +126,16 @@ fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(bench: &Bench) {
     let client = bench.client();
     let name = client.add_action(ActionDefinition {
         reusable: false,
-        ..samples::action("once")
+        ..samples::reusable_action("once")
     });
     let answers = bench.race(16, |_, client| {
-        client.submit(Command::Use(samples::use_of(client.ids().plan(), &name)))
+        client.submit(Command::Use(samples::plan_of_action(
+            client.ids().next_plan_id(),
+            &name,
+        )))
     });
     let store = bench.open();
-    let plans = store.plans(&PlanFilter::default(), None, 100).unwrap();
+    let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), 1);
     let winner = plans[0].plan.id;
     for answer in answers {
@@ -138,7 +144,7 @@ fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(bench: &Bench) {
                 let receipt = committed.receipt;
                 assert_eq!(
                     (receipt.outcome, receipt.plan),
-                    (Outcome::Done, Some(winner))
+                    (ReceiptOutcome::Done, Some(winner))
                 );
             }
             Err(CommitError::Refused(Refusal::ActionUsedUp { plan, .. })) => {
@@ -147,5 +153,8 @@ fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(bench: &Bench) {
             Err(other) => panic!("{other:?}"),
         }
     }
-    assert_eq!(store.action(&name).unwrap().unwrap().used_by, Some(winner));
+    assert_eq!(
+        store.read_action(&name).unwrap().unwrap().used_by,
+        Some(winner)
+    );
 }

@@ -1,13 +1,13 @@
 //! G5: every entry in the changeset of its node; none lost, none twice, none guessed.
 
-use plan::changeset::{Changeset, Entry, Node, Operation, Seal};
-use plan::command::{Grounds, Into};
+use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, PathOperation};
+use plan::command::{ChangesetSelector, ReclaimGrounds};
 use plan::invariant::Gate;
 use plan::{ChangesetId, Command, Epoch, Event, PlanId, Refusal};
-use store::{CommitError, Committed};
-use testkit::client::{LONG, OVER};
-use testkit::dump::all_events;
-use testkit::{Client, Dump, samples};
+use store::{CommitError, CommitOutcome};
+use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
+use testkit::dump::read_all_events;
+use testkit::{StoreDump, TestClient, samples};
 
 use crate::bench::{Bench, commit_while};
 
@@ -27,14 +27,14 @@ super::on_every_store! {
 
 /// A plan in execute, and its holder.
 struct Work<'a> {
-    client: &'a Client,
+    client: &'a TestClient,
     plan: PlanId,
     epoch: Epoch,
 }
 
 impl<'a> Work<'a> {
-    fn begin(client: &'a Client) -> Self {
-        let (plan, epoch) = client.executing("change things", LONG);
+    fn begin(client: &'a TestClient) -> Self {
+        let (plan, epoch) = client.create_executing_plan("change things", LONG_LEASE);
         Self {
             client,
             plan,
@@ -43,36 +43,40 @@ impl<'a> Work<'a> {
     }
 
     fn open(&self, node: &str) -> ChangesetId {
-        let id = self.client.ids().changeset();
+        let id = self.client.ids().next_changeset_id();
         let (epoch, node) = (self.epoch, self::node(node));
         self.client
-            .must(self.plan, Command::OpenChangeset { epoch, id, node });
+            .must_submit(self.plan, Command::OpenChangeset { epoch, id, node });
         id
     }
 
-    fn record(&self, into: Into, entry: Entry) -> Result<Committed, CommitError> {
+    fn record(
+        &self,
+        into: ChangesetSelector,
+        entry: ChangesetEntry,
+    ) -> Result<CommitOutcome, CommitError> {
         record(self.client, self.plan, self.epoch, into, entry)
     }
 
     fn seal(&self, changeset: ChangesetId) {
         let epoch = self.epoch;
         self.client
-            .must(self.plan, Command::SealChangeset { epoch, changeset });
+            .must_submit(self.plan, Command::SealChangeset { epoch, changeset });
     }
 
-    fn stored(&self) -> Vec<(Changeset, Vec<Entry>)> {
-        self.client.store().changesets(self.plan).unwrap()
+    fn stored(&self) -> Vec<(Changeset, Vec<ChangesetEntry>)> {
+        self.client.store().list_changesets(self.plan).unwrap()
     }
 }
 
 fn record(
-    client: &Client,
+    client: &TestClient,
     plan: PlanId,
     epoch: Epoch,
-    into: Into,
-    entry: Entry,
-) -> Result<Committed, CommitError> {
-    client.on(plan, Command::RecordChange { epoch, into, entry })
+    into: ChangesetSelector,
+    entry: ChangesetEntry,
+) -> Result<CommitOutcome, CommitError> {
+    client.submit_for_plan(plan, Command::RecordChange { epoch, into, entry })
 }
 
 fn node(text: &str) -> Node {
@@ -83,25 +87,30 @@ fn records_fold_by_path_and_read_back_by_path(bench: &Bench) {
     let client = bench.client();
     let work = Work::begin(&client);
     let id = work.open("main");
-    let version = client.plan(work.plan).version;
-    let deleted = Entry::new(samples::path("new"), Operation::Delete);
+    let version = client.load_plan(work.plan).version;
+    let deleted = ChangesetEntry::new(samples::tree_path("new"), PathOperation::Delete);
     for entry in [
-        samples::modified("b", "0", "1"),
-        samples::created("new"),
-        samples::created("a"),
-        samples::modified("b", "1", "2"),
+        samples::modified_entry("b", "0", "1"),
+        samples::created_entry("new"),
+        samples::created_entry("a"),
+        samples::modified_entry("b", "1", "2"),
         deleted,
     ] {
-        let committed = work.record(Into::Changeset(id), entry).unwrap();
+        let committed = work
+            .record(ChangesetSelector::Changeset(id), entry)
+            .unwrap();
         assert_eq!(committed.receipt.changeset, Some(id));
     }
     assert_eq!(
-        client.plan(work.plan).version,
+        client.load_plan(work.plan).version,
         version,
         "an entry is no event"
     );
-    let expected = vec![samples::created("a"), samples::modified("b", "0", "2")];
-    let stored = bench.open().changesets(work.plan).unwrap();
+    let expected = vec![
+        samples::created_entry("a"),
+        samples::modified_entry("b", "0", "2"),
+    ];
+    let stored = bench.open().list_changesets(work.plan).unwrap();
     let [(changeset, entries)] = &stored[..] else {
         panic!("{stored:?}");
     };
@@ -119,9 +128,9 @@ fn records_fold_by_path_and_read_back_by_path(bench: &Bench) {
     let (changeset, entries) = work.stored().remove(0);
     assert_eq!(entries, expected, "sealing changes no entry");
     let seal = changeset.seal.unwrap();
-    assert_eq!(seal, Seal::of(&expected, seal.at));
+    assert_eq!(seal, ChangesetSeal::from_entries(&expected, seal.at));
     assert_eq!(
-        client.plan(work.plan).version,
+        client.load_plan(work.plan).version,
         version.next(),
         "sealing is an event"
     );
@@ -148,18 +157,18 @@ fn parallel_nodes_attribute_every_entry_rightly(bench: &Bench) {
                 0 => format!("own/{number}/{count}"),
                 _ => format!("same/{count}"),
             };
-            let mut entry = samples::created(path);
+            let mut entry = samples::created_entry(path);
             entry.tool = Some(name.clone());
             let into = match count % 3 {
-                0 => Into::Node(node(&name)),
-                _ => Into::Changeset(id),
+                0 => ChangesetSelector::Node(node(&name)),
+                _ => ChangesetSelector::Changeset(id),
             };
             let committed = work.record(into, entry).unwrap();
             assert_eq!(committed.receipt.changeset, Some(id));
         }
         id
     });
-    let stored = bench.open().changesets(plan).unwrap();
+    let stored = bench.open().list_changesets(plan).unwrap();
     assert_eq!(stored.len(), NODES);
     for (changeset, entries) in stored {
         let number = opened.iter().position(|id| *id == changeset.id).unwrap();
@@ -180,12 +189,15 @@ fn parallel_records_of_one_path_fold_into_one_entry(bench: &Bench) {
     let work = Work::begin(&client);
     let id = work.open("main");
     let (plan, epoch) = (work.plan, work.epoch);
-    work.record(Into::Changeset(id), samples::modified("a", "first", "0"))
-        .unwrap();
+    work.record(
+        ChangesetSelector::Changeset(id),
+        samples::modified_entry("a", "first", "0"),
+    )
+    .unwrap();
     bench.race(8, |number, client| {
         for count in 0..4 {
-            let entry = samples::modified("a", "?", &format!("{number}.{count}"));
-            record(client, plan, epoch, Into::Changeset(id), entry).unwrap();
+            let entry = samples::modified_entry("a", "?", &format!("{number}.{count}"));
+            record(client, plan, epoch, ChangesetSelector::Changeset(id), entry).unwrap();
         }
     });
     let (_, entries) = work.stored().remove(0);
@@ -202,30 +214,41 @@ fn two_records_of_one_path_are_as_if_one_came_after_the_other(bench: &Bench) {
     let work = Work::begin(&client);
     let id = work.open("main");
     let (plan, epoch) = (work.plan, work.epoch);
-    let known = samples::modified("known", "0", "1");
-    work.record(Into::Changeset(id), known.clone()).unwrap();
+    let known = samples::modified_entry("known", "0", "1");
+    work.record(ChangesetSelector::Changeset(id), known.clone())
+        .unwrap();
     for (path, earlier) in [("new", None), ("known", Some(known))] {
         // Each knows something of the file that the other does not.
-        let mut one = samples::modified(path, "1", "2");
+        let mut one = samples::modified_entry(path, "1", "2");
         one.mode = Some("100755".to_owned());
-        let mut other = samples::modified(path, "2", "3");
+        let mut other = samples::modified_entry(path, "2", "3");
         other.tool = Some("editor".to_owned());
         let command = Command::RecordChange {
             epoch,
-            into: Into::Changeset(id),
+            into: ChangesetSelector::Changeset(id),
             entry: one.clone(),
         };
-        let submission = client.submission(Some(plan), command);
+        let submission = client.build_submission(Some(plan), command);
         let (recorder, second) = (bench.client(), other.clone());
         let (answer, _) = commit_while(&client, submission, move || {
-            record(&recorder, plan, epoch, Into::Changeset(id), second).unwrap();
+            record(
+                &recorder,
+                plan,
+                epoch,
+                ChangesetSelector::Changeset(id),
+                second,
+            )
+            .unwrap();
         });
         answer.unwrap();
         let (_, entries) = work.stored().remove(0);
         let stored = entries.into_iter().find(|entry| entry.path == one.path);
-        let folded = |first: &Entry, second: &Entry| match &earlier {
-            Some(earlier) => earlier.clone().then(first.clone())?.then(second.clone()),
-            None => first.clone().then(second.clone()),
+        let folded = |first: &ChangesetEntry, second: &ChangesetEntry| match &earlier {
+            Some(earlier) => earlier
+                .clone()
+                .fold_with(first.clone())?
+                .fold_with(second.clone()),
+            None => first.clone().fold_with(second.clone()),
         };
         let possible = [folded(&one, &other), folded(&other, &one)];
         assert!(
@@ -240,8 +263,8 @@ fn of_sixteen_openings_for_one_node_one_wins(bench: &Bench) {
     let work = Work::begin(&client);
     let (plan, epoch) = (work.plan, work.epoch);
     let answers = bench.race(16, |_, client| {
-        let (id, node) = (client.ids().changeset(), Node::main());
-        let opened = client.on(plan, Command::OpenChangeset { epoch, id, node });
+        let (id, node) = (client.ids().next_changeset_id(), Node::main());
+        let opened = client.submit_for_plan(plan, Command::OpenChangeset { epoch, id, node });
         (id, opened)
     });
     let winners: Vec<_> = answers
@@ -263,7 +286,7 @@ fn of_sixteen_openings_for_one_node_one_wins(bench: &Bench) {
 fn ambiguity_is_refused_never_guessed(bench: &Bench) {
     let client = bench.client();
     let work = Work::begin(&client);
-    let none = work.record(Into::OnlyOpen, samples::created("a"));
+    let none = work.record(ChangesetSelector::OnlyOpen, samples::created_entry("a"));
     assert!(
         matches!(
             none,
@@ -274,11 +297,13 @@ fn ambiguity_is_refused_never_guessed(bench: &Bench) {
         "{none:?}"
     );
     let one = work.open("one");
-    let only = work.record(Into::OnlyOpen, samples::created("a")).unwrap();
+    let only = work
+        .record(ChangesetSelector::OnlyOpen, samples::created_entry("a"))
+        .unwrap();
     assert_eq!(only.receipt.changeset, Some(one));
     let two = work.open("two");
-    let before = Dump::of(client.store());
-    let ambiguous = work.record(Into::OnlyOpen, samples::created("b"));
+    let before = StoreDump::read_store(client.store());
+    let ambiguous = work.record(ChangesetSelector::OnlyOpen, samples::created_entry("b"));
     let Err(CommitError::Refused(Refusal::AmbiguousChangeset { open })) = ambiguous else {
         panic!("{ambiguous:?}");
     };
@@ -286,14 +311,20 @@ fn ambiguity_is_refused_never_guessed(bench: &Bench) {
         open.iter().map(|open| open.id).collect::<Vec<_>>(),
         [one, two]
     );
-    let unknown = work.record(Into::Node(node("three")), samples::created("b"));
+    let unknown = work.record(
+        ChangesetSelector::Node(node("three")),
+        samples::created_entry("b"),
+    );
     assert!(
         matches!(unknown, Err(CommitError::Refused(_))),
         "{unknown:?}"
     );
     // Another plan's changeset is as unknown as one that does not exist.
     let elsewhere = Work::begin(&client);
-    let foreign = elsewhere.record(Into::Changeset(one), samples::created("b"));
+    let foreign = elsewhere.record(
+        ChangesetSelector::Changeset(one),
+        samples::created_entry("b"),
+    );
     assert!(
         matches!(
             foreign,
@@ -301,30 +332,33 @@ fn ambiguity_is_refused_never_guessed(bench: &Bench) {
         ),
         "{foreign:?}"
     );
-    let after = Dump::of(client.store());
-    assert_eq!(after.plan(work.plan), before.plan(work.plan));
+    let after = StoreDump::read_store(client.store());
+    assert_eq!(after.find_plan(work.plan), before.find_plan(work.plan));
 }
 
 fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
     let client = bench.client();
-    let (plan, epoch) = client.executing("be taken over", OVER);
+    let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
     let work = Work {
         client: &client,
         plan,
         epoch,
     };
     let id = work.open("main");
-    work.record(Into::Changeset(id), samples::created("mine"))
-        .unwrap();
-    let grounds = Grounds::Expired;
-    client.must(plan, Command::Reclaim { grounds });
-    let successor = client.worker("successor").claim(plan, LONG);
+    work.record(
+        ChangesetSelector::Changeset(id),
+        samples::created_entry("mine"),
+    )
+    .unwrap();
+    let grounds = ReclaimGrounds::Expired;
+    client.must_submit(plan, Command::Reclaim { grounds });
+    let successor = client.as_worker("successor").claim_phase(plan, LONG_LEASE);
     for into in [
-        Into::Changeset(id),
-        Into::Node(Node::main()),
-        Into::OnlyOpen,
+        ChangesetSelector::Changeset(id),
+        ChangesetSelector::Node(Node::main()),
+        ChangesetSelector::OnlyOpen,
     ] {
-        let answer = work.record(into, samples::created("late"));
+        let answer = work.record(into, samples::created_entry("late"));
         let Err(CommitError::Refused(Refusal::Fenced { given, current })) = answer else {
             panic!("{answer:?}");
         };
@@ -336,7 +370,10 @@ fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
         plan,
         epoch: successor,
     };
-    let answer = work.record(Into::Changeset(id), samples::created("other"));
+    let answer = work.record(
+        ChangesetSelector::Changeset(id),
+        samples::created_entry("other"),
+    );
     assert!(
         matches!(
             answer,
@@ -344,7 +381,7 @@ fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
         ),
         "{answer:?}"
     );
-    assert_eq!(work.stored()[0].1, [samples::created("mine")]);
+    assert_eq!(work.stored()[0].1, [samples::created_entry("mine")]);
 }
 
 fn a_record_after_the_seal_is_refused(bench: &Bench) {
@@ -352,20 +389,23 @@ fn a_record_after_the_seal_is_refused(bench: &Bench) {
     let work = Work::begin(&client);
     let id = work.open("main");
     work.seal(id);
-    let before = Dump::of(client.store());
+    let before = StoreDump::read_store(client.store());
     for into in [
-        Into::Changeset(id),
-        Into::Node(Node::main()),
-        Into::OnlyOpen,
+        ChangesetSelector::Changeset(id),
+        ChangesetSelector::Node(Node::main()),
+        ChangesetSelector::OnlyOpen,
     ] {
-        let answer = work.record(into, samples::created("late"));
+        let answer = work.record(into, samples::created_entry("late"));
         assert!(matches!(answer, Err(CommitError::Refused(_))), "{answer:?}");
     }
-    Dump::of(client.store()).assert_same(&before, "after records that were refused");
+    StoreDump::read_store(client.store()).assert_same(&before, "after records that were refused");
     // Its node may begin anew.
     let next = work.open("main");
-    work.record(Into::Node(Node::main()), samples::created("more"))
-        .unwrap();
+    work.record(
+        ChangesetSelector::Node(Node::main()),
+        samples::created_entry("more"),
+    )
+    .unwrap();
     let stored = work.stored();
     let ids: Vec<ChangesetId> = stored.iter().map(|(changeset, _)| changeset.id).collect();
     assert_eq!(ids, [id, next], "oldest first");
@@ -380,40 +420,49 @@ fn a_record_races_a_seal_and_is_in_the_seal_or_refused(bench: &Bench) {
         let recorded = bench.race(4, |number, client| {
             if number == 0 {
                 let changeset = id;
-                client.must(plan, Command::SealChangeset { epoch, changeset });
+                client.must_submit(plan, Command::SealChangeset { epoch, changeset });
                 return None;
             }
-            let entry = samples::created(format!("{round}/{number}"));
-            let answer = record(client, plan, epoch, Into::Changeset(id), entry.clone());
+            let entry = samples::created_entry(format!("{round}/{number}"));
+            let answer = record(
+                client,
+                plan,
+                epoch,
+                ChangesetSelector::Changeset(id),
+                entry.clone(),
+            );
             answer.is_ok().then_some(entry)
         });
-        let expected: Vec<Entry> = recorded.into_iter().flatten().collect();
+        let expected: Vec<ChangesetEntry> = recorded.into_iter().flatten().collect();
         let mut stored = work.stored();
         let (changeset, entries) = stored.pop().unwrap();
         assert_eq!(entries, expected);
         let seal = changeset.seal.unwrap();
-        assert_eq!(seal, Seal::of(&expected, seal.at));
+        assert_eq!(seal, ChangesetSeal::from_entries(&expected, seal.at));
     }
 }
 
 fn a_successor_seals_what_was_left_open(bench: &Bench) {
     let client = bench.client();
-    let (plan, epoch) = client.executing("be taken over", OVER);
+    let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
     let work = Work {
         client: &client,
         plan,
         epoch,
     };
     let id = work.open("main");
-    work.record(Into::Changeset(id), samples::created("left"))
-        .unwrap();
-    let grounds = Grounds::Expired;
-    client.must(plan, Command::Reclaim { grounds });
+    work.record(
+        ChangesetSelector::Changeset(id),
+        samples::created_entry("left"),
+    )
+    .unwrap();
+    let grounds = ReclaimGrounds::Expired;
+    client.must_submit(plan, Command::Reclaim { grounds });
     assert_eq!(work.stored()[0].0.seal, None);
-    let epoch = client.claim(plan, LONG);
+    let epoch = client.claim_phase(plan, LONG_LEASE);
     let (changeset, entries) = work.stored().remove(0);
     let seal = changeset.seal.unwrap();
-    assert_eq!(seal, Seal::of(&entries, seal.at));
+    assert_eq!(seal, ChangesetSeal::from_entries(&entries, seal.at));
 
     // What the successor leaves open itself is sealed with its result.
     let work = Work {
@@ -422,11 +471,14 @@ fn a_successor_seals_what_was_left_open(bench: &Bench) {
         epoch,
     };
     let id = work.open("main");
-    work.record(Into::Changeset(id), samples::created("done"))
-        .unwrap();
-    let judgement = client.judge(plan, Gate::Result);
-    let result = samples::result("it");
-    client.must(
+    work.record(
+        ChangesetSelector::Changeset(id),
+        samples::created_entry("done"),
+    )
+    .unwrap();
+    let judgement = client.judge_rules(plan, Gate::Result);
+    let result = samples::result_content("it");
+    client.must_submit(
         plan,
         Command::CompleteExecute {
             epoch,
@@ -438,7 +490,7 @@ fn a_successor_seals_what_was_left_open(bench: &Bench) {
     );
     let stored = work.stored();
     assert_eq!(stored[0].0.seal.as_ref(), Some(&seal), "a seal is for good");
-    let sealed: Vec<ChangesetId> = all_events(client.store(), plan)
+    let sealed: Vec<ChangesetId> = read_all_events(client.store(), plan)
         .into_iter()
         .filter_map(|stored| match stored.recorded.event {
             Event::ChangesetSealed { changeset, .. } => Some(changeset),
@@ -472,15 +524,17 @@ fn paths_are_bytes(bench: &Bench) {
         b"\x80/\x81",
     ];
     for path in &paths {
-        let mut entry = samples::created(*path);
-        entry.from = Some(samples::path(*path));
-        work.record(Into::Changeset(id), entry.clone()).unwrap();
+        let mut entry = samples::created_entry(*path);
+        entry.from = Some(samples::tree_path(*path));
+        work.record(ChangesetSelector::Changeset(id), entry.clone())
+            .unwrap();
         // Found again, or it would not fold.
         entry.after = Some("2".repeat(40));
-        work.record(Into::Changeset(id), entry).unwrap();
+        work.record(ChangesetSelector::Changeset(id), entry)
+            .unwrap();
     }
     paths.sort_unstable();
-    let (_, entries) = bench.open().changesets(work.plan).unwrap().remove(0);
+    let (_, entries) = bench.open().list_changesets(work.plan).unwrap().remove(0);
     let stored: Vec<&[u8]> = entries.iter().map(|entry| entry.path.as_bytes()).collect();
     assert_eq!(stored, paths);
     assert!(

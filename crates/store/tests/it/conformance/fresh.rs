@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use plan::changeset::Node;
-use plan::invariant::{Gate, Scope};
-use plan::{Command, Phase, Refusal, Version};
+use plan::invariant::{Gate, RuleScope};
+use plan::{Command, Phase, PlanVersion, Refusal};
 use store::{CommitError, Cursor, PlanFilter};
-use testkit::client::LONG;
+use testkit::client::LONG_LEASE;
 use testkit::samples;
 
 use crate::bench::{Bench, due, watched};
@@ -21,57 +21,78 @@ super::on_every_store! {
 
 fn a_read_through_another_handle_sees_every_commit(bench: &Bench) {
     let (writer, reader) = (bench.client(), bench.open());
-    let plan = writer.ids().plan();
+    let plan = writer.ids().next_plan_id();
     // Whatever a reader might keep, it keeps from before.
-    assert_eq!(reader.plan(plan).unwrap(), None);
+    assert_eq!(reader.read_plan(plan).unwrap(), None);
     assert!(
         reader
-            .plans(&PlanFilter::default(), None, 10)
+            .list_plans(&PlanFilter::default(), None, 10)
             .unwrap()
             .is_empty()
     );
-    assert_eq!(reader.action(&samples::name("tidy")).unwrap(), None);
+    assert_eq!(
+        reader.read_action(&samples::parse_name("tidy")).unwrap(),
+        None
+    );
 
-    let action = writer.add_action(samples::action("tidy"));
-    assert!(reader.action(&action).unwrap().is_some());
-    assert_eq!(reader.actions(None, 10).unwrap().len(), 1);
+    let action = writer.add_action(samples::reusable_action("tidy"));
+    assert!(reader.read_action(&action).unwrap().is_some());
+    assert_eq!(reader.list_actions(None, 10).unwrap().len(), 1);
 
-    writer.add_plan(samples::use_of(plan, &action));
-    assert_eq!(reader.plan(plan).unwrap().unwrap().plan, writer.plan(plan));
+    writer.add_plan(samples::plan_of_action(plan, &action));
+    assert_eq!(
+        reader.read_plan(plan).unwrap().unwrap().plan,
+        writer.load_plan(plan)
+    );
     assert_eq!(due(reader.as_ref(), Phase::Strategize), [plan]);
     assert_eq!(
         reader
-            .plans(&PlanFilter::default(), None, 10)
+            .list_plans(&PlanFilter::default(), None, 10)
             .unwrap()
             .len(),
         1
     );
 
-    writer.add_rule(Scope::Plan(plan), samples::rule("fine", "true", &Gate::ALL));
-    assert_eq!(reader.snapshot(plan).unwrap().unwrap().rules.rules.len(), 1);
+    writer.add_rule(
+        RuleScope::Plan(plan),
+        samples::rule_draft("fine", "true", &Gate::ALL),
+    );
     assert_eq!(
         reader
-            .rules(&[Scope::Plan(plan)])
+            .read_snapshot(plan)
             .unwrap()
-            .revision(&Scope::Plan(plan)),
+            .unwrap()
+            .rules
+            .rules
+            .len(),
+        1
+    );
+    assert_eq!(
+        reader
+            .read_rules(&[RuleScope::Plan(plan)])
+            .unwrap()
+            .revision(&RuleScope::Plan(plan)),
         1
     );
 
-    let claimed = writer.must(plan, writer.start(plan, Phase::Strategize, LONG));
-    let row = reader.plan(plan).unwrap().unwrap();
+    let claimed = writer.must_submit(
+        plan,
+        writer.start_command(plan, Phase::Strategize, LONG_LEASE),
+    );
+    let row = reader.read_plan(plan).unwrap().unwrap();
     assert_eq!(Some(&row.plan), claimed.plan.as_deref());
     assert_eq!(row.lease.map(|lease| lease.epoch), claimed.receipt.epoch);
     assert!(due(reader.as_ref(), Phase::Strategize).is_empty());
-    let events = reader.plan_events(plan, Version(0), 100).unwrap();
+    let events = reader.read_plan_events(plan, PlanVersion(0), 100).unwrap();
     assert_eq!(
         events.last().map(|last| last.recorded.version),
         claimed.receipt.version
     );
     assert_eq!(events.last().map(|last| last.hash), Some(row.head));
 
-    let (plan, epoch) = writer.executing("change something", LONG);
-    let id = writer.ids().changeset();
-    writer.must(
+    let (plan, epoch) = writer.create_executing_plan("change something", LONG_LEASE);
+    let id = writer.ids().next_changeset_id();
+    writer.must_submit(
         plan,
         Command::OpenChangeset {
             epoch,
@@ -79,18 +100,21 @@ fn a_read_through_another_handle_sees_every_commit(bench: &Bench) {
             node: Node::main(),
         },
     );
-    assert_eq!(reader.changesets(plan).unwrap().len(), 1);
+    assert_eq!(reader.list_changesets(plan).unwrap().len(), 1);
 }
 
 /// What CleverAgents got wrong: a process that had seen the plan earlier went on from there.
 fn a_decision_sees_what_another_handle_committed(bench: &Bench) {
     let (here, there) = (bench.client(), bench.client());
-    let landed = here.landed("land once");
-    let plan = there.queued("cancelled elsewhere");
-    assert_eq!(here.plan(plan), there.plan(plan));
-    there.must(plan, Command::Cancel { reason: None });
+    let landed = here.create_landed_plan("land once");
+    let plan = there.create_queued_plan("cancelled elsewhere");
+    assert_eq!(here.load_plan(plan), there.load_plan(plan));
+    there.must_submit(plan, Command::Cancel { reason: None });
     for plan in [plan, landed] {
-        let again = here.on(plan, here.start(plan, Phase::Strategize, LONG));
+        let again = here.submit_for_plan(
+            plan,
+            here.start_command(plan, Phase::Strategize, LONG_LEASE),
+        );
         assert!(
             matches!(again, Err(CommitError::Refused(Refusal::Final { .. }))),
             "{again:?}"
@@ -100,22 +124,27 @@ fn a_decision_sees_what_another_handle_committed(bench: &Bench) {
 
 fn readers_never_see_less_than_what_was_answered(bench: &Bench) {
     let writer = bench.client();
-    let plan = writer.finished("be signed often");
+    let plan = writer.create_executed_plan("be signed often");
     let answered = AtomicU64::new(0);
     let readers: Vec<_> = (0..4).map(|_| bench.open()).collect();
     let next = AtomicUsize::new(0);
     let look = || {
         let reader = &readers[next.fetch_add(1, Ordering::Relaxed) % readers.len()];
         let least = answered.load(Ordering::SeqCst);
-        let row = reader.plan(plan).unwrap().unwrap();
-        assert!(row.plan.version >= Version(least), "{row:?} but {least}");
-        let log = reader.plan_events(plan, Version(least), 1000).unwrap();
+        let row = reader.read_plan(plan).unwrap().unwrap();
+        assert!(
+            row.plan.version >= PlanVersion(least),
+            "{row:?} but {least}"
+        );
+        let log = reader
+            .read_plan_events(plan, PlanVersion(least), 1000)
+            .unwrap();
         let seen = least + log.len() as u64;
         assert!(seen >= row.plan.version.0, "the log is behind the plan");
     };
     watched(4, look, || {
         for _ in 0..60 {
-            let committed = writer.must(plan, testkit::samples::approve());
+            let committed = writer.must_submit(plan, testkit::samples::approve_command());
             answered.store(committed.receipt.version.unwrap().0, Ordering::SeqCst);
         }
     });
@@ -123,31 +152,42 @@ fn readers_never_see_less_than_what_was_answered(bench: &Bench) {
 
 fn an_absent_store_reads_as_empty_and_stays_absent(bench: &Bench) {
     let store = bench.open();
-    let before = store.info().unwrap();
-    let plan = bench.ids.plan();
-    let name = samples::name("tidy");
-    assert_eq!(store.plan(plan).unwrap(), None);
-    assert_eq!(store.snapshot(plan).unwrap(), None);
+    let before = store.read_info().unwrap();
+    let plan = bench.ids.next_plan_id();
+    let name = samples::parse_name("tidy");
+    assert_eq!(store.read_plan(plan).unwrap(), None);
+    assert_eq!(store.read_snapshot(plan).unwrap(), None);
     assert!(
         store
-            .plans(&PlanFilter::default(), None, 10)
+            .list_plans(&PlanFilter::default(), None, 10)
             .unwrap()
             .is_empty()
     );
-    assert!(store.plans_like("01", 10).unwrap().is_empty());
+    assert!(store.find_plan_ids("01", 10).unwrap().is_empty());
     assert!(due(store.as_ref(), Phase::Execute).is_empty());
-    assert!(store.expired(10).unwrap().is_empty());
-    assert_eq!(store.action(&name).unwrap(), None);
-    assert!(store.actions(None, 10).unwrap().is_empty());
-    assert!(store.rules(&[]).unwrap().rules.is_empty());
-    assert!(store.changesets(plan).unwrap().is_empty());
-    assert!(store.plan_events(plan, Version(0), 10).unwrap().is_empty());
-    assert!(store.events(&Cursor::START, 10).unwrap().events.is_empty());
-    let latest = store.latest().unwrap();
-    assert!(store.events(&latest, 10).unwrap().events.is_empty());
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert!(store.list_expired_leases(10).unwrap().is_empty());
+    assert_eq!(store.read_action(&name).unwrap(), None);
+    assert!(store.list_actions(None, 10).unwrap().is_empty());
+    assert!(store.read_rules(&[]).unwrap().rules.is_empty());
+    assert!(store.list_changesets(plan).unwrap().is_empty());
+    assert!(
+        store
+            .read_plan_events(plan, PlanVersion(0), 10)
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .read_events(&Cursor::START, 10)
+            .unwrap()
+            .events
+            .is_empty()
+    );
+    let latest = store.read_latest_cursor().unwrap();
+    assert!(store.read_events(&latest, 10).unwrap().events.is_empty());
+    assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     assert_eq!(
-        bench.open().info().unwrap(),
+        bench.open().read_info().unwrap(),
         before,
         "a read wrote something"
     );

@@ -1,11 +1,11 @@
 //! Idempotency keys: repeating is safe, and only what was committed is remembered.
 
-use plan::invariant::{Gate, Scope};
-use plan::{Command, Outcome};
+use plan::invariant::{Gate, RuleScope};
+use plan::{Command, ReceiptOutcome};
 use store::fault::FaultPoint;
 use store::{CommitError, PlanFilter};
-use testkit::client::{LONG, done};
-use testkit::{Client, Dump, samples};
+use testkit::client::{LONG_LEASE, expect_done};
+use testkit::{StoreDump, TestClient, samples};
 
 use crate::bench::Bench;
 
@@ -21,27 +21,31 @@ super::on_every_store! {
 }
 
 /// Uses a goal under a key, with an id of its own as every try has.
-fn use_with_key(client: &Client, key: &str, goal: &str) -> Result<store::Committed, CommitError> {
-    let new = samples::goal(client.ids().plan(), goal);
-    client.with_key(key, goal, None, Command::Use(new))
+fn use_with_key(
+    client: &TestClient,
+    key: &str,
+    goal: &str,
+) -> Result<store::CommitOutcome, CommitError> {
+    let new = samples::plan_for_goal(client.ids().next_plan_id(), goal);
+    client.submit_with_key(key, goal, None, Command::Use(new))
 }
 
 fn the_same_key_gives_the_same_receipt_and_nothing_is_done_twice(bench: &Bench) {
     let client = bench.client();
-    let first = done(use_with_key(&client, "k", "once"));
-    assert!(!first.remembered);
-    let before = Dump::of(client.store());
+    let first = expect_done(use_with_key(&client, "k", "once"));
+    assert!(!first.is_repeat);
+    let before = StoreDump::read_store(client.store());
     for client in [&client, &bench.client()] {
         let again = use_with_key(client, "k", "once").unwrap();
         assert_eq!(again.receipt, first.receipt);
-        assert!(again.remembered);
+        assert!(again.is_repeat);
         assert_eq!(again.plan, None);
     }
-    Dump::of(client.store()).assert_same(&before, "after an answer that did nothing");
+    StoreDump::read_store(client.store()).assert_same(&before, "after an answer that did nothing");
 
     // The receipt is that of the commit, even if the plan moved on since.
     let plan = first.receipt.plan.unwrap();
-    client.must(plan, Command::Cancel { reason: None });
+    client.must_submit(plan, Command::Cancel { reason: None });
     assert_eq!(
         use_with_key(&client, "k", "once").unwrap().receipt,
         first.receipt
@@ -50,10 +54,10 @@ fn the_same_key_gives_the_same_receipt_and_nothing_is_done_twice(bench: &Bench) 
 
 fn sixteen_callers_with_one_key_do_it_once(bench: &Bench) {
     let created = bench.race(16, |_, client| use_with_key(client, "k", "once").unwrap());
-    let news = created.iter().filter(|committed| !committed.remembered);
+    let news = created.iter().filter(|committed| !committed.is_repeat);
     assert_eq!(news.count(), 1);
     let store = bench.open();
-    let plans = store.plans(&PlanFilter::default(), None, 100).unwrap();
+    let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), 1);
     let plan = plans[0].plan.id;
     assert!(
@@ -65,11 +69,12 @@ fn sixteen_callers_with_one_key_do_it_once(bench: &Bench) {
 
     // A claim may be repeated by its key only.
     let claimed = bench.race(16, |_, client| {
-        let start = client
-            .person("ada")
-            .start(plan, plan::Phase::Strategize, LONG);
+        let start =
+            client
+                .as_person("ada")
+                .start_command(plan, plan::Phase::Strategize, LONG_LEASE);
         client
-            .with_key("claim", "as ada", Some(plan), start)
+            .submit_with_key("claim", "as ada", Some(plan), start)
             .unwrap()
     });
     assert!(
@@ -77,84 +82,92 @@ fn sixteen_callers_with_one_key_do_it_once(bench: &Bench) {
             .iter()
             .all(|committed| committed.receipt == claimed[0].receipt)
     );
-    assert_eq!(store.plan(plan).unwrap().unwrap().plan.epoch.0, 1);
+    assert_eq!(store.read_plan(plan).unwrap().unwrap().plan.epoch.0, 1);
 }
 
 fn the_same_key_with_other_arguments_is_a_conflict(bench: &Bench) {
     let client = bench.client();
-    done(use_with_key(&client, "k", "one thing"));
-    let before = Dump::of(client.store());
+    expect_done(use_with_key(&client, "k", "one thing"));
+    let before = StoreDump::read_store(client.store());
     let other = use_with_key(&client, "k", "another thing");
     match other {
         Err(CommitError::KeyReused { key }) => assert_eq!(key, "k"),
         other => panic!("{other:?}"),
     }
-    Dump::of(client.store()).assert_same(&before, "after an answer that did nothing");
-    done(use_with_key(&client, "k2", "another thing"));
+    StoreDump::read_store(client.store()).assert_same(&before, "after an answer that did nothing");
+    expect_done(use_with_key(&client, "k2", "another thing"));
 }
 
 fn a_key_belongs_to_a_verb_and_a_plan(bench: &Bench) {
     let client = bench.client();
-    let (one, other) = (client.queued("one"), client.queued("other"));
+    let (one, other) = (
+        client.create_queued_plan("one"),
+        client.create_queued_plan("other"),
+    );
     let cancel = |plan| {
         let command = Command::Cancel { reason: None };
-        client.with_key("k", "", Some(plan), command).unwrap()
+        client
+            .submit_with_key("k", "", Some(plan), command)
+            .unwrap()
     };
-    let start = client.start(one, plan::Phase::Strategize, LONG);
-    let started = client.with_key("k", "", Some(one), start).unwrap();
+    let start = client.start_command(one, plan::Phase::Strategize, LONG_LEASE);
+    let started = client.submit_with_key("k", "", Some(one), start).unwrap();
     let answers = [started, cancel(one), cancel(other)];
-    assert!(answers.iter().all(|committed| !committed.remembered));
-    assert!(cancel(other).remembered);
+    assert!(answers.iter().all(|committed| !committed.is_repeat));
+    assert!(cancel(other).is_repeat);
 }
 
 fn a_blocked_answer_is_not_remembered(bench: &Bench) {
     let client = bench.client();
-    let plan = client.strategized("be blocked first");
+    let plan = client.create_strategized_plan("be blocked first");
     let (scope, rule) = (
-        Scope::Plan(plan),
-        samples::rule("never", "false", &[Gate::Execute]),
+        RuleScope::Plan(plan),
+        samples::rule_draft("never", "false", &[Gate::Execute]),
     );
     client.add_rule(scope.clone(), rule.clone());
     let go_on = || {
-        let judgement = client.judge(plan, Gate::Execute);
-        client.with_key("k", "", Some(plan), Command::ExecutePlan { judgement })
+        let judgement = client.judge_rules(plan, Gate::Execute);
+        client.submit_with_key("k", "", Some(plan), Command::ExecutePlan { judgement })
     };
     for _ in 0..2 {
         let blocked = go_on().unwrap();
-        assert!(matches!(blocked.receipt.outcome, Outcome::Blocked(_)));
-        assert!(!blocked.remembered, "a gate is judged again");
+        assert!(matches!(
+            blocked.receipt.outcome,
+            ReceiptOutcome::Blocked(_)
+        ));
+        assert!(!blocked.is_repeat, "a gate is judged again");
     }
-    done(client.submit(Command::RemoveRule {
+    expect_done(client.submit(Command::RemoveRule {
         scope,
         name: rule.name,
     }));
-    let passed = done(go_on());
-    assert!(!passed.remembered);
+    let passed = expect_done(go_on());
+    assert!(!passed.is_repeat);
     assert_eq!(go_on().unwrap().receipt, passed.receipt);
 }
 
 fn a_refused_or_failed_answer_is_not_remembered(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("not yet");
-    let approve = || client.with_key("k", "", Some(plan), Command::Cancel { reason: None });
+    let plan = client.create_queued_plan("not yet");
+    let approve = || client.submit_with_key("k", "", Some(plan), Command::Cancel { reason: None });
     bench.faults.arm(FaultPoint::BeforeCommit);
     let failed = approve();
     bench.faults.disarm();
     assert!(matches!(failed, Err(CommitError::Failed(_))), "{failed:?}");
-    assert!(!done(approve()).remembered);
+    assert!(!expect_done(approve()).is_repeat);
 
-    let name = samples::name("later");
+    let name = samples::parse_name("later");
     let archive = || {
         let command = Command::ArchiveAction(name.clone());
-        client.with_key("k", "", None, command)
+        client.submit_with_key("k", "", None, command)
     };
     let refused = archive();
     assert!(
         matches!(refused, Err(CommitError::Refused(_))),
         "{refused:?}"
     );
-    client.add_action(samples::action("later"));
-    assert!(!done(archive()).remembered);
+    client.add_action(samples::reusable_action("later"));
+    assert!(!expect_done(archive()).is_repeat);
 }
 
 fn an_answer_that_was_lost_is_remembered(bench: &Bench) {
@@ -163,23 +176,23 @@ fn an_answer_that_was_lost_is_remembered(bench: &Bench) {
     let first = use_with_key(&client, "k", "once");
     bench.faults.disarm();
     let again = use_with_key(&client, "k", "once").unwrap();
-    assert!(again.remembered);
-    assert_eq!(again.receipt, done(first).receipt);
+    assert!(again.is_repeat);
+    assert_eq!(again.receipt, expect_done(first).receipt);
 }
 
 fn an_answer_that_it_was_done_before_is_remembered(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be released");
-    let epoch = client.claim(plan, LONG);
-    client.must(plan, Command::Release { epoch });
+    let plan = client.create_queued_plan("be released");
+    let epoch = client.claim_phase(plan, LONG_LEASE);
+    client.must_submit(plan, Command::Release { epoch });
     let release = |arguments| {
         let command = Command::Release { epoch };
-        client.with_key("k", arguments, Some(plan), command)
+        client.submit_with_key("k", arguments, Some(plan), command)
     };
     let first = release("").unwrap();
-    assert_eq!(first.receipt.outcome, Outcome::AlreadyDone);
+    assert_eq!(first.receipt.outcome, ReceiptOutcome::AlreadyDone);
     let again = release("").unwrap();
-    assert_eq!((again.receipt, again.remembered), (first.receipt, true));
+    assert_eq!((again.receipt, again.is_repeat), (first.receipt, true));
     let other = release("other");
     assert!(
         matches!(other, Err(CommitError::KeyReused { .. })),

@@ -1,12 +1,12 @@
 //! Leases: authority is the epoch; expiry only permits that somebody takes over.
 
 use plan::changeset::Node;
-use plan::command::{Grounds, Into};
+use plan::command::{ChangesetSelector, ReclaimGrounds};
 use plan::stage::StateName;
 use plan::{Command, Epoch, Phase, Refusal};
 use store::CommitError;
-use testkit::client::{LONG, OVER};
-use testkit::{Client, samples};
+use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
+use testkit::{TestClient, samples};
 
 use crate::bench::{Bench, due};
 
@@ -22,74 +22,95 @@ super::on_every_store! {
 
 fn a_renewal_extends_the_lease_and_is_no_event(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be renewed");
-    let epoch = client.claim(plan, OVER);
-    let before = client.store().plan(plan).unwrap().unwrap();
-    assert_eq!(client.store().expired(10).unwrap(), [plan]);
-    let renewed = client.must(plan, Command::Renew { epoch, lease: LONG });
-    let after = bench.open().plan(plan).unwrap().unwrap();
+    let plan = client.create_queued_plan("be renewed");
+    let epoch = client.claim_phase(plan, EXPIRED_LEASE);
+    let before = client.store().read_plan(plan).unwrap().unwrap();
+    assert_eq!(client.store().list_expired_leases(10).unwrap(), [plan]);
+    let renewed = client.must_submit(
+        plan,
+        Command::Renew {
+            epoch,
+            lease: LONG_LEASE,
+        },
+    );
+    let after = bench.open().read_plan(plan).unwrap().unwrap();
     assert!(after.lease.clone().unwrap().expires_at > before.lease.unwrap().expires_at);
     assert_eq!((after.plan, after.head), (before.plan.clone(), before.head));
     assert_eq!(renewed.receipt.version, Some(before.plan.version));
-    assert!(client.store().expired(10).unwrap().is_empty());
+    assert!(client.store().list_expired_leases(10).unwrap().is_empty());
 }
 
 fn expired_leases_are_listed_longest_ago_first(bench: &Bench) {
     let client = bench.client();
     let claimed = |seconds| {
-        let plan = client.queued("expire");
-        client.claim(plan, plan::Span::seconds(seconds));
+        let plan = client.create_queued_plan("expire");
+        client.claim_phase(plan, plan::Span::from_seconds(seconds));
         plan
     };
     let (recent, running, oldest, old) =
         (claimed(-60), claimed(3600), claimed(-7200), claimed(-3600));
     let store = bench.open();
-    assert_eq!(store.expired(10).unwrap(), [oldest, old, recent]);
-    assert_eq!(store.expired(2).unwrap(), [oldest, old]);
-    client.must(running, Command::Cancel { reason: None });
-    client.must(oldest, Command::Cancel { reason: None });
-    assert_eq!(store.expired(10).unwrap(), [old, recent]);
+    assert_eq!(
+        store.list_expired_leases(10).unwrap(),
+        [oldest, old, recent]
+    );
+    assert_eq!(store.list_expired_leases(2).unwrap(), [oldest, old]);
+    client.must_submit(running, Command::Cancel { reason: None });
+    client.must_submit(oldest, Command::Cancel { reason: None });
+    assert_eq!(store.list_expired_leases(10).unwrap(), [old, recent]);
 }
 
 fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("keep working");
-    let epoch = client.claim(plan, LONG);
-    let answer = client.on(plan, reclaim(Grounds::Expired));
+    let plan = client.create_queued_plan("keep working");
+    let epoch = client.claim_phase(plan, LONG_LEASE);
+    let answer = client.submit_for_plan(plan, reclaim(ReclaimGrounds::Expired));
     let Err(CommitError::Refused(Refusal::LeaseRuns { holder, expires_at })) = answer else {
         panic!("{answer:?}");
     };
     assert_eq!(holder.epoch, epoch);
-    let lease = client.store().plan(plan).unwrap().unwrap().lease.unwrap();
+    let lease = client
+        .store()
+        .read_plan(plan)
+        .unwrap()
+        .unwrap()
+        .lease
+        .unwrap();
     assert_eq!(lease.expires_at, expires_at);
     // Who was seen to be dead had it before: whoever has it now lives.
-    let another = reclaim(Grounds::OwnerDead(Epoch(epoch.0 - 1)));
-    let answer = client.on(plan, another);
+    let another = reclaim(ReclaimGrounds::OwnerDead(Epoch(epoch.0 - 1)));
+    let answer = client.submit_for_plan(plan, another);
     assert!(
         matches!(answer, Err(CommitError::Refused(Refusal::LeaseRuns { .. }))),
         "{answer:?}"
     );
-    client.must(plan, reclaim(Grounds::OwnerDead(epoch)));
-    assert_eq!(client.plan(plan).epoch, epoch.next());
+    client.must_submit(plan, reclaim(ReclaimGrounds::OwnerDead(epoch)));
+    assert_eq!(client.load_plan(plan).epoch, epoch.next());
 }
 
 fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(bench: &Bench) {
     let client = bench.client();
-    let (plan, epoch) = client.executing("be taken over", OVER);
-    let (id, node) = (client.ids().changeset(), Node::main());
-    client.must(plan, Command::OpenChangeset { epoch, id, node });
-    client.must(plan, reclaim(Grounds::Expired));
-    let row = client.store().plan(plan).unwrap().unwrap();
+    let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
+    let (id, node) = (client.ids().next_changeset_id(), Node::main());
+    client.must_submit(plan, Command::OpenChangeset { epoch, id, node });
+    client.must_submit(plan, reclaim(ReclaimGrounds::Expired));
+    let row = client.store().read_plan(plan).unwrap().unwrap();
     assert_eq!(row.lease, None);
     assert_eq!((row.plan.epoch, row.plan.attempt), (epoch.next(), 2));
-    assert_eq!(row.plan.stage.state(), StateName::Queued);
+    assert_eq!(row.plan.stage.state_name(), StateName::Queued);
     assert_eq!(due(client.store(), Phase::Execute), [plan]);
     is_fenced(&client, plan, epoch);
 
-    let successor = client.worker("successor").claim(plan, LONG);
+    let successor = client.as_worker("successor").claim_phase(plan, LONG_LEASE);
     assert_eq!(successor, Epoch(epoch.0 + 2));
     is_fenced(&client, plan, epoch);
-    let lease = client.store().plan(plan).unwrap().unwrap().lease.unwrap();
+    let lease = client
+        .store()
+        .read_plan(plan)
+        .unwrap()
+        .unwrap()
+        .lease
+        .unwrap();
     assert_eq!(
         (lease.owner.as_str(), lease.epoch),
         ("successor", successor)
@@ -97,40 +118,43 @@ fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(bench: &Bench) {
 }
 
 /// Nothing the holder of this epoch could do is still done.
-fn is_fenced(client: &Client, plan: plan::PlanId, epoch: Epoch) {
-    let entry = samples::created("late");
+fn is_fenced(client: &TestClient, plan: plan::PlanId, epoch: Epoch) {
+    let entry = samples::created_entry("late");
     let node = "late".parse().unwrap();
     let message = "late".to_owned();
     let commands = [
-        Command::Renew { epoch, lease: LONG },
+        Command::Renew {
+            epoch,
+            lease: LONG_LEASE,
+        },
         Command::OpenChangeset {
             epoch,
-            id: client.ids().changeset(),
+            id: client.ids().next_changeset_id(),
             node,
         },
         Command::RecordChange {
             epoch,
-            into: Into::OnlyOpen,
+            into: ChangesetSelector::OnlyOpen,
             entry,
         },
         Command::CompleteExecute {
             epoch,
-            result: samples::result("late"),
+            result: samples::result_content("late"),
             captured: Vec::new(),
             allow_empty: false,
-            judgement: client.judge(plan, plan::invariant::Gate::Result),
+            judgement: client.judge_rules(plan, plan::invariant::Gate::Result),
         },
         Command::Fail {
             epoch,
-            category: plan::stage::Category::Actor,
+            category: plan::stage::FailureCategory::Actor,
             message,
         },
         Command::Release { epoch },
     ];
-    let before = client.store().plan(plan).unwrap();
+    let before = client.store().read_plan(plan).unwrap();
     for command in commands {
         let verb = command.verb();
-        match client.on(plan, command) {
+        match client.submit_for_plan(plan, command) {
             Err(CommitError::Refused(Refusal::Fenced { given, .. })) => assert_eq!(given, epoch),
             // Without a holder there is nothing to be renewed, opened or recorded.
             Err(CommitError::Refused(Refusal::WrongState { .. })) => {
@@ -139,28 +163,39 @@ fn is_fenced(client: &Client, plan: plan::PlanId, epoch: Epoch) {
             other => panic!("{verb}: {other:?}"),
         }
     }
-    assert_eq!(client.store().plan(plan).unwrap(), before);
+    assert_eq!(client.store().read_plan(plan).unwrap(), before);
 }
 
 fn an_expired_holder_nobody_reclaimed_may_renew_and_complete(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be late but not too late");
-    let epoch = client.claim(plan, OVER);
+    let plan = client.create_queued_plan("be late but not too late");
+    let epoch = client.claim_phase(plan, EXPIRED_LEASE);
     let decisions = Vec::new();
-    client.must(plan, Command::Renew { epoch, lease: OVER });
-    client.must(plan, Command::CompleteStrategize { epoch, decisions });
-    assert_eq!(client.plan(plan).stage.state(), StateName::Complete);
-    assert!(client.store().expired(10).unwrap().is_empty());
+    client.must_submit(
+        plan,
+        Command::Renew {
+            epoch,
+            lease: EXPIRED_LEASE,
+        },
+    );
+    client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
+    assert_eq!(
+        client.load_plan(plan).stage.state_name(),
+        StateName::Complete
+    );
+    assert!(client.store().list_expired_leases(10).unwrap().is_empty());
 }
 
 fn of_sixteen_reclaims_one_wins(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be reclaimed once");
-    let epoch = client.claim(plan, OVER);
-    let answers = bench.race(16, |_, racer| racer.on(plan, reclaim(Grounds::Expired)));
+    let plan = client.create_queued_plan("be reclaimed once");
+    let epoch = client.claim_phase(plan, EXPIRED_LEASE);
+    let answers = bench.race(16, |_, racer| {
+        racer.submit_for_plan(plan, reclaim(ReclaimGrounds::Expired))
+    });
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
-    assert_eq!(client.plan(plan).epoch, epoch.next());
-    assert_eq!(client.plan(plan).attempt, 2);
+    assert_eq!(client.load_plan(plan).epoch, epoch.next());
+    assert_eq!(client.load_plan(plan).attempt, 2);
 }
 
 fn a_lease_ends_with_the_work(bench: &Bench) {
@@ -174,19 +209,19 @@ fn a_lease_ends_with_the_work(bench: &Bench) {
         |epoch| Command::Ask {
             epoch,
             question: "which?".to_owned(),
-            patience: None,
+            answer_timeout: None,
         },
         |_| Command::Cancel { reason: None },
     ];
     for end in ends {
-        let plan = client.queued("end");
-        let epoch = client.claim(plan, OVER);
-        client.must(plan, end(epoch));
-        assert_eq!(client.store().plan(plan).unwrap().unwrap().lease, None);
-        assert!(client.store().expired(10).unwrap().is_empty());
+        let plan = client.create_queued_plan("end");
+        let epoch = client.claim_phase(plan, EXPIRED_LEASE);
+        client.must_submit(plan, end(epoch));
+        assert_eq!(client.store().read_plan(plan).unwrap().unwrap().lease, None);
+        assert!(client.store().list_expired_leases(10).unwrap().is_empty());
     }
 }
 
-fn reclaim(grounds: Grounds) -> Command {
+fn reclaim(grounds: ReclaimGrounds) -> Command {
     Command::Reclaim { grounds }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan::command::{Grounds, NewPlan};
-use plan::ledger::{Account, Amount, Budget, Metering};
-use plan::plan::Limits;
-use plan::{Command, Epoch, Money, Outcome, PlanId, Refusal};
+use plan::command::{NewPlan, ReclaimGrounds};
+use plan::ledger::{BudgetAccount, BudgetAmount, GlobalBudget, MeteringLevel};
+use plan::plan::PlanLimits;
+use plan::{Command, Epoch, Money, PlanId, ReceiptOutcome, Refusal};
 use store::CommitError;
 use store::fault::FaultPoint;
-use testkit::client::{LONG, OVER};
-use testkit::{Client, samples};
+use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
+use testkit::{TestClient, samples};
 
 use crate::bench::Bench;
 
@@ -24,38 +24,38 @@ super::on_every_store! {
 
 const DOLLAR: u64 = 1_000_000;
 
-fn budget(dollars: u64) -> Budget {
-    Budget {
+fn budget(dollars: u64) -> GlobalBudget {
+    GlobalBudget {
         cost: Some(Money(dollars * DOLLAR)),
         tokens: None,
     }
 }
 
-fn at_work(client: &Client, cost: Option<Money>) -> (PlanId, Epoch) {
-    at_work_for(client, cost, LONG)
+fn at_work(client: &TestClient, cost: Option<Money>) -> (PlanId, Epoch) {
+    at_work_for(client, cost, LONG_LEASE)
 }
 
-fn at_work_for(client: &Client, cost: Option<Money>, lease: plan::Span) -> (PlanId, Epoch) {
+fn at_work_for(client: &TestClient, cost: Option<Money>, lease: plan::Span) -> (PlanId, Epoch) {
     let plan = client.add_plan(NewPlan {
-        limits: Limits {
+        limits: PlanLimits {
             cost,
-            ..Limits::default()
+            ..PlanLimits::default()
         },
-        ..samples::goal(client.ids().plan(), "spend")
+        ..samples::plan_for_goal(client.ids().next_plan_id(), "spend")
     });
-    (plan, client.claim(plan, lease))
+    (plan, client.claim_phase(plan, lease))
 }
 
-fn reserve(epoch: Epoch, budget: Budget) -> Command {
+fn reserve(epoch: Epoch, budget: GlobalBudget) -> Command {
     Command::Reserve {
         epoch,
-        metering: Metering::Cost,
+        metering: MeteringLevel::Cost,
         budget,
     }
 }
 
 fn settle(epoch: Epoch, cost: u64) -> Command {
-    let used = Amount {
+    let used = BudgetAmount {
         cost,
         tokens: cost / 100,
         time: 1,
@@ -63,17 +63,17 @@ fn settle(epoch: Epoch, cost: u64) -> Command {
     Command::Settle { epoch, used }
 }
 
-fn global(client: &Client, plan: PlanId) -> Account {
-    client.store().ledger(plan).unwrap().global
+fn global(client: &TestClient, plan: PlanId) -> BudgetAccount {
+    client.store().read_ledger(plan).unwrap().global
 }
 
 /// Spends call by call until all is spent, and tells how often it did.
-fn spend(client: &Client, plan: PlanId, epoch: Epoch, limit: Budget, call: u64) -> u64 {
+fn spend(client: &TestClient, plan: PlanId, epoch: Epoch, limit: GlobalBudget, call: u64) -> u64 {
     let mut calls = 0;
     loop {
-        match client.on(plan, reserve(epoch, limit)) {
+        match client.submit_for_plan(plan, reserve(epoch, limit)) {
             Ok(_) => {
-                client.must(plan, settle(epoch, call));
+                client.must_submit(plan, settle(epoch, call));
                 calls += 1;
             }
             Err(CommitError::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
@@ -103,10 +103,10 @@ fn of_sixteen_spenders_none_overshoots_by_more_than_a_call(bench: &Bench) {
         (10 * DOLLAR..10 * DOLLAR + CALL).contains(&account.settled.cost),
         "{account:?}"
     );
-    assert_eq!(account.reserved, Amount::default());
+    assert_eq!(account.reserved, BudgetAmount::default());
     let of_plans: u64 = plans
         .iter()
-        .map(|(plan, _)| client.store().ledger(*plan).unwrap().plan.settled.cost)
+        .map(|(plan, _)| client.store().read_ledger(*plan).unwrap().plan.settled.cost)
         .sum();
     assert_eq!(of_plans, account.settled.cost);
 }
@@ -119,7 +119,7 @@ fn plans_with_limits_of_their_own_spend_at_once(bench: &Bench) {
     let most = AtomicU64::new(0);
     let begun = bench.race(16, |number, racer| {
         let (plan, epoch) = plans[number];
-        let begun = racer.on(plan, reserve(epoch, budget(10)));
+        let begun = racer.submit_for_plan(plan, reserve(epoch, budget(10)));
         let reserved = global(racer, plan).reserved.cost;
         most.fetch_max(reserved, Ordering::SeqCst);
         begun.is_ok()
@@ -128,13 +128,13 @@ fn plans_with_limits_of_their_own_spend_at_once(bench: &Bench) {
     assert_eq!(most.into_inner(), 10 * DOLLAR);
     for ((plan, epoch), begun) in plans.iter().zip(&begun) {
         if *begun {
-            client.must(*plan, settle(*epoch, DOLLAR / 4));
+            client.must_submit(*plan, settle(*epoch, DOLLAR / 4));
         }
     }
     // What the ten left is enough for the six.
     for ((plan, epoch), begun) in plans.iter().zip(&begun) {
         if !begun {
-            client.must(*plan, reserve(*epoch, budget(10)));
+            client.must_submit(*plan, reserve(*epoch, budget(10)));
         }
     }
     let account = global(&client, plans[0].0);
@@ -145,12 +145,14 @@ fn plans_with_limits_of_their_own_spend_at_once(bench: &Bench) {
 fn what_is_told_twice_is_charged_once(bench: &Bench) {
     let client = bench.client();
     let (plan, epoch) = at_work(&client, Some(Money(DOLLAR)));
-    client.must(plan, reserve(epoch, Budget::default()));
-    let told = bench.race(16, |_, racer| racer.on(plan, settle(epoch, 7)).unwrap());
-    let done = |one: &&store::Committed| one.receipt.outcome == Outcome::Done;
+    client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
+    let told = bench.race(16, |_, racer| {
+        racer.submit_for_plan(plan, settle(epoch, 7)).unwrap()
+    });
+    let done = |one: &&store::CommitOutcome| one.receipt.outcome == ReceiptOutcome::Done;
     assert_eq!(told.iter().filter(done).count(), 1);
     assert_eq!(global(&client, plan).settled.cost, 7);
-    assert_eq!(global(&client, plan).reserved, Amount::default());
+    assert_eq!(global(&client, plan).reserved, BudgetAmount::default());
 }
 
 fn what_a_crash_left_untold_is_charged_once(bench: &Bench) {
@@ -162,17 +164,17 @@ fn what_a_crash_left_untold_is_charged_once(bench: &Bench) {
         FaultPoint::BeforeCommit,
         FaultPoint::AfterCommit,
     ] {
-        for command in [reserve(epoch, Budget::default()), settle(epoch, 7)] {
+        for command in [reserve(epoch, GlobalBudget::default()), settle(epoch, 7)] {
             bench.faults.arm(point);
             // Whatever came of it, it is said again.
-            let _lost = client.on(plan, command.clone());
+            let _lost = client.submit_for_plan(plan, command.clone());
             bench.faults.disarm();
-            client.on(plan, command).unwrap();
+            client.submit_for_plan(plan, command).unwrap();
         }
         expected += 7;
-        let ledger = client.store().ledger(plan).unwrap();
+        let ledger = client.store().read_ledger(plan).unwrap();
         assert_eq!(ledger.plan.settled.cost, expected, "{point:?}");
-        assert_eq!(ledger.plan.reserved, Amount::default(), "{point:?}");
+        assert_eq!(ledger.plan.reserved, BudgetAmount::default(), "{point:?}");
         assert_eq!(ledger.global, ledger.plan, "{point:?}");
         assert!(ledger.reservations.is_empty(), "{point:?}");
     }
@@ -180,27 +182,27 @@ fn what_a_crash_left_untold_is_charged_once(bench: &Bench) {
 
 fn who_is_taken_over_is_charged_in_full_until_it_tells(bench: &Bench) {
     let client = bench.client();
-    let (plan, epoch) = at_work_for(&client, Some(Money(DOLLAR)), OVER);
-    client.must(plan, reserve(epoch, Budget::default()));
-    let grounds = Grounds::Expired;
-    client.must(plan, Command::Reclaim { grounds });
+    let (plan, epoch) = at_work_for(&client, Some(Money(DOLLAR)), EXPIRED_LEASE);
+    client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
+    let grounds = ReclaimGrounds::Expired;
+    client.must_submit(plan, Command::Reclaim { grounds });
     let account = global(&client, plan);
     assert_eq!(account.settled.cost, DOLLAR);
     assert_eq!(account.forfeited.cost, DOLLAR);
-    assert_eq!(account.reserved, Amount::default());
+    assert_eq!(account.reserved, BudgetAmount::default());
     // The successor has nothing to work with.
-    let successor = client.claim(plan, LONG);
-    let refused = client.on(plan, reserve(successor, Budget::default()));
+    let successor = client.claim_phase(plan, LONG_LEASE);
+    let refused = client.submit_for_plan(plan, reserve(successor, GlobalBudget::default()));
     assert!(
         matches!(&refused, Err(CommitError::Refused(Refusal::OverBudget(over))) if over.is_spent()),
         "{refused:?}"
     );
     // The old holder only slept. What it tells counts, and once.
-    client.must(plan, settle(epoch, 7));
-    client.on(plan, settle(epoch, 7)).unwrap();
+    client.must_submit(plan, settle(epoch, 7));
+    client.submit_for_plan(plan, settle(epoch, 7)).unwrap();
     assert_eq!(global(&client, plan).settled.cost, 7);
-    assert_eq!(global(&client, plan).forfeited, Amount::default());
-    client.must(plan, reserve(successor, Budget::default()));
+    assert_eq!(global(&client, plan).forfeited, BudgetAmount::default());
+    client.must_submit(plan, reserve(successor, GlobalBudget::default()));
     assert_eq!(global(&client, plan).reserved.cost, DOLLAR - 7);
 }
 
@@ -209,23 +211,23 @@ fn accounts_and_reservations_read_back_as_they_were_written(bench: &Bench) {
     let client = bench.client();
     let (plan, epoch) = at_work(&client, Some(Money(MOST)));
     let other = at_work(&client, None).0;
-    client.must(plan, reserve(epoch, Budget::default()));
-    let ledger = bench.open().ledger(plan).unwrap();
+    client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
+    let ledger = bench.open().read_ledger(plan).unwrap();
     assert_eq!(ledger.plan.reserved.cost, MOST);
     assert_eq!(ledger.reservations.len(), 1);
     assert_eq!(ledger.reservations[0].plan, plan);
     assert_eq!(ledger.reservations[0].amount.cost, MOST);
-    let elsewhere = bench.open().ledger(other).unwrap();
+    let elsewhere = bench.open().read_ledger(other).unwrap();
     assert_eq!(elsewhere.global, ledger.global);
-    assert_eq!(elsewhere.plan, Account::default());
+    assert_eq!(elsewhere.plan, BudgetAccount::default());
     assert!(elsewhere.reservations.is_empty());
-    let used = Amount {
+    let used = BudgetAmount {
         cost: MOST,
         tokens: MOST,
         time: MOST,
     };
-    client.must(plan, Command::Settle { epoch, used });
-    let ledger = bench.open().ledger(plan).unwrap();
+    client.must_submit(plan, Command::Settle { epoch, used });
+    let ledger = bench.open().read_ledger(plan).unwrap();
     assert_eq!(ledger.plan.settled, used);
     assert!(ledger.reservations.is_empty());
 }

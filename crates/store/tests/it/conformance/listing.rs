@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use plan::command::NewPlan;
 use plan::plan::ProfileSource;
-use plan::stage::{Category, StateName};
+use plan::stage::{FailureCategory, StateName};
 use plan::{Command, Phase, PlanId, Profile, Refusal, Span, Timestamp};
 use store::{CommitError, PlanFilter, PlanRow, Store};
-use testkit::client::{LONG, OVER};
-use testkit::{Client, samples};
+use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
+use testkit::{TestClient, samples};
 
 use crate::bench::{Bench, due, watched};
 
@@ -26,7 +26,7 @@ super::on_every_store! {
 
 fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
     let client = bench.client();
-    let tidy = client.add_action(samples::action("tidy"));
+    let tidy = client.add_action(samples::reusable_action("tidy"));
     populate(&client, &tidy);
     let store = bench.open();
     let all = pages(store.as_ref(), &PlanFilter::default(), 1000);
@@ -40,7 +40,7 @@ fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
         Some(Phase::Apply),
     ];
     let states = std::iter::once(None).chain(StateName::ALL.map(Some));
-    let actions = [None, Some(tidy), Some(samples::name("unused"))];
+    let actions = [None, Some(tidy), Some(samples::parse_name("unused"))];
     let mut told_apart = BTreeSet::new();
     for state in states {
         for phase in phases {
@@ -70,26 +70,27 @@ fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
 }
 
 /// Plans in a dozen different places, some of an action.
-fn populate(client: &Client, action: &plan::Name) {
-    let of_action = || client.add_plan(samples::use_of(client.ids().plan(), action));
+fn populate(client: &TestClient, action: &plan::QualifiedName) {
+    let of_action =
+        || client.add_plan(samples::plan_of_action(client.ids().next_plan_id(), action));
     let manual = |goal| {
         client.add_plan(NewPlan {
             profile: Some((Profile::Manual, ProfileSource::Flag)),
-            ..samples::goal(client.ids().plan(), goal)
+            ..samples::plan_for_goal(client.ids().next_plan_id(), goal)
         })
     };
     of_action();
-    client.claim(of_action(), LONG);
-    client.must(of_action(), Command::Cancel { reason: None });
-    client.queued("queued");
+    client.claim_phase(of_action(), LONG_LEASE);
+    client.must_submit(of_action(), Command::Cancel { reason: None });
+    client.create_queued_plan("queued");
     manual("asks to be started");
-    client.strategized("strategized");
-    client.executing("executing", OVER);
-    client.finished("finished");
-    client.landed("landed");
-    let (errored, epoch) = client.executing("errored", LONG);
-    let (category, message) = (Category::Actor, "broke".to_owned());
-    client.must(
+    client.create_strategized_plan("strategized");
+    client.create_executing_plan("executing", EXPIRED_LEASE);
+    client.create_executed_plan("finished");
+    client.create_landed_plan("landed");
+    let (errored, epoch) = client.create_executing_plan("errored", LONG_LEASE);
+    let (category, message) = (FailureCategory::Actor, "broke".to_owned());
+    client.must_submit(
         errored,
         Command::Fail {
             epoch,
@@ -97,25 +98,25 @@ fn populate(client: &Client, action: &plan::Name) {
             message,
         },
     );
-    let asking = client.queued("asking");
-    let epoch = client.claim(asking, LONG);
+    let asking = client.create_queued_plan("asking");
+    let epoch = client.claim_phase(asking, LONG_LEASE);
     let (question, patience) = ("which?".to_owned(), None);
-    client.must(
+    client.must_submit(
         asking,
         Command::Ask {
             epoch,
             question,
-            patience,
+            answer_timeout: patience,
         },
     );
-    let (constrained, epoch) = client.landing("constrained");
-    client.must(
+    let (constrained, epoch) = client.create_landing_plan("constrained");
+    client.must_submit(
         constrained,
         Command::Constrain {
             epoch,
             kind: plan::stage::ConstraintKind::Conflict,
             message: "both changed it".to_owned(),
-            paths: vec![samples::path("a")],
+            paths: vec![samples::tree_path("a")],
             commits: vec!["c".repeat(40)],
         },
     );
@@ -123,14 +124,16 @@ fn populate(client: &Client, action: &plan::Name) {
 
 fn no_plan_is_listed_twice_or_left_out_while_others_are_added(bench: &Bench) {
     let client = bench.client();
-    let before: BTreeSet<PlanId> = (0..40).map(|_| client.queued("before")).collect();
+    let before: BTreeSet<PlanId> = (0..40)
+        .map(|_| client.create_queued_plan("before"))
+        .collect();
     let (adder, added) = (bench.client(), AtomicU64::new(0));
     let add = || {
         let count = added.fetch_add(1, Ordering::Relaxed);
         // Other machines' clocks differ, so new ids turn up anywhere.
         let milliseconds = 1_750_000_000_000 + (count * 7919 % 101);
         let id = PlanId::from_parts(milliseconds, u128::from(count) << 40);
-        adder.add_plan(samples::goal(id, "meanwhile"));
+        adder.add_plan(samples::plan_for_goal(id, "meanwhile"));
     };
     let store = bench.open();
     watched(2, add, || {
@@ -154,11 +157,11 @@ fn plans_are_found_by_either_end_of_their_id(bench: &Bench) {
     // Its id begins as it ends.
     let four = id("01CCCCCCCCCCCCCCCCCCCCC01C");
     for plan in [one, two, three, four] {
-        client.add_plan(samples::goal(plan, "be found"));
+        client.add_plan(samples::plan_for_goal(plan, "be found"));
     }
     let store = bench.open();
     let found = |fragment: &str| {
-        let mut found = store.plans_like(fragment, 10).unwrap();
+        let mut found = store.find_plan_ids(fragment, 10).unwrap();
         found.sort_unstable();
         found
     };
@@ -170,7 +173,7 @@ fn plans_are_found_by_either_end_of_their_id(bench: &Bench) {
     assert_eq!(found("01C"), [four], "found by both ends, listed once");
     assert_eq!(found(&two.to_string()), [two]);
     assert_eq!(found("01"), [one, two, three, four]);
-    assert_eq!(store.plans_like("01", 2).unwrap().len(), 2);
+    assert_eq!(store.find_plan_ids("01", 2).unwrap().len(), 2);
     for nothing in [
         "AAXY",
         "%",
@@ -193,19 +196,19 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     let ago = |seconds: i64| {
         bench
             .client()
-            .deciding_at(now.plus(Span::seconds(-seconds)))
+            .with_decision_time(now.saturating_add(Span::from_seconds(-seconds)))
     };
-    let recent = ago(10).queued("recent");
-    let oldest = ago(3000).queued("oldest");
-    let old = ago(200).queued("old");
-    let executed = ago(100).strategized("to be executed");
+    let recent = ago(10).create_queued_plan("recent");
+    let oldest = ago(3000).create_queued_plan("oldest");
+    let old = ago(200).create_queued_plan("old");
+    let executed = ago(100).create_strategized_plan("to be executed");
     let judgement = bench
         .client()
-        .judge(executed, plan::invariant::Gate::Execute);
-    ago(100).must(executed, Command::ExecutePlan { judgement });
+        .judge_rules(executed, plan::invariant::Gate::Execute);
+    ago(100).must_submit(executed, Command::ExecutePlan { judgement });
     let asks = NewPlan {
         profile: Some((Profile::Manual, ProfileSource::Flag)),
-        ..samples::goal(bench.ids.plan(), "ask first")
+        ..samples::plan_for_goal(bench.ids.next_plan_id(), "ask first")
     };
     let asking = ago(1000).add_plan(asks);
     let store = bench.open();
@@ -215,29 +218,36 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     assert!(waiting(Phase::Apply).is_empty());
     let mut behind = None;
     for expected in [oldest, old, recent] {
-        let page = store.due(Phase::Strategize, behind, 1).unwrap();
+        let page = store.list_due_plans(Phase::Strategize, behind, 1).unwrap();
         assert_eq!(
-            page.iter().map(|due| due.plan).collect::<Vec<_>>(),
+            page.iter().map(|due| due.plan_id).collect::<Vec<_>>(),
             [expected]
         );
         behind = page.last().copied();
     }
-    assert!(store.due(Phase::Strategize, behind, 1).unwrap().is_empty());
+    assert!(
+        store
+            .list_due_plans(Phase::Strategize, behind, 1)
+            .unwrap()
+            .is_empty()
+    );
 
     // The same at one look.
-    let agenda = store.agenda(2).unwrap();
-    assert_eq!(agenda.latest, store.latest().unwrap());
+    let agenda = store.read_due_queues(2).unwrap();
+    assert_eq!(agenda.latest_cursor, store.read_latest_cursor().unwrap());
     let first = [Phase::Apply, Phase::Execute, Phase::Strategize]
-        .map(|phase| (phase, store.due(phase, None, 2).unwrap()));
-    assert_eq!(agenda.due, first);
+        .map(|phase| (phase, store.list_due_plans(phase, None, 2).unwrap()));
+    assert_eq!(agenda.queues, first);
 
     // What only has to be moved on is due, and nothing to claim.
-    let to_move = ago(500).strategized("to be moved");
+    let to_move = ago(500).create_strategized_plan("to be moved");
     assert_eq!(waiting(Phase::Strategize), [oldest, to_move, old, recent]);
     let claimable = |behind, limit| {
-        let page = store.claimable(Phase::Strategize, behind, limit).unwrap();
+        let page = store
+            .list_claimable_plans(Phase::Strategize, behind, limit)
+            .unwrap();
         (
-            page.iter().map(|due| due.plan).collect::<Vec<_>>(),
+            page.iter().map(|due| due.plan_id).collect::<Vec<_>>(),
             page.last().copied(),
         )
     };
@@ -245,29 +255,29 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     assert_eq!(first, [oldest, old]);
     assert_eq!(claimable(behind, 2).0, [recent]);
     let gone_on = bench.client();
-    let judgement = gone_on.judge(to_move, plan::invariant::Gate::Execute);
-    gone_on.must(to_move, Command::ExecutePlan { judgement });
+    let judgement = gone_on.judge_rules(to_move, plan::invariant::Gate::Execute);
+    gone_on.must_submit(to_move, Command::ExecutePlan { judgement });
     assert_eq!(waiting(Phase::Execute), [executed, to_move]);
 
     let client = bench.client();
-    let epoch = client.claim(oldest, LONG);
+    let epoch = client.claim_phase(oldest, LONG_LEASE);
     assert_eq!(waiting(Phase::Strategize), [old, recent]);
     // Waiting starts anew when it is given back; what a person asked for needs nobody to ask.
-    client.must(oldest, Command::Release { epoch });
+    client.must_submit(oldest, Command::Release { epoch });
     assert_eq!(waiting(Phase::Strategize), [old, recent, oldest]);
-    let epoch = client.claim(asking, LONG);
-    client.must(asking, Command::Release { epoch });
+    let epoch = client.claim_phase(asking, LONG_LEASE);
+    client.must_submit(asking, Command::Release { epoch });
     assert_eq!(waiting(Phase::Strategize), [old, recent, oldest, asking]);
 }
 
 fn a_retry_is_not_due_before_its_time(bench: &Bench) {
     let now = bench.open().now().unwrap();
     let failed_at = |moment: Timestamp| {
-        let client = bench.client().deciding_at(moment);
-        let plan = client.queued("stumble");
-        let epoch = client.claim(plan, LONG);
-        let (category, message) = (Category::Transient, "no network".to_owned());
-        client.must(
+        let client = bench.client().with_decision_time(moment);
+        let plan = client.create_queued_plan("stumble");
+        let epoch = client.claim_phase(plan, LONG_LEASE);
+        let (category, message) = (FailureCategory::Transient, "no network".to_owned());
+        client.must_submit(
             plan,
             Command::Fail {
                 epoch,
@@ -277,17 +287,20 @@ fn a_retry_is_not_due_before_its_time(bench: &Bench) {
         );
         plan
     };
-    let ahead = failed_at(now.plus(Span::seconds(3600)));
-    let passed = failed_at(now.plus(Span::seconds(-3600)));
+    let ahead = failed_at(now.saturating_add(Span::from_seconds(3600)));
+    let passed = failed_at(now.saturating_add(Span::from_seconds(-3600)));
     let client = bench.client();
     assert_eq!(due(client.store(), Phase::Strategize), [passed]);
-    let early = client.worker("eager");
-    let answer = early.on(ahead, early.start(ahead, Phase::Strategize, LONG));
+    let early = client.as_worker("eager");
+    let answer = early.submit_for_plan(
+        ahead,
+        early.start_command(ahead, Phase::Strategize, LONG_LEASE),
+    );
     assert!(
         matches!(answer, Err(CommitError::Refused(Refusal::NotDue { .. }))),
         "{answer:?}"
     );
-    early.claim(passed, LONG);
+    early.claim_phase(passed, LONG_LEASE);
 }
 
 fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
@@ -304,18 +317,18 @@ fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
         "lo/cal",
         "local-x/a",
     ]
-    .map(samples::name);
+    .map(samples::parse_name);
     for name in &names {
         client.add_action(plan::action::ActionDefinition {
             name: name.clone(),
-            ..samples::action("any")
+            ..samples::reusable_action("any")
         });
     }
     names.sort_unstable();
     let store = bench.open();
-    let mut listed: Vec<plan::Name> = Vec::new();
+    let mut listed: Vec<plan::QualifiedName> = Vec::new();
     loop {
-        let page = store.actions(listed.last(), 3).unwrap();
+        let page = store.list_actions(listed.last(), 3).unwrap();
         if page.is_empty() {
             break;
         }
@@ -327,24 +340,27 @@ fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
 /// A caller's limit is clamped to 1 to 1000, whatever it is.
 fn odd_limits_are_harmless(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("one");
-    client.queued("two");
-    client.claim(plan, OVER);
-    client.add_action(samples::action("one"));
-    client.add_action(samples::action("two"));
+    let plan = client.create_queued_plan("one");
+    client.create_queued_plan("two");
+    client.claim_phase(plan, EXPIRED_LEASE);
+    client.add_action(samples::reusable_action("one"));
+    client.add_action(samples::reusable_action("two"));
     let store = client.store();
     for (limit, most) in [(0, 1), (1, 1), (usize::MAX, 1000)] {
         let counts = [
             store
-                .plans(&PlanFilter::default(), None, limit)
+                .list_plans(&PlanFilter::default(), None, limit)
                 .unwrap()
                 .len(),
-            store.plans_like("0", limit).unwrap().len(),
-            store.due(Phase::Strategize, None, limit).unwrap().len(),
-            store.expired(limit).unwrap().len(),
-            store.actions(None, limit).unwrap().len(),
+            store.find_plan_ids("0", limit).unwrap().len(),
             store
-                .plan_events(plan, plan::Version(0), limit)
+                .list_due_plans(Phase::Strategize, None, limit)
+                .unwrap()
+                .len(),
+            store.list_expired_leases(limit).unwrap().len(),
+            store.list_actions(None, limit).unwrap().len(),
+            store
+                .read_plan_events(plan, plan::PlanVersion(0), limit)
                 .unwrap()
                 .len(),
             first_events(store, limit),
@@ -361,11 +377,11 @@ fn odd_limits_are_harmless(bench: &Bench) {
 fn first_events(store: &dyn Store, limit: usize) -> usize {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let page = store.events(&store::Cursor::START, limit).unwrap();
+        let page = store.read_events(&store::Cursor::START, limit).unwrap();
         if !page.events.is_empty() || Instant::now() > deadline {
             return page.events.len();
         }
-        store.wait(Duration::from_millis(100)).unwrap();
+        store.wait_for_commit(Duration::from_millis(100)).unwrap();
     }
 }
 
@@ -374,7 +390,7 @@ fn pages(store: &dyn Store, filter: &PlanFilter, limit: usize) -> Vec<PlanRow> {
     let mut rows: Vec<PlanRow> = Vec::new();
     loop {
         let after = rows.last().map(|row| row.plan.id);
-        let page = store.plans(filter, after, limit).unwrap();
+        let page = store.list_plans(filter, after, limit).unwrap();
         assert!(page.len() <= limit);
         if page.is_empty() {
             return rows;

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan::evolve::replay;
-use plan::{Command, Digest, PlanId, Recorded, Version};
-use store::record::chain;
-use store::verify::verify;
+use plan::evolve::replay_events;
+use plan::{Command, Digest, PlanId, PlanVersion, RecordedEvent};
+use store::event_codec::chain_hash;
+use store::verify::verify_store;
 use store::{Cursor, Store, StoredEvent};
-use testkit::Client;
-use testkit::client::LONG;
-use testkit::dump::all_events;
+use testkit::TestClient;
+use testkit::client::LONG_LEASE;
+use testkit::dump::read_all_events;
 
 use crate::bench::Bench;
 
@@ -33,47 +33,53 @@ const TOO_LONG: Duration = Duration::from_secs(30);
 
 fn the_events_of_a_plan_are_in_order_and_chained(bench: &Bench) {
     let client = bench.client();
-    let plan = client.landed("leave traces");
-    client.landed("another, whose events are not ours");
+    let plan = client.create_landed_plan("leave traces");
+    client.create_landed_plan("another, whose events are not ours");
     let store = bench.open();
-    let events = store.plan_events(plan, Version(0), 1000).unwrap();
+    let events = store.read_plan_events(plan, PlanVersion(0), 1000).unwrap();
     let mut head = Digest::ZERO;
     for (version, stored) in (1..).zip(&events) {
         assert_eq!(
             (stored.recorded.plan, stored.recorded.version),
-            (plan, Version(version))
+            (plan, PlanVersion(version))
         );
-        head = chain(head, &stored.body);
+        head = chain_hash(head, &stored.body);
         assert_eq!(stored.hash, head, "the chain breaks at {version}");
         assert_eq!(
             stored.cursor, None,
             "its place among all plans was not asked for"
         );
     }
-    let row = store.plan(plan).unwrap().unwrap();
+    let row = store.read_plan(plan).unwrap().unwrap();
     assert_eq!(
         (row.head, row.plan.version),
-        (head, Version(events.len() as u64))
+        (head, PlanVersion(events.len() as u64))
     );
 
-    let after = Version(3);
-    assert_eq!(store.plan_events(plan, after, 1000).unwrap(), events[3..]);
-    assert_eq!(store.plan_events(plan, after, 2).unwrap(), events[3..5]);
+    let after = PlanVersion(3);
+    assert_eq!(
+        store.read_plan_events(plan, after, 1000).unwrap(),
+        events[3..]
+    );
+    assert_eq!(
+        store.read_plan_events(plan, after, 2).unwrap(),
+        events[3..5]
+    );
     assert!(
         store
-            .plan_events(plan, row.plan.version, 10)
+            .read_plan_events(plan, row.plan.version, 10)
             .unwrap()
             .is_empty()
     );
     assert!(
         store
-            .plan_events(plan, Version(u64::MAX), 10)
+            .read_plan_events(plan, PlanVersion(u64::MAX), 10)
             .unwrap()
             .is_empty()
     );
     assert!(
         store
-            .plan_events(client.ids().plan(), Version(0), 10)
+            .read_plan_events(client.ids().next_plan_id(), PlanVersion(0), 10)
             .unwrap()
             .is_empty()
     );
@@ -81,12 +87,12 @@ fn the_events_of_a_plan_are_in_order_and_chained(bench: &Bench) {
 
 fn replay_yields_the_plan_at_every_version(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be replayed");
-    let mut told = vec![Arc::new(client.plan(plan))];
-    let steps: [fn(&Client, PlanId) -> Command; 4] = [
-        |client, plan| client.start(plan, plan::Phase::Strategize, LONG),
+    let plan = client.create_queued_plan("be replayed");
+    let mut told = vec![Arc::new(client.load_plan(plan))];
+    let steps: [fn(&TestClient, PlanId) -> Command; 4] = [
+        |client, plan| client.start_command(plan, plan::Phase::Strategize, LONG_LEASE),
         |client, plan| Command::CompleteStrategize {
-            epoch: client.plan(plan).epoch,
+            epoch: client.load_plan(plan).epoch,
             decisions: Vec::new(),
         },
         |_, _| Command::Revise {
@@ -98,17 +104,20 @@ fn replay_yields_the_plan_at_every_version(bench: &Bench) {
         },
     ];
     for step in steps {
-        told.push(client.must(plan, step(&client, plan)).plan.unwrap());
+        told.push(client.must_submit(plan, step(&client, plan)).plan.unwrap());
     }
-    let recorded: Vec<Recorded> = all_events(bench.open().as_ref(), plan)
+    let recorded: Vec<RecordedEvent> = read_all_events(bench.open().as_ref(), plan)
         .into_iter()
         .map(|stored| stored.recorded)
         .collect();
     for then in told {
         let until = usize::try_from(then.version.0).unwrap();
-        assert_eq!(replay(&recorded[..until]).unwrap().as_ref(), Some(&*then));
+        assert_eq!(
+            replay_events(&recorded[..until]).unwrap().as_ref(),
+            Some(&*then)
+        );
     }
-    let verified = verify(bench.open().as_ref()).unwrap();
+    let verified = verify_store(bench.open().as_ref()).unwrap();
     assert_eq!((verified.plans, verified.problems), (1, Vec::new()));
     assert_eq!(verified.events, recorded.len() as u64);
 }
@@ -116,21 +125,21 @@ fn replay_yields_the_plan_at_every_version(bench: &Bench) {
 fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) {
     const WRITERS: usize = 8;
     let client = bench.client();
-    let shared = client.finished("be signed by all");
-    let committed = AtomicUsize::new(all_events(client.store(), shared).len());
+    let shared = client.create_executed_plan("be signed by all");
+    let committed = AtomicUsize::new(read_all_events(client.store(), shared).len());
     let writing = AtomicUsize::new(WRITERS);
-    let write = |client: &Client| {
+    let write = |client: &TestClient| {
         let count = |events: u64| committed.fetch_add(events.try_into().unwrap(), Ordering::SeqCst);
-        let own = client.queued("be tailed");
+        let own = client.create_queued_plan("be tailed");
         for _ in 0..4 {
-            let epoch = client.claim(own, LONG);
-            client.must(own, Command::Release { epoch });
+            let epoch = client.claim_phase(own, LONG_LEASE);
+            client.must_submit(own, Command::Release { epoch });
             client
-                .person("ada")
-                .must(shared, testkit::samples::approve());
+                .as_person("ada")
+                .must_submit(shared, testkit::samples::approve_command());
             count(1);
         }
-        count(client.plan(own).version.0);
+        count(client.load_plan(own).version.0);
         writing.fetch_sub(1, Ordering::SeqCst);
     };
     let tail_all = || {
@@ -139,7 +148,7 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
         let started = Instant::now();
         loop {
             let over = writing.load(Ordering::SeqCst) == 0;
-            let page = store.events(&cursor, 5).unwrap();
+            let page = store.read_events(&cursor, 5).unwrap();
             assert!(page.events.len() <= 5);
             // As somebody does who goes on after a restart.
             cursor = page.next.to_string().parse().unwrap();
@@ -149,7 +158,7 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
                     return seen;
                 }
                 assert!(started.elapsed() < TOO_LONG, "{} seen", seen.len());
-                store.wait(Duration::from_millis(20)).unwrap();
+                store.wait_for_commit(Duration::from_millis(20)).unwrap();
             }
             seen.extend(page.events);
         }
@@ -174,7 +183,7 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
         for (plan, events) in by_plan {
             assert_eq!(
                 events,
-                all_events(client.store(), plan),
+                read_all_events(client.store(), plan),
                 "in its order, each once"
             );
         }
@@ -184,11 +193,11 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
 
 fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
     let client = bench.client();
-    client.landed("leave traces");
-    client.landed("and more");
+    client.create_landed_plan("leave traces");
+    client.create_landed_plan("and more");
     let total = client
         .store()
-        .plans(&store::PlanFilter::default(), None, 10)
+        .list_plans(&store::PlanFilter::default(), None, 10)
         .unwrap()
         .iter()
         .map(|row| usize::try_from(row.plan.version.0).unwrap())
@@ -198,7 +207,7 @@ fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
     for (place, event) in all.iter().enumerate() {
         let stored = event.cursor.as_ref().unwrap().to_string();
         let cursor: Cursor = stored.parse().unwrap();
-        let rest = bench.open().events(&cursor, 1000).unwrap();
+        let rest = bench.open().read_events(&cursor, 1000).unwrap();
         assert_eq!(rest.events, all[place + 1..], "after {stored}");
     }
     for bad in ["", "x", "1", "1.x", "-1.0", "1.2.3"] {
@@ -208,12 +217,12 @@ fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
 
 fn the_latest_cursor_lies_behind_everything(bench: &Bench) {
     let client = bench.client();
-    let old = client.queued("before");
+    let old = client.create_queued_plan("before");
     tail(client.store(), &Cursor::START, 1);
-    let latest = client.store().latest().unwrap();
-    let nothing = client.store().events(&latest, 10).unwrap();
+    let latest = client.store().read_latest_cursor().unwrap();
+    let nothing = client.store().read_events(&latest, 10).unwrap();
     assert!(nothing.events.is_empty());
-    let new = client.queued("after");
+    let new = client.create_queued_plan("after");
     let seen = tail(bench.open().as_ref(), &nothing.next, 1);
     assert_eq!(
         seen.iter()
@@ -226,20 +235,20 @@ fn the_latest_cursor_lies_behind_everything(bench: &Bench) {
 
 fn waiting_ends_when_another_handle_commits(bench: &Bench) {
     let client = bench.client();
-    let plan = client.finished("be signed");
+    let plan = client.create_executed_plan("be signed");
     let waiter = bench.open();
     // Whatever it sets up at its first wait.
-    waiter.wait(Duration::from_millis(1)).unwrap();
+    waiter.wait_for_commit(Duration::from_millis(1)).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {
             let started = Instant::now();
-            waiter.wait(TOO_LONG).unwrap();
+            waiter.wait_for_commit(TOO_LONG).unwrap();
             started.elapsed()
         });
         // More than one, since the first may have come before the wait began.
         let started = Instant::now();
         while !waiting.is_finished() && started.elapsed() < TOO_LONG {
-            client.must(plan, testkit::samples::approve());
+            client.must_submit(plan, testkit::samples::approve_command());
             thread::sleep(Duration::from_millis(20));
         }
         let waited = waiting.join().unwrap();
@@ -248,12 +257,18 @@ fn waiting_ends_when_another_handle_commits(bench: &Bench) {
 }
 
 fn waiting_in_vain_ends_too(bench: &Bench) {
-    let store = bench.client().store().wait(Duration::from_millis(30));
+    let store = bench
+        .client()
+        .store()
+        .wait_for_commit(Duration::from_millis(30));
     store.unwrap();
     let client = bench.client();
-    client.queued("before the wait began");
+    client.create_queued_plan("before the wait began");
     let started = Instant::now();
-    client.store().wait(Duration::from_millis(30)).unwrap();
+    client
+        .store()
+        .wait_for_commit(Duration::from_millis(30))
+        .unwrap();
     assert!(started.elapsed() < TOO_LONG / 3);
 }
 
@@ -262,7 +277,7 @@ fn tail(store: &dyn Store, after: &Cursor, wanted: usize) -> Vec<StoredEvent> {
     let (mut seen, mut cursor) = (Vec::new(), after.clone());
     let started = Instant::now();
     while seen.len() < wanted {
-        let page = store.events(&cursor, 1000).unwrap();
+        let page = store.read_events(&cursor, 1000).unwrap();
         cursor = page.next;
         seen.extend(page.events);
         assert!(started.elapsed() < TOO_LONG, "{} of {wanted}", seen.len());

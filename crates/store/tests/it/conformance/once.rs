@@ -1,12 +1,12 @@
 //! G2: a transition happens at most once. Of racing callers one wins, the others learn who did.
 
-use plan::invariant::{Gate, Scope};
-use plan::{Caller, Command, Epoch, Event, Outcome, Phase, PlanId, Refusal, Version};
-use store::verify::verify;
-use store::{CommitError, Committed, Store};
-use testkit::client::LONG;
-use testkit::dump::all_events;
-use testkit::{Dump, samples};
+use plan::invariant::{Gate, RuleScope};
+use plan::{Caller, Command, Epoch, Event, Phase, PlanId, PlanVersion, ReceiptOutcome, Refusal};
+use store::verify::verify_store;
+use store::{CommitError, CommitOutcome, Store};
+use testkit::client::LONG_LEASE;
+use testkit::dump::read_all_events;
+use testkit::{StoreDump, samples};
 
 use crate::bench::{Bench, commit_while};
 
@@ -24,13 +24,13 @@ const RACERS: usize = 16;
 
 fn of_sixteen_claims_one_wins_and_the_others_learn_who(bench: &Bench) {
     let client = bench.client();
-    let queued = client.queued("be claimed");
-    let strategized = client.strategized("be claimed");
-    let judgement = client.judge(strategized, Gate::Execute);
-    client.must(strategized, Command::ExecutePlan { judgement });
+    let queued = client.create_queued_plan("be claimed");
+    let strategized = client.create_strategized_plan("be claimed");
+    let judgement = client.judge_rules(strategized, Gate::Execute);
+    client.must_submit(strategized, Command::ExecutePlan { judgement });
     for (plan, phase) in [(queued, Phase::Strategize), (strategized, Phase::Execute)] {
         let answers = bench.race(RACERS, |_, racer| {
-            racer.on(plan, racer.start(plan, phase, LONG))
+            racer.submit_for_plan(plan, racer.start_command(plan, phase, LONG_LEASE))
         });
         let winner = only_winner(&answers);
         let owner = format!("w{winner}");
@@ -40,7 +40,7 @@ fn of_sixteen_claims_one_wins_and_the_others_learn_who(bench: &Bench) {
             };
             assert_eq!(holder.owner, owner);
         }
-        let row = client.store().plan(plan).unwrap().unwrap();
+        let row = client.store().read_plan(plan).unwrap().unwrap();
         assert_eq!(row.plan.stage.holder().unwrap().owner, owner);
         assert_eq!(row.lease.unwrap().owner, owner);
         let claims = count(
@@ -54,11 +54,11 @@ fn of_sixteen_claims_one_wins_and_the_others_learn_who(bench: &Bench) {
 
 fn of_sixteen_forward_moves_one_wins_and_the_others_learn_who(bench: &Bench) {
     let client = bench.client();
-    let plan = client.strategized("go on");
-    let judgement = client.judge(plan, Gate::Execute);
+    let plan = client.create_strategized_plan("go on");
+    let judgement = client.judge_rules(plan, Gate::Execute);
     let answers = bench.race(RACERS, |_, racer| {
         let judgement = judgement.clone();
-        racer.on(plan, Command::ExecutePlan { judgement })
+        racer.submit_for_plan(plan, Command::ExecutePlan { judgement })
     });
     let winner = only_winner(&answers);
     for answer in others(&answers, winner) {
@@ -68,21 +68,21 @@ fn of_sixteen_forward_moves_one_wins_and_the_others_learn_who(bench: &Bench) {
         let by = done.as_ref().map(|done| done.by.clone());
         assert_eq!(by, Some(Caller::Worker(format!("w{winner}"))));
     }
-    assert_eq!(client.plan(plan).entry(Phase::Execute), 1);
+    assert_eq!(client.load_plan(plan).entry_number(Phase::Execute), 1);
 }
 
 fn of_sixteen_results_of_one_holder_one_is_taken(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be done once");
-    let epoch = client.claim(plan, LONG);
+    let plan = client.create_queued_plan("be done once");
+    let epoch = client.claim_phase(plan, LONG_LEASE);
     let answers = bench.race(RACERS, |_, racer| {
         let decisions = Vec::new();
-        racer.on(plan, Command::CompleteStrategize { epoch, decisions })
+        racer.submit_for_plan(plan, Command::CompleteStrategize { epoch, decisions })
     });
     let winner = only_winner(&answers);
     for answer in others(&answers, winner) {
         let outcome = &answer.as_ref().unwrap().receipt.outcome;
-        assert_eq!(*outcome, Outcome::AlreadyDone);
+        assert_eq!(*outcome, ReceiptOutcome::AlreadyDone);
     }
     let taken = |event: &Event| matches!(event, Event::StrategizeCompleted { .. });
     assert_eq!(count(client.store(), plan, taken), 1);
@@ -90,14 +90,14 @@ fn of_sixteen_results_of_one_holder_one_is_taken(bench: &Bench) {
 
 fn an_unrelated_commit_leads_to_a_new_decision_not_to_a_refusal(bench: &Bench) {
     let client = bench.client();
-    let plan = client.finished("be signed often");
-    let before = client.plan(plan).version.0;
-    let mut versions: Vec<Version> = bench
+    let plan = client.create_executed_plan("be signed often");
+    let before = client.load_plan(plan).version.0;
+    let mut versions: Vec<PlanVersion> = bench
         .race(8, |number, racer| {
-            let racer = racer.person(&format!("p{number}"));
+            let racer = racer.as_person(&format!("p{number}"));
             let sign = |_| {
                 racer
-                    .must(plan, testkit::samples::approve())
+                    .must_submit(plan, testkit::samples::approve_command())
                     .receipt
                     .version
                     .unwrap()
@@ -106,7 +106,7 @@ fn an_unrelated_commit_leads_to_a_new_decision_not_to_a_refusal(bench: &Bench) {
         })
         .concat();
     versions.sort_unstable();
-    let expected: Vec<Version> = (before + 1..=before + 40).map(Version).collect();
+    let expected: Vec<PlanVersion> = (before + 1..=before + 40).map(PlanVersion).collect();
     assert_eq!(
         versions, expected,
         "every commit is one version, none is shared"
@@ -117,65 +117,73 @@ fn an_unrelated_commit_leads_to_a_new_decision_not_to_a_refusal(bench: &Bench) {
 /// is made again.
 fn a_plan_that_was_read_is_held_to_the_commit(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be claimed and cancelled at once");
-    let start = client.start(plan, Phase::Strategize, LONG);
-    let submission = client.submission(Some(plan), start);
+    let plan = client.create_queued_plan("be claimed and cancelled at once");
+    let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
+    let submission = client.build_submission(Some(plan), start);
     let other = bench.client();
-    let cancel = move || drop(other.must(plan, Command::Cancel { reason: None }));
+    let cancel = move || drop(other.must_submit(plan, Command::Cancel { reason: None }));
     let (answer, cancelled) = commit_while(&client, submission, cancel);
     match answer {
         Err(CommitError::Refused(Refusal::Final { .. })) if cancelled => {}
         Ok(_) if !cancelled => {}
         other => panic!("cancelled: {cancelled}, and yet {other:?}"),
     }
-    let row = client.store().plan(plan).unwrap().unwrap();
+    let row = client.store().read_plan(plan).unwrap().unwrap();
     assert!(row.plan.stage.is_final());
     assert_eq!(row.lease, None);
     assert_eq!(
-        verify(client.store()).unwrap().problems,
+        verify_store(client.store()).unwrap().problems,
         Vec::<String>::new()
     );
 }
 
 fn a_refusal_writes_nothing(bench: &Bench) {
     let client = bench.client();
-    let action = client.add_action(samples::action("tidy"));
-    client.add_rule(Scope::Global, samples::rule("fine", "true", &Gate::ALL));
-    let queued = client.queued("wait");
-    let (working, epoch) = client.executing("work", LONG);
-    let landed = client.landed("land");
-    let before = Dump::of(client.store());
+    let action = client.add_action(samples::reusable_action("tidy"));
+    client.add_rule(
+        RuleScope::Global,
+        samples::rule_draft("fine", "true", &Gate::ALL),
+    );
+    let queued = client.create_queued_plan("wait");
+    let (working, epoch) = client.create_executing_plan("work", LONG_LEASE);
+    let landed = client.create_landed_plan("land");
+    let before = StoreDump::read_store(client.store());
 
-    let nobody = client.ids().plan();
+    let nobody = client.ids().next_plan_id();
     let refused = [
-        client.submit(Command::CreateAction(samples::action("tidy"))),
-        client.submit(Command::ArchiveAction(samples::name("nothing"))),
+        client.submit(Command::CreateAction(samples::reusable_action("tidy"))),
+        client.submit(Command::ArchiveAction(samples::parse_name("nothing"))),
         client.submit(Command::AddRule {
-            scope: Scope::Global,
-            draft: samples::rule("fine", "false", &Gate::ALL),
+            scope: RuleScope::Global,
+            draft: samples::rule_draft("fine", "false", &Gate::ALL),
         }),
         client.submit(Command::AddRule {
-            scope: Scope::Plan(nobody),
-            draft: samples::rule("new", "true", &Gate::ALL),
+            scope: RuleScope::Plan(nobody),
+            draft: samples::rule_draft("new", "true", &Gate::ALL),
         }),
         client.submit(Command::Use(plan::command::NewPlan {
             arguments: vec![("unknown".to_owned(), "1".to_owned())],
-            ..samples::use_of(client.ids().plan(), &action)
+            ..samples::plan_of_action(client.ids().next_plan_id(), &action)
         })),
-        client.submit(Command::Use(samples::goal(client.ids().plan(), " "))),
-        client.on(nobody, Command::Cancel { reason: None }),
-        client.on(queued, testkit::samples::approve()),
-        client.on(
+        client.submit(Command::Use(samples::plan_for_goal(
+            client.ids().next_plan_id(),
+            " ",
+        ))),
+        client.submit_for_plan(nobody, Command::Cancel { reason: None }),
+        client.submit_for_plan(queued, testkit::samples::approve_command()),
+        client.submit_for_plan(
             working,
-            client.worker("late").start(working, Phase::Execute, LONG),
+            client
+                .as_worker("late")
+                .start_command(working, Phase::Execute, LONG_LEASE),
         ),
-        client.on(
+        client.submit_for_plan(
             working,
             Command::Release {
                 epoch: Epoch(epoch.0 + 1),
             },
         ),
-        client.on(landed, Command::Cancel { reason: None }),
+        client.submit_for_plan(landed, Command::Cancel { reason: None }),
     ];
     for (number, answer) in refused.iter().enumerate() {
         assert!(
@@ -183,22 +191,22 @@ fn a_refusal_writes_nothing(bench: &Bench) {
             "{number}: {answer:?}"
         );
     }
-    Dump::of(bench.open().as_ref()).assert_same(&before, "after refusals");
+    StoreDump::read_store(bench.open().as_ref()).assert_same(&before, "after refusals");
 }
 
 /// The id of a new plan is chosen by the caller; a second plan of the same id must not appear.
 fn a_plan_is_created_once(bench: &Bench) {
     let client = bench.client();
-    let id = client.queued("first");
-    let before = Dump::of(client.store());
-    let again = client.submit(Command::Use(samples::goal(id, "second")));
+    let id = client.create_queued_plan("first");
+    let before = StoreDump::read_store(client.store());
+    let again = client.submit(Command::Use(samples::plan_for_goal(id, "second")));
     assert!(matches!(again, Err(CommitError::Failed(_))), "{again:?}");
-    Dump::of(client.store()).assert_same(&before, "after refusals");
+    StoreDump::read_store(client.store()).assert_same(&before, "after refusals");
 }
 
 /// The one whose command was done.
-fn only_winner(answers: &[Result<Committed, CommitError>]) -> usize {
-    let done = |answer: &Result<Committed, CommitError>| matches!(answer, Ok(committed) if committed.receipt.outcome == Outcome::Done);
+fn only_winner(answers: &[Result<CommitOutcome, CommitError>]) -> usize {
+    let done = |answer: &Result<CommitOutcome, CommitError>| matches!(answer, Ok(committed) if committed.receipt.outcome == ReceiptOutcome::Done);
     let winners: Vec<usize> = (0..answers.len())
         .filter(|&one| done(&answers[one]))
         .collect();
@@ -214,7 +222,7 @@ fn others<T>(answers: &[T], winner: usize) -> impl Iterator<Item = &T> {
 }
 
 fn count(store: &dyn Store, plan: PlanId, wanted: impl Fn(&Event) -> bool) -> usize {
-    all_events(store, plan)
+    read_all_events(store, plan)
         .iter()
         .filter(|stored| wanted(&stored.recorded.event))
         .count()

@@ -3,11 +3,11 @@
 
 use plan::command::{LinkedPlan, NewPlan};
 use plan::project::{Project, Resource};
-use plan::{Command, Name, Outcome, Phase, PlanId, Refusal};
-use store::verify::verify;
+use plan::{Command, Phase, PlanId, QualifiedName, ReceiptOutcome, Refusal};
+use store::verify::verify_store;
 use store::{CommitError, PlanFilter};
-use testkit::client::{LONG, done};
-use testkit::{Client, samples};
+use testkit::client::{LONG_LEASE, expect_done};
+use testkit::{TestClient, samples};
 
 use crate::bench::{Bench, commit_while};
 
@@ -28,63 +28,66 @@ super::on_every_store! {
     a_key_remembers_how_a_project_was_created,
 }
 
-fn shop() -> Name {
-    samples::name("shop")
+fn shop() -> QualifiedName {
+    samples::parse_name("shop")
 }
 
-fn creates(name: &Name, resources: &[Resource]) -> Command {
+fn creates(name: &QualifiedName, resources: &[Resource]) -> Command {
     Command::CreateProject {
         name: name.clone(),
         resources: resources.to_vec(),
     }
 }
 
-fn deletes(name: &Name, force: bool) -> Command {
+fn deletes(name: &QualifiedName, force: bool) -> Command {
     Command::DeleteProject {
         name: name.clone(),
         force,
     }
 }
 
-fn add_project(client: &Client, name: &Name) {
-    done(client.submit(creates(name, &[samples::git("code")])));
+fn add_project(client: &TestClient, name: &QualifiedName) {
+    expect_done(client.submit(creates(name, &[samples::git_resource("code")])));
 }
 
-fn uses(client: &Client, projects: &[&Name]) -> NewPlan {
+fn uses(client: &TestClient, projects: &[&QualifiedName]) -> NewPlan {
     NewPlan {
         projects: projects.iter().map(|name| (*name).clone()).collect(),
-        ..samples::goal(client.ids().plan(), "work on it")
+        ..samples::plan_for_goal(client.ids().next_plan_id(), "work on it")
     }
 }
 
-fn add_plan(client: &Client, project: &Name) -> PlanId {
+fn add_plan(client: &TestClient, project: &QualifiedName) -> PlanId {
     client.add_plan(uses(client, &[project]))
 }
 
-fn cancel(client: &Client, plan: PlanId) {
-    client.must(plan, Command::Cancel { reason: None });
+fn cancel(client: &TestClient, plan: PlanId) {
+    client.must_submit(plan, Command::Cancel { reason: None });
 }
 
-fn project(client: &Client, name: &Name) -> Option<Project> {
-    client.store().project(name).unwrap()
+fn project(client: &TestClient, name: &QualifiedName) -> Option<Project> {
+    client.store().read_project(name).unwrap()
 }
 
 fn of_sixteen_who_create_the_same_project_one_does_and_none_is_refused(bench: &Bench) {
     let answers = bench.race(16, |_, client| {
-        client.submit(creates(&shop(), &[samples::git("code")]))
+        client.submit(creates(&shop(), &[samples::git_resource("code")]))
     });
-    let outcomes: Vec<Outcome> = answers
+    let outcomes: Vec<ReceiptOutcome> = answers
         .into_iter()
         .map(|answer| answer.unwrap().receipt.outcome)
         .collect();
-    let created = outcomes.iter().filter(|one| **one == Outcome::Done);
+    let created = outcomes.iter().filter(|one| **one == ReceiptOutcome::Done);
     assert_eq!(created.count(), 1, "{outcomes:?}");
-    assert_eq!(bench.open().projects(None, 100).unwrap().len(), 1);
+    assert_eq!(bench.open().list_projects(None, 100).unwrap().len(), 1);
 }
 
 fn of_sixteen_different_projects_of_one_name_one_is_created(bench: &Bench) {
     let answers = bench.race(16, |number, client| {
-        client.submit(creates(&shop(), &[samples::git(&format!("from-{number}"))]))
+        client.submit(creates(
+            &shop(),
+            &[samples::git_resource(&format!("from-{number}"))],
+        ))
     });
     let winners: Vec<usize> = (0..16).filter(|&number| answers[number].is_ok()).collect();
     let [winner] = winners[..] else {
@@ -97,21 +100,21 @@ fn of_sixteen_different_projects_of_one_name_one_is_created(bench: &Bench) {
         );
     }
     let stored = project(&bench.client(), &shop()).unwrap();
-    let expected = vec![samples::git(&format!("from-{winner}"))];
+    let expected = vec![samples::git_resource(&format!("from-{winner}"))];
     assert_eq!(stored.resources, expected);
 }
 
 fn projects_are_listed_by_name_in_pages(bench: &Bench) {
     let client = bench.client();
-    assert_eq!(client.store().projects(None, 10).unwrap(), Vec::new());
+    assert_eq!(client.store().list_projects(None, 10).unwrap(), Vec::new());
     assert_eq!(project(&client, &shop()), None);
-    let names = ["acme/b", "acme/a", "local/z", "zoo/a", "b"].map(samples::name);
+    let names = ["acme/b", "acme/a", "local/z", "zoo/a", "b"].map(samples::parse_name);
     for name in &names {
         add_project(&client, name);
     }
-    let mut listed: Vec<Name> = Vec::new();
+    let mut listed: Vec<QualifiedName> = Vec::new();
     loop {
-        let page = client.store().projects(listed.last(), 2).unwrap();
+        let page = client.store().list_projects(listed.last(), 2).unwrap();
         if page.is_empty() {
             break;
         }
@@ -125,8 +128,8 @@ fn projects_are_listed_by_name_in_pages(bench: &Bench) {
 fn a_project_is_changed_and_read_back(bench: &Bench) {
     let client = bench.client();
     add_project(&client, &shop());
-    let submit = |command| done(client.submit(command));
-    let docs = samples::git("docs");
+    let submit = |command| expect_done(client.submit(command));
+    let docs = samples::git_resource("docs");
     submit(Command::LinkResource {
         project: shop(),
         resource: docs.clone(),
@@ -162,7 +165,7 @@ fn a_project_is_changed_and_read_back(bench: &Bench) {
 fn a_project_is_deleted_or_used_but_not_both(bench: &Bench) {
     let client = bench.client();
     for round in 0..12 {
-        let name = samples::name(&format!("shop-{round}"));
+        let name = samples::parse_name(&format!("shop-{round}"));
         add_project(&client, &name);
         let answers = bench.race(8, |number, client| {
             if number == 3 {
@@ -194,7 +197,7 @@ fn a_project_is_deleted_or_used_but_not_both(bench: &Bench) {
 fn a_project_is_not_deleted_while_it_is_being_used(bench: &Bench) {
     let client = bench.client();
     add_project(&client, &shop());
-    let submission = client.submission(None, Command::Use(uses(&client, &[&shop()])));
+    let submission = client.build_submission(None, Command::Use(uses(&client, &[&shop()])));
     let other = bench.client();
     let delete = move || {
         let told = other.submit(deletes(&shop(), false));
@@ -207,22 +210,22 @@ fn a_project_is_not_deleted_while_it_is_being_used(bench: &Bench) {
         );
     };
     let (answer, in_time) = commit_while(&client, submission, delete);
-    done(answer);
+    expect_done(answer);
     assert!(!in_time, "it did not wait");
     assert!(project(&client, &shop()).is_some());
 }
 
 fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(bench: &Bench) {
     let client = bench.client();
-    let name = samples::name(samples::PROJECT);
-    done(client.submit(creates(&name, &samples::project().resources)));
-    let landed = client.landed("done");
+    let name = samples::parse_name(samples::PROJECT_NAME);
+    expect_done(client.submit(creates(&name, &samples::sample_project().resources)));
+    let landed = client.create_landed_plan("done");
     let undo = Command::Undo(LinkedPlan {
-        id: client.ids().plan(),
-        resources: vec![samples::RESOURCE.to_owned()],
-        result: samples::result("undo"),
+        id: client.ids().next_plan_id(),
+        resources: vec![samples::RESOURCE_NAME.to_owned()],
+        result: samples::result_content("undo"),
     });
-    let submission = client.submission(Some(landed), undo);
+    let submission = client.build_submission(Some(landed), undo);
     let (other, deleted) = (bench.client(), name.clone());
     let delete = move || {
         let told = other.submit(deletes(&deleted, false));
@@ -235,7 +238,7 @@ fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(bench: &Bench) {
         );
     };
     let (answer, in_time) = commit_while(&client, submission, delete);
-    done(answer);
+    expect_done(answer);
     assert!(!in_time, "it did not wait");
 }
 
@@ -245,29 +248,29 @@ fn no_plan_starts_once_its_project_is_paused(bench: &Bench) {
     for phase in [Phase::Strategize, Phase::Execute] {
         let plan = add_plan(&client, &shop());
         if phase == Phase::Execute {
-            let epoch = client.claim(plan, LONG);
+            let epoch = client.claim_phase(plan, LONG_LEASE);
             let decisions = Vec::new();
-            client.must(plan, Command::CompleteStrategize { epoch, decisions });
-            let judgement = client.judge(plan, plan::invariant::Gate::Execute);
-            client.must(plan, Command::ExecutePlan { judgement });
+            client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
+            let judgement = client.judge_rules(plan, plan::invariant::Gate::Execute);
+            client.must_submit(plan, Command::ExecutePlan { judgement });
         }
-        done(client.submit(Command::PauseProject(shop())));
-        let told = client.on(plan, client.start(plan, phase, LONG));
+        expect_done(client.submit(Command::PauseProject(shop())));
+        let told = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         let Err(CommitError::Refused(Refusal::ProjectPaused { project, .. })) = told else {
             panic!("{told:?}");
         };
         assert_eq!(project, shop());
-        done(client.submit(Command::ResumeProject(shop())));
-        client.claim(plan, LONG);
-        done(client.submit(deletes(&shop(), true)));
-        let told = client.on(plan, client.start(plan, phase, LONG));
+        expect_done(client.submit(Command::ResumeProject(shop())));
+        client.claim_phase(plan, LONG_LEASE);
+        expect_done(client.submit(deletes(&shop(), true)));
+        let told = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         assert!(
             matches!(told, Err(CommitError::Refused(Refusal::Held { .. }))),
             "{told:?}"
         );
-        let epoch = client.plan(plan).epoch;
-        client.must(plan, Command::Release { epoch });
-        let told = client.on(plan, client.start(plan, phase, LONG));
+        let epoch = client.load_plan(plan).epoch;
+        client.must_submit(plan, Command::Release { epoch });
+        let told = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         assert!(
             matches!(told, Err(CommitError::Refused(Refusal::NoSuchProject(_)))),
             "{told:?}"
@@ -280,12 +283,12 @@ fn a_project_is_not_paused_while_a_plan_of_it_starts(bench: &Bench) {
     let client = bench.client();
     add_project(&client, &shop());
     let plan = add_plan(&client, &shop());
-    let start = client.start(plan, Phase::Strategize, LONG);
-    let submission = client.submission(Some(plan), start);
+    let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
+    let submission = client.build_submission(Some(plan), start);
     let other = bench.client();
-    let pause = move || drop(done(other.submit(Command::PauseProject(shop()))));
+    let pause = move || drop(expect_done(other.submit(Command::PauseProject(shop()))));
     let (answer, in_time) = commit_while(&client, submission, pause);
-    done(answer);
+    expect_done(answer);
     assert!(!in_time, "it did not wait");
     assert!(project(&client, &shop()).unwrap().paused.is_some());
 }
@@ -293,9 +296,9 @@ fn a_project_is_not_paused_while_a_plan_of_it_starts(bench: &Bench) {
 fn resources_linked_at_once_are_all_kept(bench: &Bench) {
     add_project(&bench.client(), &shop());
     bench.race(16, |number, client| {
-        done(client.submit(Command::LinkResource {
+        expect_done(client.submit(Command::LinkResource {
             project: shop(),
-            resource: samples::git(&format!("part-{number}")),
+            resource: samples::git_resource(&format!("part-{number}")),
         }));
     });
     let stored = project(&bench.client(), &shop()).unwrap();
@@ -304,7 +307,7 @@ fn resources_linked_at_once_are_all_kept(bench: &Bench) {
 
 fn the_living_plans_of_a_project_are_counted_and_the_newest_named(bench: &Bench) {
     let client = bench.client();
-    let other = samples::name("other");
+    let other = samples::parse_name("other");
     add_project(&client, &shop());
     add_project(&client, &other);
     let mut plans: Vec<PlanId> = (0..7).map(|_| add_plan(&client, &shop())).collect();
@@ -332,27 +335,27 @@ fn the_living_plans_of_a_project_are_counted_and_the_newest_named(bench: &Bench)
         };
         assert_eq!((count, named.as_slice()), (7, &plans[..5]));
     }
-    done(client.submit(deletes(&shop(), true)));
+    expect_done(client.submit(deletes(&shop(), true)));
 }
 
 fn a_plan_that_ended_holds_no_project(bench: &Bench) {
     let client = bench.client();
-    let name = samples::name(samples::PROJECT);
-    done(client.submit(creates(&name, &samples::project().resources)));
-    client.landed("done");
-    let cancelled = client.queued("not needed");
+    let name = samples::parse_name(samples::PROJECT_NAME);
+    expect_done(client.submit(creates(&name, &samples::sample_project().resources)));
+    client.create_landed_plan("done");
+    let cancelled = client.create_queued_plan("not needed");
     assert!(client.submit(deletes(&name, false)).is_err());
     cancel(&client, cancelled);
-    done(client.submit(deletes(&name, false)));
+    expect_done(client.submit(deletes(&name, false)));
     assert_eq!(
-        verify(bench.open().as_ref()).unwrap().problems,
+        verify_store(bench.open().as_ref()).unwrap().problems,
         Vec::<String>::new()
     );
 }
 
 fn plans_are_listed_by_project(bench: &Bench) {
     let client = bench.client();
-    let other = samples::name("acme/shop");
+    let other = samples::parse_name("acme/shop");
     add_project(&client, &shop());
     add_project(&client, &other);
     let mut own = Vec::new();
@@ -365,7 +368,7 @@ fn plans_are_listed_by_project(bench: &Bench) {
         add_plan(&client, &other);
     }
     cancel(&client, own[4]);
-    client.claim(own[5], LONG);
+    client.claim_phase(own[5], LONG_LEASE);
     let listed = |filter: PlanFilter, limit: usize| {
         let filter = PlanFilter {
             project: Some(shop()),
@@ -374,7 +377,7 @@ fn plans_are_listed_by_project(bench: &Bench) {
         let mut found: Vec<PlanId> = Vec::new();
         loop {
             let after = found.last().copied();
-            let page = client.store().plans(&filter, after, limit).unwrap();
+            let page = client.store().list_plans(&filter, after, limit).unwrap();
             if page.is_empty() {
                 return found;
             }
@@ -401,11 +404,11 @@ fn plans_are_listed_by_project(bench: &Bench) {
             ..PlanFilter::default()
         },
         PlanFilter {
-            action: Some(samples::name("tidy")),
+            action: Some(samples::parse_name("tidy")),
             ..PlanFilter::default()
         },
     ] {
-        let all = client.store().plans(&filter, None, 100).unwrap();
+        let all = client.store().list_plans(&filter, None, 100).unwrap();
         let expected: Vec<PlanId> = all
             .iter()
             .map(|row| row.plan.id)
@@ -417,17 +420,17 @@ fn plans_are_listed_by_project(bench: &Bench) {
 
 fn a_key_remembers_how_a_project_was_created(bench: &Bench) {
     let client = bench.client();
-    let create = || creates(&shop(), &[samples::git("code")]);
-    let first = client.with_key("k", "code", None, create()).unwrap();
-    done(client.submit(deletes(&shop(), false)));
-    let again = client.with_key("k", "code", None, create()).unwrap();
-    assert!(again.remembered);
+    let create = || creates(&shop(), &[samples::git_resource("code")]);
+    let first = client.submit_with_key("k", "code", None, create()).unwrap();
+    expect_done(client.submit(deletes(&shop(), false)));
+    let again = client.submit_with_key("k", "code", None, create()).unwrap();
+    assert!(again.is_repeat);
     assert_eq!(again.receipt, first.receipt);
     assert_eq!(project(&client, &shop()), None);
     // An answer that changed nothing is remembered, too.
     add_project(&client, &shop());
-    let same = client.with_key("l", "code", None, create()).unwrap();
-    assert_eq!(same.receipt.outcome, Outcome::AlreadyDone);
-    let again = client.with_key("l", "code", None, create()).unwrap();
-    assert_eq!((again.remembered, again.receipt), (true, same.receipt));
+    let same = client.submit_with_key("l", "code", None, create()).unwrap();
+    assert_eq!(same.receipt.outcome, ReceiptOutcome::AlreadyDone);
+    let again = client.submit_with_key("l", "code", None, create()).unwrap();
+    assert_eq!((again.is_repeat, again.receipt), (true, same.receipt));
 }

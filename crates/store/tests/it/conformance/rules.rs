@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plan::invariant::{Gate, RuleDraft, Scope};
-use plan::ledger::Amount;
-use plan::{Command, Digest, Outcome, Phase, Refusal};
+use plan::invariant::{Gate, RuleDraft, RuleScope};
+use plan::ledger::BudgetAmount;
+use plan::{Command, Digest, Phase, ReceiptOutcome, Refusal};
 use store::CommitError;
-use testkit::client::{LONG, done};
+use testkit::client::{LONG_LEASE, expect_done};
 use testkit::samples;
 
 use crate::bench::{Bench, commit_while};
@@ -24,14 +24,14 @@ super::on_every_store! {
     evidence_of_one_subject_stands_beside_that_of_another,
 }
 
-fn add(scope: &Scope, name: &str, holds: &str) -> Command {
+fn add(scope: &RuleScope, name: &str, holds: &str) -> Command {
     Command::AddRule {
         scope: scope.clone(),
-        draft: samples::rule(name, holds, &Gate::ALL),
+        draft: samples::rule_draft(name, holds, &Gate::ALL),
     }
 }
 
-fn remove(scope: &Scope, name: &str) -> Command {
+fn remove(scope: &RuleScope, name: &str) -> Command {
     Command::RemoveRule {
         scope: scope.clone(),
         name: name.parse().unwrap(),
@@ -40,55 +40,62 @@ fn remove(scope: &Scope, name: &str) -> Command {
 
 fn every_change_of_a_scope_is_a_revision(bench: &Bench) {
     let client = bench.client();
-    let action = client.add_action(samples::action("tidy"));
-    let plan = client.queued("be ruled");
-    for scope in [Scope::Global, Scope::Action(action), Scope::Plan(plan)] {
+    let action = client.add_action(samples::reusable_action("tidy"));
+    let plan = client.create_queued_plan("be ruled");
+    for scope in [
+        RuleScope::Global,
+        RuleScope::Action(action),
+        RuleScope::Plan(plan),
+    ] {
         let store = bench.open();
         let revision = || {
             store
-                .rules(std::slice::from_ref(&scope))
+                .read_rules(std::slice::from_ref(&scope))
                 .unwrap()
                 .revision(&scope)
         };
         assert_eq!(revision(), 0);
-        done(client.submit(add(&scope, "one", "true")));
-        done(client.submit(add(&scope, "two", "true")));
+        expect_done(client.submit(add(&scope, "one", "true")));
+        expect_done(client.submit(add(&scope, "two", "true")));
         assert_eq!(revision(), 2);
         let again = client.submit(add(&scope, "one", "false"));
         assert!(
             matches!(again, Err(CommitError::Refused(Refusal::RuleExists { .. }))),
             "{again:?}"
         );
-        done(client.submit(remove(&scope, "one")));
+        expect_done(client.submit(remove(&scope, "one")));
         assert_eq!(revision(), 3);
         let gone = client.submit(remove(&scope, "one"));
         assert!(
             matches!(gone, Err(CommitError::Refused(Refusal::NoSuchRule { .. }))),
             "{gone:?}"
         );
-        done(client.submit(add(&scope, "one", "false")));
-        let book = store.rules(std::slice::from_ref(&scope)).unwrap();
+        expect_done(client.submit(add(&scope, "one", "false")));
+        let book = store.read_rules(std::slice::from_ref(&scope)).unwrap();
         assert_eq!(book.revision(&scope), 4);
         let wordings: Vec<_> = ["one", "two"]
-            .map(|name| book.find(&scope, &name.parse().unwrap()).unwrap())
+            .map(|name| book.find_rule(&scope, &name.parse().unwrap()).unwrap())
             .map(|rule| (rule.revision, rule.draft.check.source().to_owned()))
             .into();
         assert_eq!(wordings, [(4, "false".to_owned()), (2, "true".to_owned())]);
     }
-    let all = bench.open().rules(&[]).unwrap();
+    let all = bench.open().read_rules(&[]).unwrap();
     assert_eq!((all.rules.len(), all.revisions.len()), (6, 3));
 }
 
 /// Or a judgement made before would count as one made after.
 fn a_scope_that_lost_its_rules_keeps_its_revision(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("judged on an empty book");
-    let before = client.start(plan, Phase::Strategize, LONG);
-    done(client.submit(add(&Scope::Global, "one", "false")));
-    done(client.submit(remove(&Scope::Global, "one")));
-    let book = bench.open().rules(&[Scope::Global]).unwrap();
-    assert_eq!((book.rules.len(), book.revision(&Scope::Global)), (0, 2));
-    let answer = client.on(plan, before);
+    let plan = client.create_queued_plan("judged on an empty book");
+    let before = client.start_command(plan, Phase::Strategize, LONG_LEASE);
+    expect_done(client.submit(add(&RuleScope::Global, "one", "false")));
+    expect_done(client.submit(remove(&RuleScope::Global, "one")));
+    let book = bench.open().read_rules(&[RuleScope::Global]).unwrap();
+    assert_eq!(
+        (book.rules.len(), book.revision(&RuleScope::Global)),
+        (0, 2)
+    );
+    let answer = client.submit_for_plan(plan, before);
     assert!(
         matches!(
             answer,
@@ -96,29 +103,38 @@ fn a_scope_that_lost_its_rules_keeps_its_revision(bench: &Bench) {
         ),
         "{answer:?}"
     );
-    client.claim(plan, LONG);
+    client.claim_phase(plan, LONG_LEASE);
 }
 
 fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
     let client = bench.client();
     let hard = RuleDraft {
         non_overridable: true,
-        ..samples::rule("hard", "global", &Gate::ALL)
+        ..samples::rule_draft("hard", "global", &Gate::ALL)
     };
-    client.add_rule(Scope::Global, samples::rule("soft", "global", &Gate::ALL));
-    client.add_rule(Scope::Global, hard);
+    client.add_rule(
+        RuleScope::Global,
+        samples::rule_draft("soft", "global", &Gate::ALL),
+    );
+    client.add_rule(RuleScope::Global, hard);
     let action = client.add_action(plan::action::ActionDefinition {
-        invariants: vec![samples::rule("soft", "action", &Gate::ALL)],
-        ..samples::action("tidy")
+        invariants: vec![samples::rule_draft("soft", "action", &Gate::ALL)],
+        ..samples::reusable_action("tidy")
     });
     let other = client.add_action(plan::action::ActionDefinition {
-        invariants: vec![samples::rule("not-ours", "other", &Gate::ALL)],
-        ..samples::action("other")
+        invariants: vec![samples::rule_draft("not-ours", "other", &Gate::ALL)],
+        ..samples::reusable_action("other")
     });
-    let plan = client.add_plan(samples::use_of(client.ids().plan(), &action));
-    client.add_plan(samples::use_of(client.ids().plan(), &other));
-    client.add_rule(Scope::Plan(plan), samples::rule("own", "plan", &Gate::ALL));
-    let overruled = client.submit(add(&Scope::Plan(plan), "hard", "weaker"));
+    let plan = client.add_plan(samples::plan_of_action(
+        client.ids().next_plan_id(),
+        &action,
+    ));
+    client.add_plan(samples::plan_of_action(client.ids().next_plan_id(), &other));
+    client.add_rule(
+        RuleScope::Plan(plan),
+        samples::rule_draft("own", "plan", &Gate::ALL),
+    );
+    let overruled = client.submit(add(&RuleScope::Plan(plan), "hard", "weaker"));
     assert!(
         matches!(
             overruled,
@@ -126,10 +142,10 @@ fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
         ),
         "{overruled:?}"
     );
-    let snapshot = bench.open().snapshot(plan).unwrap().unwrap();
+    let snapshot = bench.open().read_snapshot(plan).unwrap().unwrap();
     let effective: Vec<(&str, String)> = snapshot
         .rules
-        .effective()
+        .effective_rules()
         .into_iter()
         .map(|rule| (rule.draft.name.as_str(), rule.draft.check.source()))
         .collect();
@@ -144,8 +160,8 @@ fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
 
 fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be ruled");
-    for scope in [Scope::Global, Scope::Plan(plan)] {
+    let plan = client.create_queued_plan("be ruled");
+    for scope in [RuleScope::Global, RuleScope::Plan(plan)] {
         let answers = bench.race(16, |_, client| client.submit(add(&scope, "one", "true")));
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
         for answer in answers.iter().filter_map(|answer| answer.as_ref().err()) {
@@ -154,7 +170,10 @@ fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
                 "{answer:?}"
             );
         }
-        let book = bench.open().rules(std::slice::from_ref(&scope)).unwrap();
+        let book = bench
+            .open()
+            .read_rules(std::slice::from_ref(&scope))
+            .unwrap();
         assert_eq!((book.rules.len(), book.revision(&scope)), (1, 1));
     }
 }
@@ -162,10 +181,13 @@ fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
 fn parallel_changes_of_a_scope_are_counted_each(bench: &Bench) {
     let names: Vec<String> = (0..8).map(|number| format!("rule-{number}")).collect();
     bench.race(8, |number, client| {
-        done(client.submit(add(&Scope::Global, &names[number], "true")));
+        expect_done(client.submit(add(&RuleScope::Global, &names[number], "true")));
     });
-    let book = bench.open().rules(&[Scope::Global]).unwrap();
-    assert_eq!((book.rules.len(), book.revision(&Scope::Global)), (8, 8));
+    let book = bench.open().read_rules(&[RuleScope::Global]).unwrap();
+    assert_eq!(
+        (book.rules.len(), book.revision(&RuleScope::Global)),
+        (8, 8)
+    );
     let mut revisions: Vec<u64> = book.rules.iter().map(|rule| rule.revision).collect();
     revisions.sort_unstable();
     assert_eq!(revisions, (1..=8).collect::<Vec<_>>());
@@ -173,43 +195,55 @@ fn parallel_changes_of_a_scope_are_counted_each(bench: &Bench) {
 
 fn a_judgement_made_stale_by_a_change_is_refused(bench: &Bench) {
     let client = bench.client();
-    let action = client.add_action(samples::action("tidy"));
-    let plan = client.add_plan(samples::use_of(client.ids().plan(), &action));
-    for scope in [Scope::Global, Scope::Action(action), Scope::Plan(plan)] {
-        let start = client.start(plan, Phase::Strategize, LONG);
-        done(bench.client().submit(add(&scope, "late", "true")));
-        let before = client.store().plan(plan).unwrap();
-        let answer = client.on(plan, start);
+    let action = client.add_action(samples::reusable_action("tidy"));
+    let plan = client.add_plan(samples::plan_of_action(
+        client.ids().next_plan_id(),
+        &action,
+    ));
+    for scope in [
+        RuleScope::Global,
+        RuleScope::Action(action),
+        RuleScope::Plan(plan),
+    ] {
+        let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
+        expect_done(bench.client().submit(add(&scope, "late", "true")));
+        let before = client.store().read_plan(plan).unwrap();
+        let answer = client.submit_for_plan(plan, start);
         let Err(CommitError::Refused(Refusal::JudgementStale { gate })) = answer else {
             panic!("{scope}: {answer:?}");
         };
         assert_eq!(gate, Gate::Strategize);
-        assert_eq!(client.store().plan(plan).unwrap(), before);
+        assert_eq!(client.store().read_plan(plan).unwrap(), before);
     }
-    client.claim(plan, LONG);
+    client.claim_phase(plan, LONG_LEASE);
 }
 
 fn no_gate_opens_after_a_rule_that_forbids_it_was_added(bench: &Bench) {
     let client = bench.client();
-    let plans: Vec<_> = (0..8).map(|_| client.queued("race a rule")).collect();
+    let plans: Vec<_> = (0..8)
+        .map(|_| client.create_queued_plan("race a rule"))
+        .collect();
     let added = AtomicBool::new(false);
     bench.race(plans.len() + 1, |number, client| {
         if number == plans.len() {
-            done(client.submit(add(&Scope::Global, "never", "false")));
+            expect_done(client.submit(add(&RuleScope::Global, "never", "false")));
             added.store(true, Ordering::SeqCst);
             return;
         }
         let plan = plans[number];
         for _ in 0..6 {
-            let start = client.start(plan, Phase::Strategize, LONG);
+            let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
             let forbidden = added.load(Ordering::SeqCst);
-            match client.on(plan, start) {
-                Ok(committed) if committed.receipt.outcome == Outcome::Done => {
+            match client.submit_for_plan(plan, start) {
+                Ok(committed) if committed.receipt.outcome == ReceiptOutcome::Done => {
                     assert!(!forbidden, "a gate opened although a rule forbade it");
                     let epoch = committed.receipt.epoch.unwrap();
-                    client.must(plan, Command::Release { epoch });
+                    client.must_submit(plan, Command::Release { epoch });
                 }
-                Ok(blocked) => assert!(matches!(blocked.receipt.outcome, Outcome::Blocked(_))),
+                Ok(blocked) => assert!(matches!(
+                    blocked.receipt.outcome,
+                    ReceiptOutcome::Blocked(_)
+                )),
                 Err(CommitError::Refused(Refusal::JudgementStale { .. })) => {}
                 Err(other) => panic!("{other:?}"),
             }
@@ -221,14 +255,22 @@ fn no_gate_opens_after_a_rule_that_forbids_it_was_added(bench: &Bench) {
 /// it is made again. Also when the scope has no row yet that could be locked.
 fn rules_that_were_read_are_held_to_the_commit(bench: &Bench) {
     let client = bench.client();
-    let action = client.add_action(samples::action("tidy"));
-    let plan = client.add_plan(samples::use_of(client.ids().plan(), &action));
-    for scope in [Scope::Global, Scope::Action(action), Scope::Plan(plan)] {
+    let action = client.add_action(samples::reusable_action("tidy"));
+    let plan = client.add_plan(samples::plan_of_action(
+        client.ids().next_plan_id(),
+        &action,
+    ));
+    for scope in [
+        RuleScope::Global,
+        RuleScope::Action(action),
+        RuleScope::Plan(plan),
+    ] {
         let (other, rule) = (bench.client(), add(&scope, "meanwhile", "false"));
-        let start = client.start(plan, Phase::Strategize, LONG);
-        let submission = client.submission(Some(plan), start);
-        let (answer, changed) =
-            commit_while(&client, submission, move || drop(done(other.submit(rule))));
+        let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
+        let submission = client.build_submission(Some(plan), start);
+        let (answer, changed) = commit_while(&client, submission, move || {
+            drop(expect_done(other.submit(rule)))
+        });
         if changed {
             assert!(
                 matches!(
@@ -238,21 +280,21 @@ fn rules_that_were_read_are_held_to_the_commit(bench: &Bench) {
                 "{scope}: decided on rules that had changed: {answer:?}"
             );
         } else {
-            let epoch = done(answer).receipt.epoch.unwrap();
-            client.must(plan, Command::Release { epoch });
+            let epoch = expect_done(answer).receipt.epoch.unwrap();
+            client.must_submit(plan, Command::Release { epoch });
         }
-        done(client.submit(remove(&scope, "meanwhile")));
+        expect_done(client.submit(remove(&scope, "meanwhile")));
     }
 }
 
 fn evidence_is_that_of_the_current_entry(bench: &Bench) {
     let client = bench.client();
     client.add_rule(
-        Scope::Global,
-        samples::rule("tests-pass", "true", &[Gate::Result]),
+        RuleScope::Global,
+        samples::rule_draft("tests-pass", "true", &[Gate::Result]),
     );
-    let plan = client.finished("be judged");
-    let evidence = || bench.open().snapshot(plan).unwrap().unwrap().evidence;
+    let plan = client.create_executed_plan("be judged");
+    let evidence = || bench.open().read_snapshot(plan).unwrap().unwrap().evidence;
     let [first] = &evidence()[..] else {
         panic!("{:?}", evidence());
     };
@@ -261,12 +303,12 @@ fn evidence_is_that_of_the_current_entry(bench: &Bench) {
         (plan, 1, "tests-pass")
     );
     let (feedback, dropped) = ("better".to_owned(), Vec::new());
-    client.must(plan, Command::Revise { feedback, dropped });
+    client.must_submit(plan, Command::Revise { feedback, dropped });
     assert_eq!(evidence(), [], "a new entry has no result yet");
-    let epoch = client.claim(plan, LONG);
-    let judgement = client.judge(plan, Gate::Result);
-    let result = samples::result("better");
-    client.must(
+    let epoch = client.claim_phase(plan, LONG_LEASE);
+    let judgement = client.judge_rules(plan, Gate::Result);
+    let result = samples::result_content("better");
+    client.must_submit(
         plan,
         Command::CompleteExecute {
             epoch,
@@ -286,20 +328,20 @@ fn evidence_is_that_of_the_current_entry(bench: &Bench) {
 fn evidence_of_one_subject_stands_beside_that_of_another(bench: &Bench) {
     let client = bench.client();
     client.add_rule(
-        Scope::Global,
-        samples::rule("tests-pass", "true", &[Gate::Result]),
+        RuleScope::Global,
+        samples::rule_draft("tests-pass", "true", &[Gate::Result]),
     );
-    let plan = client.finished("be judged twice");
-    let evidence = || bench.open().snapshot(plan).unwrap().unwrap().evidence;
+    let plan = client.create_executed_plan("be judged twice");
+    let evidence = || bench.open().read_snapshot(plan).unwrap().unwrap().evidence;
     let [of_the_result] = &evidence()[..] else {
         panic!("{:?}", evidence());
     };
-    let mut judgement = client.judge(plan, Gate::Result);
-    judgement.subject = Digest::of(b"merged");
+    let mut judgement = client.judge_rules(plan, Gate::Result);
+    judgement.subject = Digest::hash_bytes(b"merged");
     let keep = || {
         let judgement = judgement.clone();
-        let used = Amount::default();
-        client.must(plan, Command::KeepEvidence { judgement, used });
+        let used = BudgetAmount::default();
+        client.must_submit(plan, Command::KeepEvidence { judgement, used });
     };
     keep();
     let both = evidence();

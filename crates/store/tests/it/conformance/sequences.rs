@@ -3,22 +3,24 @@
 //!
 //! What time it is comes from the test, so that even timestamps agree.
 
-use plan::changeset::{Node, Operation};
-use plan::command::{Grounds, Into, LinkedPlan, NewPlan};
+use plan::changeset::{Node, PathOperation};
+use plan::command::{ChangesetSelector, LinkedPlan, NewPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
-use plan::invariant::{Gate, RuleDraft, RuleRef, Scope};
-use plan::judgement::Targets;
+use plan::invariant::{Gate, RuleDraft, RuleRef, RuleScope};
+use plan::judgement::PlanTargets;
 use plan::plan::ProfileSource;
-use plan::stage::{Category, ConstraintKind, Landing, StateName, Work};
-use plan::{Command, Epoch, Name, Phase, Plan, PlanId, Profile, Span, Stage, Timestamp};
+use plan::stage::{ApplyState, ConstraintKind, FailureCategory, StateName, WorkState};
+use plan::{
+    Command, Epoch, Phase, Plan, PlanId, PlanStage, Profile, QualifiedName, Span, Timestamp,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use store::fault::FaultPoint;
-use store::verify::verify;
-use store::{CommitError, Committed};
-use testkit::client::LONG;
-use testkit::{Client, Dump, samples};
+use store::verify::verify_store;
+use store::{CommitError, CommitOutcome};
+use testkit::client::LONG_LEASE;
+use testkit::{StoreDump, TestClient, samples};
 
 use crate::bench::{Bench, due};
 
@@ -92,12 +94,12 @@ enum Act {
     Use(Option<u8>, Option<u8>, Profile),
     Start(Phase, bool),
     Open(u8, Authority),
-    Record(IntoChoice, u8, Operation, Authority),
+    Record(IntoChoice, u8, PathOperation, Authority),
     Seal(u8),
     Renew(Authority, bool),
     Release(Authority),
     Reclaim(bool),
-    Fail(Category, Authority),
+    Fail(FailureCategory, Authority),
     Ask(bool),
     Answer,
     ExpireQuestion,
@@ -208,10 +210,10 @@ fn act() -> impl Strategy<Value = Act> {
         ProjectChoice::DeleteByForce,
     ]);
     let operation = select(vec![
-        Operation::Create,
-        Operation::Modify,
-        Operation::Delete,
-        Operation::Rename,
+        PathOperation::Create,
+        PathOperation::Modify,
+        PathOperation::Delete,
+        PathOperation::Rename,
     ]);
     let making = prop_oneof![
         few.clone().prop_map(Act::CreateAction),
@@ -238,7 +240,8 @@ fn act() -> impl Strategy<Value = Act> {
         (authority.clone(), any::<bool>()).prop_map(|(a, over)| Act::Renew(a, over)),
         authority.clone().prop_map(Act::Release),
         any::<bool>().prop_map(Act::Reclaim),
-        (select(Category::ALL.to_vec()), authority.clone()).prop_map(|(c, a)| Act::Fail(c, a)),
+        (select(FailureCategory::ALL.to_vec()), authority.clone())
+            .prop_map(|(c, a)| Act::Fail(c, a)),
         any::<bool>().prop_map(Act::Ask),
         Just(Act::Answer),
         Just(Act::ExpireQuestion),
@@ -266,7 +269,7 @@ type Keyed = (u8, String, Option<PlanId>, Command);
 
 /// Does the steps in all of these stores, comparing every answer and in the end everything.
 fn run(steps: &[Step], benches: &[&Bench]) {
-    let mut clients: Vec<Client> = benches.iter().map(|bench| bench.client()).collect();
+    let mut clients: Vec<TestClient> = benches.iter().map(|bench| bench.client()).collect();
     let mut plans: Vec<PlanId> = Vec::new();
     let mut last_keyed: Option<Keyed> = None;
     for (number, step) in steps.iter().enumerate() {
@@ -293,20 +296,22 @@ fn run(steps: &[Step], benches: &[&Bench]) {
         if let Some(key) = key {
             last_keyed = Some((key, said.clone(), plan, command.clone()));
         }
-        let moment = BEGINNING.plus(Span::seconds(i64::try_from(number).unwrap()));
+        let moment = BEGINNING.saturating_add(Span::from_seconds(i64::try_from(number).unwrap()));
         let answers: Vec<Answer> = std::iter::zip(benches, &clients)
             .map(|(bench, client)| {
                 let client = match step.by_person {
-                    true => client.person("ada"),
-                    false => client.worker("robot"),
+                    true => client.as_person("ada"),
+                    false => client.as_worker("robot"),
                 };
-                let client = client.deciding_at(moment);
+                let client = client.with_decision_time(moment);
                 step.fault.iter().for_each(|point| bench.faults.arm(*point));
                 let answer = match key {
-                    Some(key) => client.with_key(&key.to_string(), &said, plan, command.clone()),
+                    Some(key) => {
+                        client.submit_with_key(&key.to_string(), &said, plan, command.clone())
+                    }
                     None => client
                         .store()
-                        .commit(client.submission(plan, command.clone())),
+                        .commit(client.build_submission(plan, command.clone())),
                 };
                 bench.faults.disarm();
                 answer.into()
@@ -322,10 +327,10 @@ fn run(steps: &[Step], benches: &[&Bench]) {
             plans.push(plan);
         }
     }
-    let first = Dump::of(clients[0].store());
+    let first = StoreDump::read_store(clients[0].store());
     for bench in benches {
         let store = bench.open();
-        let dump = Dump::of(store.as_ref());
+        let dump = StoreDump::read_store(store.as_ref());
         dump.assert_same(&first, "in the end");
         for dumped in &dump.plans {
             let holder = dumped.row.plan.stage.holder().map(|holder| holder.epoch);
@@ -334,10 +339,10 @@ fn run(steps: &[Step], benches: &[&Bench]) {
         for phase in [Phase::Strategize, Phase::Execute, Phase::Apply] {
             assert_eq!(due(store.as_ref(), phase), due(clients[0].store(), phase));
         }
-        let expired = |store: &dyn store::Store| store.expired(1000).unwrap();
+        let expired = |store: &dyn store::Store| store.list_expired_leases(1000).unwrap();
         assert_eq!(expired(store.as_ref()), expired(clients[0].store()));
         assert_eq!(
-            verify(store.as_ref()).unwrap().problems,
+            verify_store(store.as_ref()).unwrap().problems,
             Vec::<String>::new()
         );
     }
@@ -347,14 +352,14 @@ fn run(steps: &[Step], benches: &[&Bench]) {
 /// its own affair.
 #[derive(Debug, PartialEq)]
 enum Answer {
-    Committed(Box<Committed>),
+    Committed(Box<CommitOutcome>),
     Refused(plan::Refusal),
     KeyReused(String),
     Failed,
 }
 
-impl From<Result<Committed, CommitError>> for Answer {
-    fn from(answer: Result<Committed, CommitError>) -> Self {
+impl From<Result<CommitOutcome, CommitError>> for Answer {
+    fn from(answer: Result<CommitOutcome, CommitError>) -> Self {
         match answer {
             Ok(committed) => Self::Committed(Box::new(committed)),
             Err(CommitError::Refused(refusal)) => Self::Refused(refusal),
@@ -366,28 +371,32 @@ impl From<Result<Committed, CommitError>> for Answer {
 }
 
 /// What an act comes to as things stand; `None` if it is about a plan and there is none.
-fn command(act: &Act, plan: Option<PlanId>, client: &Client) -> Option<(Option<PlanId>, Command)> {
+fn command(
+    act: &Act,
+    plan: Option<PlanId>,
+    client: &TestClient,
+) -> Option<(Option<PlanId>, Command)> {
     let id = plan;
-    let action = |number: &u8| samples::name(&format!("action-{number}"));
+    let action = |number: &u8| samples::parse_name(&format!("action-{number}"));
     // One of them is the project of all plans.
     let project = |number: &u8| match number {
-        0 => samples::name(samples::PROJECT),
-        _ => samples::name(&format!("project-{number}")),
+        0 => samples::parse_name(samples::PROJECT_NAME),
+        _ => samples::parse_name(&format!("project-{number}")),
     };
     let rule = |number: &u8| format!("rule-{number}");
     let scope = |choice: &ScopeChoice| {
         Some(match choice {
-            ScopeChoice::Global => Scope::Global,
-            ScopeChoice::Action(number) => Scope::Action(action(number)),
-            ScopeChoice::Plan => Scope::Plan(id?),
+            ScopeChoice::Global => RuleScope::Global,
+            ScopeChoice::Action(number) => RuleScope::Action(action(number)),
+            ScopeChoice::Plan => RuleScope::Plan(id?),
         })
     };
     let made = match act {
         Act::CreateAction(number) => Command::CreateAction(plan::action::ActionDefinition {
             reusable: *number != 0,
             read_only: *number == 1,
-            invariants: vec![samples::rule("of-action", "true", &Gate::ALL)],
-            ..samples::action(action(number).full())
+            invariants: vec![samples::rule_draft("of-action", "true", &Gate::ALL)],
+            ..samples::reusable_action(action(number).full_name())
         }),
         Act::ArchiveAction(number) => Command::ArchiveAction(action(number)),
         Act::AddRule(choice, number, wording) => Command::AddRule {
@@ -401,29 +410,32 @@ fn command(act: &Act, plan: Option<PlanId>, client: &Client) -> Option<(Option<P
         Act::Project(number, choice) => about_project(&project(number), *choice),
         Act::Use(used, worked_on, profile) => Command::Use(NewPlan {
             action: used.as_ref().map(action),
-            projects: std::iter::once(samples::name(samples::PROJECT))
+            projects: std::iter::once(samples::parse_name(samples::PROJECT_NAME))
                 .chain(worked_on.as_ref().map(project))
                 .collect(),
             profile: Some((*profile, ProfileSource::Flag)),
-            ..samples::goal(client.ids().plan(), "go through much")
+            ..samples::plan_for_goal(client.ids().next_plan_id(), "go through much")
         }),
-        other => match id.map(|id| client.plan(id)) {
+        other => match id.map(|id| client.load_plan(id)) {
             Some(plan) if !matches!(other, Act::Forward) || !plan.stage.is_final() => {
                 return Some((id, about_plan(other, &plan, client)));
             }
             // What ended goes no further; another takes its place.
-            Some(_) | None => Command::Use(samples::goal(client.ids().plan(), "go through much")),
+            Some(_) | None => Command::Use(samples::plan_for_goal(
+                client.ids().next_plan_id(),
+                "go through much",
+            )),
         },
     };
     Some((None, made))
 }
 
-fn about_project(project: &Name, choice: ProjectChoice) -> Command {
-    let (project, extra) = (project.clone(), samples::git("extra"));
+fn about_project(project: &QualifiedName, choice: ProjectChoice) -> Command {
+    let (project, extra) = (project.clone(), samples::git_resource("extra"));
     match choice {
         ProjectChoice::Create => Command::CreateProject {
             name: project,
-            resources: samples::project().resources,
+            resources: samples::sample_project().resources,
         },
         ProjectChoice::Link => Command::LinkResource {
             project,
@@ -461,39 +473,48 @@ fn draft(name: &str, choice: RuleChoice) -> RuleDraft {
     RuleDraft {
         advisory: matches!(choice, RuleChoice::Advises),
         non_overridable: matches!(choice, RuleChoice::FailsForSure),
-        ..samples::rule(name, holds, &[Gate::Execute, Gate::Result])
+        ..samples::rule_draft(name, holds, &[Gate::Execute, Gate::Result])
     }
 }
 
-fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
+fn about_plan(act: &Act, plan: &Plan, client: &TestClient) -> Command {
     let epoch = |authority: &Authority| match authority {
         Authority::Current => plan.epoch,
         Authority::Former => Epoch(plan.epoch.0.saturating_sub(1)),
     };
     let node = |number: &u8| -> Node { format!("node {number}").parse().unwrap() };
     let nth_changeset = |number: &u8| {
-        let stored = client.store().changesets(plan.id).unwrap();
+        let stored = client.store().list_changesets(plan.id).unwrap();
         let nth = stored.iter().rev().nth(usize::from(*number));
-        nth.map_or_else(|| client.ids().changeset(), |(changeset, _)| changeset.id)
+        nth.map_or_else(
+            || client.ids().next_changeset_id(),
+            |(changeset, _)| changeset.id,
+        )
     };
-    let lease = |over: bool| if over { Span::seconds(-1) } else { LONG };
+    let lease = |over: bool| {
+        if over {
+            Span::from_seconds(-1)
+        } else {
+            LONG_LEASE
+        }
+    };
     let text = || "said".to_owned();
     match act {
-        Act::Start(phase, over) => client.start(plan.id, *phase, lease(*over)),
+        Act::Start(phase, over) => client.start_command(plan.id, *phase, lease(*over)),
         Act::Open(number, authority) => Command::OpenChangeset {
             epoch: epoch(authority),
-            id: client.ids().changeset(),
+            id: client.ids().next_changeset_id(),
             node: node(number),
         },
         Act::Record(into, number, operation, authority) => {
-            let mut entry = samples::modified(format!("dir/{number}"), "before", "after");
+            let mut entry = samples::modified_entry(format!("dir/{number}"), "before", "after");
             entry.operation = *operation;
             Command::RecordChange {
                 epoch: epoch(authority),
                 into: match into {
-                    IntoChoice::Node(number) => Into::Node(node(number)),
-                    IntoChoice::OnlyOpen => Into::OnlyOpen,
-                    IntoChoice::Some(number) => Into::Changeset(nth_changeset(number)),
+                    IntoChoice::Node(number) => ChangesetSelector::Node(node(number)),
+                    IntoChoice::OnlyOpen => ChangesetSelector::OnlyOpen,
+                    IntoChoice::Some(number) => ChangesetSelector::Changeset(nth_changeset(number)),
                 },
                 entry,
             }
@@ -511,9 +532,9 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         },
         Act::Reclaim(dead) => Command::Reclaim {
             grounds: if *dead {
-                Grounds::OwnerDead(plan.epoch)
+                ReclaimGrounds::OwnerDead(plan.epoch)
             } else {
-                Grounds::Expired
+                ReclaimGrounds::Expired
             },
         },
         Act::Fail(category, authority) => Command::Fail {
@@ -524,7 +545,7 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         Act::Ask(over) => Command::Ask {
             epoch: plan.epoch,
             question: text(),
-            patience: Some(lease(*over)),
+            answer_timeout: Some(lease(*over)),
         },
         Act::Answer => Command::Answer { text: text() },
         Act::ExpireQuestion => Command::ExpireQuestion,
@@ -534,15 +555,15 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
         },
         Act::Revise => Command::Revise {
             feedback: text(),
-            dropped: vec![samples::path("dir/0")],
+            dropped: vec![samples::tree_path("dir/0")],
         },
         Act::Revert => Command::Revert { reason: text() },
         Act::Waive(number) => Command::Waive {
             rule: format!("rule-{number}").parse().unwrap(),
             reason: text(),
-            targets: Targets::default(),
+            targets: PlanTargets::default(),
         },
-        Act::Approve => testkit::samples::approve(),
+        Act::Approve => testkit::samples::approve_command(),
         Act::Withdraw(authority) => Command::WithdrawApply {
             epoch: epoch(authority),
         },
@@ -550,14 +571,14 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
             epoch: epoch(authority),
             kind: ConstraintKind::Conflict,
             message: text(),
-            paths: vec![samples::path("dir/1")],
+            paths: vec![samples::tree_path("dir/1")],
             commits: Vec::new(),
         },
         Act::Cancel => Command::Cancel { reason: None },
         Act::Undo => Command::Undo(LinkedPlan {
-            id: client.ids().plan(),
+            id: client.ids().next_plan_id(),
             resources: names(plan),
-            result: samples::result("undo"),
+            result: samples::result_content("undo"),
         }),
         Act::Forward
         | Act::Again
@@ -571,15 +592,15 @@ fn about_plan(act: &Act, plan: &Plan, client: &Client) -> Command {
 }
 
 /// What takes a plan one step further.
-fn forward(plan: &Plan, client: &Client) -> Command {
+fn forward(plan: &Plan, client: &TestClient) -> Command {
     let epoch = plan.epoch;
-    let judge = |gate| client.judge(plan.id, gate);
+    let judge = |gate| client.judge_rules(plan.id, gate);
     if let Some(rule) = blocking(plan, client) {
         let (scope, name) = (rule.scope, rule.name);
         return Command::RemoveRule { scope, name };
     }
-    match (&plan.stage, plan.stage.state()) {
-        (_, StateName::Queued) => client.start(plan.id, plan.phase(), LONG),
+    match (&plan.stage, plan.stage.state_name()) {
+        (_, StateName::Queued) => client.start_command(plan.id, plan.phase(), LONG_LEASE),
         (_, StateName::AwaitingInput) => Command::Answer {
             text: "landed".to_owned(),
         },
@@ -587,7 +608,7 @@ fn forward(plan: &Plan, client: &Client) -> Command {
             fresh: true,
             limits: None,
         },
-        (Stage::Strategize(Work::Processing(_)), _) => Command::CompleteStrategize {
+        (PlanStage::Strategize(WorkState::Processing(_)), _) => Command::CompleteStrategize {
             epoch,
             decisions: vec![ReportedDecision {
                 kind: DecisionKind::StrategyChoice,
@@ -599,24 +620,24 @@ fn forward(plan: &Plan, client: &Client) -> Command {
                 parent: None,
             }],
         },
-        (Stage::Strategize(_), _) => Command::ExecutePlan {
+        (PlanStage::Strategize(_), _) => Command::ExecutePlan {
             judgement: judge(Gate::Execute),
         },
-        (Stage::Execute(Work::Processing(_)), _) => forward_in_execute(plan, client),
-        (Stage::Execute(_), _) if plan.has_targets() && plan.valid_approval().is_none() => {
-            testkit::samples::approve()
+        (PlanStage::Execute(WorkState::Processing(_)), _) => forward_in_execute(plan, client),
+        (PlanStage::Execute(_), _) if plan.has_targets() && plan.valid_approval().is_none() => {
+            testkit::samples::approve_command()
         }
-        (Stage::Execute(_), _) => Command::ApplyPlan {
+        (PlanStage::Execute(_), _) => Command::ApplyPlan {
             judgement: judge(Gate::Apply),
         },
-        (Stage::Apply(Landing::Processing(_, None)), _) if plan.has_targets() => {
+        (PlanStage::Apply(ApplyState::Processing(_, None)), _) if plan.has_targets() => {
             Command::PrepareApply {
                 epoch,
-                moves: samples::landing(),
+                moves: samples::landing_moves(),
                 judgement: judge(Gate::Apply),
             }
         }
-        (Stage::Apply(_), _) => Command::CompleteApply {
+        (PlanStage::Apply(_), _) => Command::CompleteApply {
             epoch,
             landed: names(plan),
             rest: None,
@@ -631,8 +652,8 @@ fn names(plan: &Plan) -> Vec<String> {
 }
 
 /// A rule that blocked the plan where it stands and is still there.
-fn blocking(plan: &Plan, client: &Client) -> Option<RuleRef> {
-    let snapshot = client.store().snapshot(plan.id).unwrap()?;
+fn blocking(plan: &Plan, client: &TestClient) -> Option<RuleRef> {
+    let snapshot = client.store().read_snapshot(plan.id).unwrap()?;
     let verdict = snapshot.row.verdict?;
     let rules = snapshot.rules.rules;
     let failed = verdict.failed.into_iter().map(|failed| failed.rule);
@@ -646,29 +667,29 @@ fn blocking(plan: &Plan, client: &Client) -> Option<RuleRef> {
 }
 
 /// First a changeset, then two entries in it, then the result.
-fn forward_in_execute(plan: &Plan, client: &Client) -> Command {
+fn forward_in_execute(plan: &Plan, client: &TestClient) -> Command {
     let epoch = plan.epoch;
-    let stored = client.store().changesets(plan.id).unwrap();
+    let stored = client.store().list_changesets(plan.id).unwrap();
     let own = stored
         .iter()
         .find(|(changeset, _)| changeset.epoch == epoch);
     match own.map(|(changeset, entries)| (changeset.id, entries.len())) {
         None => Command::OpenChangeset {
             epoch,
-            id: client.ids().changeset(),
+            id: client.ids().next_changeset_id(),
             node: Node::main(),
         },
         Some((id, count @ 0..2)) => Command::RecordChange {
             epoch,
-            into: Into::Changeset(id),
-            entry: samples::created(format!("file {count}")),
+            into: ChangesetSelector::Changeset(id),
+            entry: samples::created_entry(format!("file {count}")),
         },
         Some(_) => Command::CompleteExecute {
             epoch,
-            result: samples::result("it"),
+            result: samples::result_content("it"),
             captured: Vec::new(),
             allow_empty: false,
-            judgement: client.judge(plan.id, Gate::Result),
+            judgement: client.judge_rules(plan.id, Gate::Result),
         },
     }
 }

@@ -1,8 +1,8 @@
 //! G12: a log that was tampered with is found out.
 
 use plan::PlanId;
-use store::verify::verify;
-use testkit::Dump;
+use store::verify::verify_store;
+use testkit::StoreDump;
 
 use crate::bench::Bench;
 
@@ -13,10 +13,10 @@ super::on_every_database! {
 
 fn tampering_is_found(bench: &Bench) {
     let client = bench.client();
-    let plan = client.landed("be tampered with");
-    let other = client.landed("be left alone");
+    let plan = client.create_landed_plan("be tampered with");
+    let other = client.create_landed_plan("be left alone");
     let one = format!("plan_id = '{plan}'");
-    let before = Dump::of(client.store());
+    let before = StoreDump::read_store(client.store());
     // What can be taken back, and is then found to be right again.
     let forge = |table: &str, from: &str, to: &str, which: &str| {
         bench.sql(&format!(
@@ -32,7 +32,7 @@ fn tampering_is_found(bench: &Bench) {
         assert_found(bench, plan, other, table);
         forge(table, "bob", "ada", which);
         assert_eq!(problems(bench), Vec::<String>::new());
-        Dump::of(client.store()).assert_same(&before, "after taking it back");
+        StoreDump::read_store(client.store()).assert_same(&before, "after taking it back");
     }
     // What cannot, from the end of the log to its beginning.
     let last = format!("(SELECT max(version) FROM events WHERE {one})");
@@ -53,8 +53,8 @@ fn tampering_is_found(bench: &Bench) {
 
 fn a_plan_that_cannot_be_found_by_its_project_is_told(bench: &Bench) {
     let client = bench.client();
-    let plan = client.queued("be looked for");
-    let other = client.landed("be found");
+    let plan = client.create_queued_plan("be looked for");
+    let other = client.create_landed_plan("be found");
     assert_eq!(problems(bench), Vec::<String>::new());
     let one = format!("plan_id = '{plan}'");
     let set = |what: &str| format!("UPDATE plan_projects SET {what} WHERE {one}");
@@ -95,5 +95,5 @@ fn assert_found(bench: &Bench, tampered: PlanId, other: PlanId, what: &str) {
 }
 
 fn problems(bench: &Bench) -> Vec<String> {
-    verify(bench.open().as_ref()).unwrap().problems
+    verify_store(bench.open().as_ref()).unwrap().problems
 }

@@ -2,15 +2,15 @@
 
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentType, ArgumentValue};
-use plan::changeset::{Entry, Operation};
-use plan::command::{Into, NewPlan};
+use plan::changeset::{ChangesetEntry, PathOperation};
+use plan::command::{ChangesetSelector, NewPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
-use plan::evolve::replay;
-use plan::plan::Limits;
-use plan::{Command, Span, Text, Timestamp};
-use store::verify::verify;
-use testkit::client::LONG;
-use testkit::dump::all_events;
+use plan::evolve::replay_events;
+use plan::plan::PlanLimits;
+use plan::{Command, ErasableText, Span, Timestamp};
+use store::verify::verify_store;
+use testkit::client::LONG_LEASE;
+use testkit::dump::read_all_events;
 use testkit::samples;
 
 use crate::bench::Bench;
@@ -46,9 +46,9 @@ fn extreme_arguments_survive(bench: &Bench) {
     ];
     let action = client.add_action(ActionDefinition {
         arguments: kinds
-            .map(|(name, kind)| samples::argument(name, kind))
+            .map(|(name, kind)| samples::optional_argument(name, kind))
             .into(),
-        ..samples::action("values")
+        ..samples::reusable_action("values")
     });
     let integers = [i64::MIN, i64::MAX, 0, -1, (1 << 53) + 1].map(ArgumentValue::Integer);
     let sum = 0.1 + 0.2;
@@ -66,7 +66,8 @@ fn extreme_arguments_survive(bench: &Bench) {
     ];
     let booleans = [true, false].map(ArgumentValue::Boolean);
     let lists = [vec![], vec![""], ODD_TEXTS.to_vec(), vec!["same", "same"]];
-    let list = |texts: Vec<&str>| ArgumentValue::List(texts.into_iter().map(Text::from).collect());
+    let list =
+        |texts: Vec<&str>| ArgumentValue::List(texts.into_iter().map(ErasableText::from).collect());
     let check = |name: &str, value: ArgumentValue| {
         let given = value.to_json().to_string();
         let given = match value {
@@ -75,20 +76,20 @@ fn extreme_arguments_survive(bench: &Bench) {
         };
         let plan = client.add_plan(NewPlan {
             arguments: vec![(name.to_owned(), given)],
-            ..samples::use_of(client.ids().plan(), &action)
+            ..samples::plan_of_action(client.ids().next_plan_id(), &action)
         });
-        let stored = bench.open().plan(plan).unwrap().unwrap().plan;
+        let stored = bench.open().read_plan(plan).unwrap().unwrap().plan;
         assert_eq!(stored.arguments.get(name), Some(&value));
         if let (ArgumentValue::Float(stored), ArgumentValue::Float(given)) =
             (&stored.arguments[name], &value)
         {
             assert_eq!(stored.to_bits(), given.to_bits(), "{given}");
         }
-        let recorded: Vec<_> = all_events(client.store(), plan)
+        let recorded: Vec<_> = read_all_events(client.store(), plan)
             .into_iter()
             .map(|event| event.recorded)
             .collect();
-        assert_eq!(replay(&recorded).unwrap(), Some(stored));
+        assert_eq!(replay_events(&recorded).unwrap(), Some(stored));
     };
     integers.into_iter().for_each(|value| check("i", value));
     floats
@@ -111,13 +112,13 @@ fn extreme_moments_survive(bench: &Bench) {
         1_763_000_000_123_456,
         253_402_300_799_999_999,
     ] {
-        let client = bench.client().deciding_at(Timestamp(moment));
-        let plan = client.queued("be at an odd time");
-        let claimed = client.must(
+        let client = bench.client().with_decision_time(Timestamp(moment));
+        let plan = client.create_queued_plan("be at an odd time");
+        let claimed = client.must_submit(
             plan,
-            client.start(plan, plan::Phase::Strategize, Span(i64::MAX)),
+            client.start_command(plan, plan::Phase::Strategize, Span(i64::MAX)),
         );
-        let row = bench.open().plan(plan).unwrap().unwrap();
+        let row = bench.open().read_plan(plan).unwrap().unwrap();
         assert_eq!(row.plan.created_at, Timestamp(moment));
         assert_eq!(Some(&row.plan), claimed.plan.as_deref());
         assert_eq!(claimed.receipt.at, Timestamp(moment));
@@ -127,17 +128,17 @@ fn extreme_moments_survive(bench: &Bench) {
         );
     }
     assert_eq!(
-        verify(bench.open().as_ref()).unwrap().problems,
+        verify_store(bench.open().as_ref()).unwrap().problems,
         Vec::<String>::new()
     );
 }
 
 fn long_and_odd_texts_survive(bench: &Bench) {
     let client = bench.client();
-    let longest = "ü".repeat(Text::MAX_BYTES / 2);
+    let longest = "ü".repeat(ErasableText::MAX_BYTES / 2);
     for text in ODD_TEXTS.into_iter().chain([longest.as_str()]) {
-        let plan = client.queued(text);
-        let epoch = client.person(text).claim(plan, LONG);
+        let plan = client.create_queued_plan(text);
+        let epoch = client.as_person(text).claim_phase(plan, LONG_LEASE);
         let decision = ReportedDecision {
             kind: DecisionKind::StrategyChoice,
             question: text.to_owned(),
@@ -148,15 +149,18 @@ fn long_and_odd_texts_survive(bench: &Bench) {
             parent: None,
         };
         let decisions = vec![decision];
-        client.must(plan, Command::CompleteStrategize { epoch, decisions });
+        client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
         let reason = Some(text.to_owned());
-        let told = client.must(plan, Command::Cancel { reason }).plan.unwrap();
-        let row = bench.open().plan(plan).unwrap().unwrap();
+        let told = client
+            .must_submit(plan, Command::Cancel { reason })
+            .plan
+            .unwrap();
+        let row = bench.open().read_plan(plan).unwrap().unwrap();
         assert_eq!(row.plan, *told);
         assert_eq!(row.plan.goal.as_str(), text);
         let by = plan::Caller::Person(text.to_owned());
         assert_eq!(row.plan.done[&plan::Verb::StartStrategize].by, by);
-        let events = all_events(client.store(), plan);
+        let events = read_all_events(client.store(), plan);
         let decided = events
             .iter()
             .find_map(|stored| match &stored.recorded.event {
@@ -166,11 +170,14 @@ fn long_and_odd_texts_survive(bench: &Bench) {
                 _ => None,
             });
         let decided = decided.unwrap();
-        assert_eq!(decided.alternatives, [Text::from(text), Text::from("")]);
+        assert_eq!(
+            decided.alternatives,
+            [ErasableText::from(text), ErasableText::from("")]
+        );
         assert_eq!(decided.rationale, Some(text.into()));
     }
     assert_eq!(
-        verify(bench.open().as_ref()).unwrap().problems,
+        verify_store(bench.open().as_ref()).unwrap().problems,
         Vec::<String>::new()
     );
 }
@@ -178,55 +185,58 @@ fn long_and_odd_texts_survive(bench: &Bench) {
 fn every_field_of_an_action_survives(bench: &Bench) {
     let client = bench.client();
     let definition = ActionDefinition {
-        name: samples::name("acme/everything-2.0_x"),
+        name: samples::parse_name("acme/everything-2.0_x"),
         description: ODD_TEXTS[0].to_owned(),
         long_description: Some(ODD_TEXTS.join("\n")),
-        actors: Some(plan::Actors {
-            strategy: samples::name("acme/thinker"),
-            execution: samples::name("worker"),
-            invariant: Some(samples::name("judge")),
+        actors: Some(plan::PlanActors {
+            strategy: samples::parse_name("acme/thinker"),
+            execution: samples::parse_name("worker"),
+            invariant: Some(samples::parse_name("judge")),
         }),
         arguments: vec![plan::argument::ArgumentSpec {
             default: Some(ArgumentValue::Float(0.1 + 0.2)),
             min: Some(-1e300),
             max: Some(f64::MAX),
             description: Some(ODD_TEXTS[3].to_owned()),
-            ..samples::argument("ratio", ArgumentType::Float)
+            ..samples::optional_argument("ratio", ArgumentType::Float)
         }],
-        invariants: vec![samples::rule("fine", "'\\\n\u{1f469}' == \"\"", &[])],
+        invariants: vec![samples::rule_draft("fine", "'\\\n\u{1f469}' == \"\"", &[])],
         automation_profile: Some(plan::Profile::Auto),
         read_only: true,
         reusable: false,
     };
     let name = client.add_action(definition.clone());
-    let stored = bench.open().action(&name).unwrap().unwrap();
+    let stored = bench.open().read_action(&name).unwrap().unwrap();
     assert_eq!(stored.definition, definition);
-    let limits = Limits {
+    let limits = PlanLimits {
         attempts: u32::MAX,
-        timeout: Some(plan::Span::seconds(1)),
+        timeout: Some(plan::Span::from_seconds(1)),
         cost: Some(plan::Money(i64::MAX.unsigned_abs())),
         tokens: Some(i64::MAX.unsigned_abs()),
-        time: Some(plan::Span::seconds(7)),
+        time: Some(plan::Span::from_seconds(7)),
     };
     let plan = client.add_plan(NewPlan {
         limits,
-        ..samples::use_of(client.ids().plan(), &name)
+        ..samples::plan_of_action(client.ids().next_plan_id(), &name)
     });
-    assert_eq!(client.plan(plan).limits, limits);
-    let used = bench.open().action(&name).unwrap().unwrap();
+    assert_eq!(client.load_plan(plan).limits, limits);
+    let used = bench.open().read_action(&name).unwrap().unwrap();
     assert_eq!((used.used_by, used.definition), (Some(plan), definition));
 }
 
 fn every_field_of_an_entry_survives(bench: &Bench) {
     let client = bench.client();
-    let (plan, epoch) = client.executing("change things", LONG);
-    let (id, node) = (client.ids().changeset(), ODD_TEXTS[0].parse().unwrap());
-    client.must(plan, Command::OpenChangeset { epoch, id, node });
-    let entry = Entry {
+    let (plan, epoch) = client.create_executing_plan("change things", LONG_LEASE);
+    let (id, node) = (
+        client.ids().next_changeset_id(),
+        ODD_TEXTS[0].parse().unwrap(),
+    );
+    client.must_submit(plan, Command::OpenChangeset { epoch, id, node });
+    let entry = ChangesetEntry {
         resource: Some("shop/code".to_owned()),
-        path: samples::path(*b"to/\xfe"),
-        operation: Operation::Rename,
-        from: Some(samples::path(*b"from/\xff\n")),
+        path: samples::tree_path(*b"to/\xfe"),
+        operation: PathOperation::Rename,
+        from: Some(samples::tree_path(*b"from/\xff\n")),
         before: Some("0".repeat(64)),
         after: Some("f".repeat(64)),
         mode: Some("100755".to_owned()),
@@ -234,8 +244,8 @@ fn every_field_of_an_entry_survives(bench: &Bench) {
         tool: Some(ODD_TEXTS[2].to_owned()),
         unseen: true,
     };
-    let into = Into::OnlyOpen;
-    client.must(
+    let into = ChangesetSelector::OnlyOpen;
+    client.must_submit(
         plan,
         Command::RecordChange {
             epoch,
@@ -243,7 +253,7 @@ fn every_field_of_an_entry_survives(bench: &Bench) {
             entry: entry.clone(),
         },
     );
-    let stored = bench.open().changesets(plan).unwrap();
+    let stored = bench.open().list_changesets(plan).unwrap();
     assert_eq!(stored[0].1, [entry]);
     assert_eq!(stored[0].0.node.as_str(), ODD_TEXTS[0]);
 }

@@ -2,15 +2,15 @@
 
 use plan::changeset::Node;
 use plan::command::LinkedPlan;
-use plan::invariant::{Gate, Scope};
-use plan::plan::Origin;
+use plan::invariant::{Gate, RuleScope};
+use plan::plan::PlanOrigin;
 use plan::stage::StateName;
-use plan::{Command, Outcome, Phase, PlanId};
+use plan::{Command, Phase, PlanId, ReceiptOutcome};
 use store::fault::FaultPoint;
 use store::{CommitError, PlanFilter, Store};
-use testkit::client::{LONG, done};
-use testkit::dump::all_events;
-use testkit::{Client, Dump, samples};
+use testkit::client::{LONG_LEASE, expect_done};
+use testkit::dump::read_all_events;
+use testkit::{StoreDump, TestClient, samples};
 
 use crate::bench::{Bench, watched};
 
@@ -23,73 +23,85 @@ super::on_every_store! {
 }
 
 /// Commands that between them write every kind of row, each on a store made ready for it.
-fn commands(client: &Client) -> Vec<(Option<PlanId>, Command)> {
-    let action = client.add_action(samples::action("ready"));
-    let queued = client.queued("start");
-    let strategized = client.strategized("enter execute");
-    let (executing, epoch) = client.executing("open and finish", LONG);
-    let main = client.ids().changeset();
+fn commands(client: &TestClient) -> Vec<(Option<PlanId>, Command)> {
+    let action = client.add_action(samples::reusable_action("ready"));
+    let queued = client.create_queued_plan("start");
+    let strategized = client.create_strategized_plan("enter execute");
+    let (executing, epoch) = client.create_executing_plan("open and finish", LONG_LEASE);
+    let main = client.ids().next_changeset_id();
     let open = |id, node| Command::OpenChangeset { epoch, id, node };
-    client.must(executing, open(main, Node::main()));
-    let (landing, landing_epoch) = client.landing("land");
+    client.must_submit(executing, open(main, Node::main()));
+    let (landing, landing_epoch) = client.create_landing_plan("land");
     client.add_rule(
-        Scope::Plan(landing),
-        samples::rule("never", "false", &[Gate::Apply]),
+        RuleScope::Plan(landing),
+        samples::rule_draft("never", "false", &[Gate::Apply]),
     );
     client.add_rule(
-        Scope::Plan(executing),
-        samples::rule("fine", "true", &[Gate::Result]),
+        RuleScope::Plan(executing),
+        samples::rule_draft("fine", "true", &[Gate::Result]),
     );
     vec![
-        (None, Command::CreateAction(samples::action("new"))),
+        (None, Command::CreateAction(samples::reusable_action("new"))),
         (
             None,
-            Command::Use(samples::use_of(client.ids().plan(), &action)),
+            Command::Use(samples::plan_of_action(
+                client.ids().next_plan_id(),
+                &action,
+            )),
         ),
         (None, Command::ArchiveAction(action)),
         (
             None,
             Command::AddRule {
-                scope: Scope::Global,
-                draft: samples::rule("advice", "true", &[Gate::Strategize]),
+                scope: RuleScope::Global,
+                draft: samples::rule_draft("advice", "true", &[Gate::Strategize]),
             },
         ),
-        (Some(queued), client.start(queued, Phase::Strategize, LONG)),
+        (
+            Some(queued),
+            client.start_command(queued, Phase::Strategize, LONG_LEASE),
+        ),
         (
             Some(strategized),
             Command::ExecutePlan {
-                judgement: client.judge(strategized, Gate::Execute),
+                judgement: client.judge_rules(strategized, Gate::Execute),
             },
         ),
         (
             Some(executing),
             Command::RecordChange {
                 epoch,
-                into: plan::command::Into::Changeset(main),
-                entry: samples::created("a"),
+                into: plan::command::ChangesetSelector::Changeset(main),
+                entry: samples::created_entry("a"),
             },
         ),
         (
             Some(executing),
-            open(client.ids().changeset(), "other".parse().unwrap()),
+            open(client.ids().next_changeset_id(), "other".parse().unwrap()),
         ),
-        (Some(executing), Command::Renew { epoch, lease: LONG }),
+        (
+            Some(executing),
+            Command::Renew {
+                epoch,
+                lease: LONG_LEASE,
+            },
+        ),
         (
             Some(executing),
             Command::CompleteExecute {
                 epoch,
-                result: samples::result("it"),
+                result: samples::result_content("it"),
                 captured: Vec::new(),
                 allow_empty: false,
-                judgement: client.judge(executing, Gate::Result),
+                judgement: client.judge_rules(executing, Gate::Result),
             },
         ),
         (
             Some(landing),
             Command::PrepareApply {
                 epoch: landing_epoch,
-                moves: samples::landing(),
-                judgement: client.judge(landing, Gate::Apply),
+                moves: samples::landing_moves(),
+                judgement: client.judge_rules(landing, Gate::Apply),
             },
         ),
     ]
@@ -100,24 +112,25 @@ fn a_commit_that_fails_leaves_everything_as_before_and_can_be_repeated(bench: &B
     for (plan, command) in commands(&client) {
         // The rules of the store changed since this was judged.
         let command = judged_again(&client, plan, command);
-        let before = Dump::of(client.store());
+        let before = StoreDump::read_store(client.store());
         for point in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
             bench.faults.arm(point);
             let answer = client
                 .store()
-                .commit(client.submission(plan, command.clone()));
+                .commit(client.build_submission(plan, command.clone()));
             bench.faults.disarm();
             assert!(
                 matches!(answer, Err(CommitError::Failed(_))),
                 "{command:?}: {answer:?}"
             );
-            Dump::of(bench.open().as_ref()).assert_same(&before, &format!("{point:?} {command:?}"));
+            StoreDump::read_store(bench.open().as_ref())
+                .assert_same(&before, &format!("{point:?} {command:?}"));
         }
         let answer = client
             .store()
-            .commit(client.submission(plan, command.clone()));
+            .commit(client.build_submission(plan, command.clone()));
         assert!(answer.is_ok(), "{command:?}: {answer:?}");
-        assert_ne!(Dump::of(client.store()), before, "{command:?}");
+        assert_ne!(StoreDump::read_store(client.store()), before, "{command:?}");
     }
 }
 
@@ -125,19 +138,19 @@ fn a_lost_answer_is_settled_and_the_receipt_is_the_real_one(bench: &Bench) {
     let client = bench.client();
     for (plan, command) in commands(&client) {
         let command = judged_again(&client, plan, command);
-        let before = Dump::of(client.store());
+        let before = StoreDump::read_store(client.store());
         bench.faults.arm(FaultPoint::AfterCommit);
         let answer = client
             .store()
-            .commit(client.submission(plan, command.clone()));
+            .commit(client.build_submission(plan, command.clone()));
         bench.faults.disarm();
         let committed = answer.unwrap_or_else(|error| panic!("{command:?}: {error:?}"));
         assert_eq!(committed.receipt.verb, command.verb());
-        assert!(!committed.remembered);
-        let after = Dump::of(bench.open().as_ref());
+        assert!(!committed.is_repeat);
+        let after = StoreDump::read_store(bench.open().as_ref());
         assert_ne!(after, before, "{command:?}");
         if let Some(plan) = committed.receipt.plan {
-            let row = &after.plan(plan).unwrap().row;
+            let row = &after.find_plan(plan).unwrap().row;
             assert_eq!(
                 committed.receipt.version,
                 Some(row.plan.version),
@@ -150,15 +163,17 @@ fn a_lost_answer_is_settled_and_the_receipt_is_the_real_one(bench: &Bench) {
 
 fn a_blocked_gate_stores_its_verdict_and_nothing_else(bench: &Bench) {
     let client = bench.client();
-    let plan = client.strategized("be blocked");
+    let plan = client.create_strategized_plan("be blocked");
     client.add_rule(
-        Scope::Plan(plan),
-        samples::rule("never", "false", &[Gate::Execute]),
+        RuleScope::Plan(plan),
+        samples::rule_draft("never", "false", &[Gate::Execute]),
     );
-    let before = Dump::of(client.store());
-    let judgement = client.judge(plan, Gate::Execute);
-    let committed = client.on(plan, Command::ExecutePlan { judgement }).unwrap();
-    let Outcome::Blocked(blocked) = &committed.receipt.outcome else {
+    let before = StoreDump::read_store(client.store());
+    let judgement = client.judge_rules(plan, Gate::Execute);
+    let committed = client
+        .submit_for_plan(plan, Command::ExecutePlan { judgement })
+        .unwrap();
+    let ReceiptOutcome::Blocked(blocked) = &committed.receipt.outcome else {
         panic!("not blocked: {committed:?}");
     };
     assert_eq!(
@@ -167,10 +182,10 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(bench: &Bench) {
     );
     assert_eq!(
         committed.plan.as_deref(),
-        Some(&before.plan(plan).unwrap().row.plan)
+        Some(&before.find_plan(plan).unwrap().row.plan)
     );
 
-    let mut after = Dump::of(bench.open().as_ref());
+    let mut after = StoreDump::read_store(bench.open().as_ref());
     let beside = after
         .plans
         .iter_mut()
@@ -179,7 +194,7 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(bench: &Bench) {
     let bytes = |plan: &plan::Plan| serde_json::to_string(plan).unwrap();
     assert_eq!(
         bytes(&beside.row.plan),
-        bytes(&before.plan(plan).unwrap().row.plan)
+        bytes(&before.find_plan(plan).unwrap().row.plan)
     );
     let verdict = beside.row.verdict.take().unwrap();
     assert_eq!(verdict.failed, blocked.failed);
@@ -187,33 +202,35 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(bench: &Bench) {
     after.assert_same(&before, "apart from the verdict");
 
     // The way out: the rule goes, the plan goes on, and the verdict is history.
-    let (scope, name) = (Scope::Plan(plan), "never".parse().unwrap());
-    done(client.submit(Command::RemoveRule { scope, name }));
-    let judgement = client.judge(plan, Gate::Execute);
-    client.must(plan, Command::ExecutePlan { judgement });
+    let (scope, name) = (RuleScope::Plan(plan), "never".parse().unwrap());
+    expect_done(client.submit(Command::RemoveRule { scope, name }));
+    let judgement = client.judge_rules(plan, Gate::Execute);
+    client.must_submit(plan, Command::ExecutePlan { judgement });
 }
 
 fn under_failing_commits_every_answer_is_true(bench: &Bench) {
-    let shared = bench.client().finished("be signed by all");
+    let shared = bench.client().create_executed_plan("be signed by all");
     for point in [
         FaultPoint::Decided,
         FaultPoint::BeforeCommit,
         FaultPoint::AfterCommit,
     ] {
-        let signed = |store: &dyn Store| all_events(store, shared).len();
+        let signed = |store: &dyn Store| read_all_events(store, shared).len();
         let before = signed(bench.open().as_ref());
         bench.faults.arm_every(3, point);
         let answers = bench.race(8, |_, client| {
-            let person = client.person("ada");
+            let person = client.as_person("ada");
             (0..6)
                 .map(|_| {
-                    let id = person.ids().plan();
-                    let new = Command::Use(samples::goal(id, "maybe"));
+                    let id = person.ids().next_plan_id();
+                    let new = Command::Use(samples::plan_for_goal(id, "maybe"));
                     let created = is_done(&person.submit(new));
                     (
                         id,
                         created,
-                        is_done(&person.on(shared, testkit::samples::approve())),
+                        is_done(
+                            &person.submit_for_plan(shared, testkit::samples::approve_command()),
+                        ),
                     )
                 })
                 .collect::<Vec<_>>()
@@ -222,7 +239,11 @@ fn under_failing_commits_every_answer_is_true(bench: &Bench) {
         let store = bench.open();
         let answers = answers.concat();
         for (id, created, _) in &answers {
-            assert_eq!(store.plan(*id).unwrap().is_some(), *created, "{point:?}");
+            assert_eq!(
+                store.read_plan(*id).unwrap().is_some(),
+                *created,
+                "{point:?}"
+            );
         }
         let approvals = answers.iter().filter(|(_, _, approved)| *approved).count();
         assert_eq!(signed(store.as_ref()) - before, approvals, "{point:?}");
@@ -236,14 +257,14 @@ fn under_failing_commits_every_answer_is_true(bench: &Bench) {
             "{point:?}"
         );
     }
-    let verified = store::verify::verify(bench.open().as_ref()).unwrap();
+    let verified = store::verify::verify_store(bench.open().as_ref()).unwrap();
     assert_eq!(verified.problems, Vec::<String>::new());
 }
 
 /// Done, or failed with nothing written: with nothing worse than these faults there is no third.
-fn is_done(answer: &Result<store::Committed, CommitError>) -> bool {
+fn is_done(answer: &Result<store::CommitOutcome, CommitError>) -> bool {
     match answer {
-        Ok(committed) => committed.receipt.outcome == Outcome::Done,
+        Ok(committed) => committed.receipt.outcome == ReceiptOutcome::Done,
         Err(CommitError::Failed(_)) => false,
         Err(other) => panic!("{other:?}"),
     }
@@ -251,7 +272,7 @@ fn is_done(answer: &Result<store::Committed, CommitError>) -> bool {
 
 fn a_reader_sees_a_commit_whole_or_not_at_all(bench: &Bench) {
     let writer = bench.client();
-    let worked_on = writer.queued("claimed and released");
+    let worked_on = writer.create_queued_plan("claimed and released");
     let reader = bench.open();
     let look = || {
         a_holder_has_its_lease(reader.as_ref(), worked_on);
@@ -260,8 +281,8 @@ fn a_reader_sees_a_commit_whole_or_not_at_all(bench: &Bench) {
     watched(3, look, || {
         for round in 0..6 {
             for _ in 0..3 {
-                let epoch = writer.claim(worked_on, LONG);
-                writer.must(worked_on, Command::Release { epoch });
+                let epoch = writer.claim_phase(worked_on, LONG_LEASE);
+                writer.must_submit(worked_on, Command::Release { epoch });
             }
             land_in_part(&writer, &format!("round {round}"));
         }
@@ -269,27 +290,29 @@ fn a_reader_sees_a_commit_whole_or_not_at_all(bench: &Bench) {
 }
 
 fn a_holder_has_its_lease(reader: &dyn Store, plan: PlanId) {
-    let row = reader.plan(plan).unwrap().unwrap();
+    let row = reader.read_plan(plan).unwrap().unwrap();
     let holder = row.plan.stage.holder().map(|holder| holder.epoch);
     assert_eq!(row.lease.map(|lease| lease.epoch), holder);
-    let snapshot = reader.snapshot(plan).unwrap().unwrap().row;
+    let snapshot = reader.read_snapshot(plan).unwrap().unwrap().row;
     let holder = snapshot.plan.stage.holder().map(|holder| holder.epoch);
     assert_eq!(snapshot.lease.map(|lease| lease.epoch), holder);
 }
 
 /// One commit ends a plan and makes the plan of its rest; a page shows both or neither.
 fn a_rest_is_there_when_its_plan_landed(reader: &dyn Store) {
-    let page = reader.plans(&PlanFilter::default(), None, 1000).unwrap();
+    let page = reader
+        .list_plans(&PlanFilter::default(), None, 1000)
+        .unwrap();
     let mut landed: Vec<PlanId> = page
         .iter()
-        .filter(|row| row.plan.stage.state() == StateName::Applied)
+        .filter(|row| row.plan.stage.state_name() == StateName::Applied)
         .map(|row| row.plan.id)
         .collect();
     let mut rest_of: Vec<PlanId> = page
         .iter()
         .filter_map(|row| match row.plan.origin {
-            Origin::RestOf(plan) => Some(plan),
-            Origin::Use | Origin::UndoOf(_) => None,
+            PlanOrigin::RestOf(plan) => Some(plan),
+            PlanOrigin::Use | PlanOrigin::UndoOf(_) => None,
         })
         .collect();
     landed.sort_unstable();
@@ -297,15 +320,15 @@ fn a_rest_is_there_when_its_plan_landed(reader: &dyn Store) {
     assert_eq!(landed, rest_of);
 }
 
-fn land_in_part(client: &Client, goal: &str) {
-    let (plan, epoch) = client.landing(goal);
-    let mut moves = samples::landing();
+fn land_in_part(client: &TestClient, goal: &str) {
+    let (plan, epoch) = client.create_landing_plan(goal);
+    let mut moves = samples::landing_moves();
     moves.push(plan::stage::RefMove {
-        resource: samples::OTHER_RESOURCE.to_owned(),
+        resource: samples::OTHER_RESOURCE_NAME.to_owned(),
         ..moves[0].clone()
     });
-    let judgement = client.judge(plan, Gate::Apply);
-    client.must(
+    let judgement = client.judge_rules(plan, Gate::Apply);
+    client.must_submit(
         plan,
         Command::PrepareApply {
             epoch,
@@ -314,12 +337,12 @@ fn land_in_part(client: &Client, goal: &str) {
         },
     );
     let rest = LinkedPlan {
-        id: client.ids().plan(),
-        resources: vec![samples::OTHER_RESOURCE.to_owned()],
-        result: samples::result("rest"),
+        id: client.ids().next_plan_id(),
+        resources: vec![samples::OTHER_RESOURCE_NAME.to_owned()],
+        result: samples::result_content("rest"),
     };
-    let landed = vec![samples::RESOURCE.to_owned()];
-    client.must(
+    let landed = vec![samples::RESOURCE_NAME.to_owned()];
+    client.must_submit(
         plan,
         Command::CompleteApply {
             epoch,
@@ -330,13 +353,13 @@ fn land_in_part(client: &Client, goal: &str) {
 }
 
 /// The same command with a judgement of now, where it has one.
-fn judged_again(client: &Client, plan: Option<PlanId>, command: Command) -> Command {
-    let judge = |gate| client.judge(plan.unwrap(), gate);
+fn judged_again(client: &TestClient, plan: Option<PlanId>, command: Command) -> Command {
+    let judge = |gate| client.judge_rules(plan.unwrap(), gate);
     match command {
         Command::Start {
             phase: Phase::Strategize,
             ..
-        } => client.start(plan.unwrap(), Phase::Strategize, LONG),
+        } => client.start_command(plan.unwrap(), Phase::Strategize, LONG_LEASE),
         Command::ExecutePlan { .. } => Command::ExecutePlan {
             judgement: judge(Gate::Execute),
         },

@@ -1,0 +1,58 @@
+//! The directory of a run: what the program is given in files, and what it may leave.
+//!
+//! The program writes only to `out` and `tmp`; the rest is ours.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Assignment;
+
+/// The places of a run.
+pub(super) struct RunDir {
+    /// The assignment as JSON.
+    pub(super) assignment_file: PathBuf,
+    /// The prompt.
+    pub(super) prompt_file: PathBuf,
+    /// Where the program may leave its report.
+    pub(super) out_dir: PathBuf,
+    /// The report it may leave.
+    pub(super) report_file: PathBuf,
+    /// For its temporary files.
+    pub(super) tmp_dir: PathBuf,
+}
+
+impl RunDir {
+    /// Lays everything out. A report of an earlier run is none of this one.
+    pub(super) fn create(path: &Path, assignment: &Assignment, prompt: &str) -> io::Result<Self> {
+        let out_dir = path.join("out");
+        let run_dir = Self {
+            assignment_file: path.join("assignment.json"),
+            prompt_file: path.join("prompt.txt"),
+            report_file: out_dir.join("report.json"),
+            out_dir,
+            tmp_dir: path.join("tmp"),
+        };
+        for directory in [&run_dir.out_dir, &run_dir.tmp_dir] {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(directory)?;
+        }
+        match fs::remove_file(&run_dir.report_file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut json = serde_json::to_vec_pretty(assignment)?;
+        json.push(b'\n');
+        create_private_file(&run_dir.assignment_file)?.write_all(&json)?;
+        create_private_file(&run_dir.prompt_file)?.write_all(prompt.as_bytes())?;
+        Ok(run_dir)
+    }
+}
+
+/// A file that is nobody else's to read.
+pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
+}

@@ -1,0 +1,164 @@
+//! A place with a sandbox, a home, and programs that play agents.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use plan::ActorDefinition;
+use plan::actor::{ActorKind, CommandLine};
+use planwright_actors::{
+    Assignment, HostEnv, Report, ReportOutcome, RunProgress, SandboxTold, Stop, Workplace,
+    make_actor,
+};
+use sandbox::Supervisor;
+use tempfile::TempDir;
+
+use crate::script::write_program;
+
+pub struct ActorTestEnv {
+    _place: TempDir,
+    /// Programs, first on the path.
+    pub bin: PathBuf,
+    /// The user's home.
+    pub home: PathBuf,
+    /// Planwright's home.
+    pub planwright_home: PathBuf,
+    pub sandbox: PathBuf,
+    pub run_dir: PathBuf,
+    /// The worker's environment.
+    pub environment: BTreeMap<String, String>,
+    pub time_limit: Option<Duration>,
+    pub strategy_wanted: bool,
+    pub stop: Stop,
+    /// What was told.
+    pub reported: Mutex<Vec<RunProgress>>,
+}
+
+impl ActorTestEnv {
+    pub fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let ours = root.join("planwright");
+        let test_env = Self {
+            bin: root.join("bin"),
+            home: root.join("home"),
+            sandbox: ours.join("sandboxes/plan/site"),
+            run_dir: ours.join("runs/1"),
+            environment: BTreeMap::from([
+                (
+                    "PATH".into(),
+                    format!("{}:/usr/bin:/bin", root.join("bin").display()),
+                ),
+                ("LANG".into(), "C.UTF-8".into()),
+            ]),
+            time_limit: Some(Duration::from_secs(60)),
+            strategy_wanted: false,
+            stop: Stop::default(),
+            reported: Mutex::default(),
+            planwright_home: ours,
+            _place: place,
+        };
+        for path in [
+            &test_env.bin,
+            &test_env.home,
+            &test_env.sandbox,
+            &test_env.run_dir,
+        ] {
+            fs::create_dir_all(path).unwrap();
+        }
+        test_env
+    }
+
+    /// A program of this name that does what the script says, in the sandbox.
+    pub fn install_program(&self, name: &str, script: &str) -> PathBuf {
+        let path = self.bin.join(name);
+        write_program(&path, &format!("#!/bin/sh\n{script}\n"));
+        path
+    }
+
+    /// Lets the actor work on the assignment, in the sandbox.
+    pub fn run_actor(&self, definition: &ActorDefinition, mut assignment: Assignment) -> Report {
+        planwright_actors::check_definition(definition).unwrap();
+        assignment.sandboxes = vec![SandboxTold {
+            resource: "site".into(),
+            path: self.sandbox.clone(),
+        }];
+        let host_env = HostEnv {
+            environment: self
+                .environment
+                .iter()
+                .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+                .collect(),
+            home: Some(self.home.clone()),
+            out_of_reach: vec![self.planwright_home.clone()],
+        };
+        let program = env!("CARGO_BIN_EXE_planwright-actors-test-supervisor");
+        let supervisor = Supervisor::new(vec![program.into()]);
+        let progress = |progress| self.reported.lock().unwrap().push(progress);
+        let workplace = Workplace {
+            run_dir: self.run_dir.clone(),
+            readable_paths: Vec::new(),
+            lock_files: Vec::new(),
+            time_limit: self.time_limit,
+            strategy_wanted: self.strategy_wanted,
+            stop: self.stop.clone(),
+            on_progress: &progress,
+        };
+        make_actor(definition, &host_env, &supervisor).work(&assignment, &workplace)
+    }
+
+    /// What a file in the sandbox says.
+    pub fn read_file(&self, name: &str) -> String {
+        fs::read_to_string(self.sandbox.join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub fn read_transcript(&self) -> String {
+        fs::read_to_string(self.run_dir.join("transcript.jsonl")).unwrap()
+    }
+
+    /// The steps that were told.
+    pub fn reported_steps(&self) -> Vec<String> {
+        let reported = self.reported.lock().unwrap();
+        let steps = reported.iter().filter_map(|progress| match progress {
+            RunProgress::Step(step) => Some(step.clone()),
+            RunProgress::Started { .. } | RunProgress::UsageChanged(_) => None,
+        });
+        steps.collect()
+    }
+}
+
+/// An actor that starts `agent`.
+pub fn agent_definition(change: impl FnOnce(&mut CommandLine)) -> ActorDefinition {
+    let mut command_line = CommandLine {
+        command: vec!["agent".into()],
+        ..CommandLine::default()
+    };
+    change(&mut command_line);
+    ActorDefinition {
+        name: "agent".parse().unwrap(),
+        description: None,
+        kind: ActorKind::Command(Box::new(command_line)),
+    }
+}
+
+/// What it failed with.
+#[track_caller]
+pub fn expect_failure(report: &Report) -> (plan::stage::FailureCategory, String) {
+    match &report.outcome {
+        ReportOutcome::Failed { category, message } => (*category, message.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Is this file of a run free of it?
+#[track_caller]
+pub fn assert_secret_absent(run_dir: &Path, secret: &str) {
+    for name in ["transcript.jsonl", "assignment.json", "prompt.txt"] {
+        let text = fs::read_to_string(run_dir.join(name)).unwrap();
+        assert!(!text.contains(secret), "{name} holds {secret}");
+    }
+}

@@ -1,0 +1,44 @@
+//! New ids: the one place of the engine that asks for randomness.
+
+use std::sync::Arc;
+
+use plan::{ChangesetId, CommandId, PlanId};
+use store::Clock;
+
+/// Where ids come from: the system, or a test.
+#[derive(Clone)]
+pub(crate) struct IdGenerator {
+    clock: Clock,
+    random: Arc<dyn Fn() -> u128 + Send + Sync>,
+}
+
+impl IdGenerator {
+    pub fn new(clock: Clock, random: impl Fn() -> u128 + Send + Sync + 'static) -> Self {
+        Self {
+            clock,
+            random: Arc::new(random),
+        }
+    }
+
+    pub fn from_system() -> Self {
+        Self::new(Clock::default(), || {
+            let mut bytes = [0; 16];
+            // Without randomness two machines would make the same ids; there is nothing to fall
+            // back to.
+            getrandom::fill(&mut bytes).expect("the system gives no random numbers");
+            u128::from_be_bytes(bytes)
+        })
+    }
+
+    pub fn new_plan_id(&self) -> PlanId {
+        PlanId::from_parts(self.clock.now().as_milliseconds(), (self.random)())
+    }
+
+    pub fn new_changeset_id(&self) -> ChangesetId {
+        ChangesetId::from_parts(self.clock.now().as_milliseconds(), (self.random)())
+    }
+
+    pub fn new_command_id(&self) -> CommandId {
+        CommandId::from_parts(self.clock.now().as_milliseconds(), (self.random)())
+    }
+}

@@ -1,0 +1,128 @@
+//! The ways back, and out: retry, revise, revert, cancel. Never past the point of no return.
+
+use crate::changeset::TreePath;
+use crate::decide::draft::DecisionDraft;
+use crate::decide::{ledger, text};
+use crate::plan::{MAX_AUTOMATIC_REVERSIONS, PlanLimits, ResultRemedy};
+use crate::profile::AutomationStep;
+use crate::stage::{ApplyState, WorkState};
+use crate::{Decision, Event, Phase, PlanStage, Refusal};
+
+pub(super) fn retry_phase(
+    mut draft: DecisionDraft<'_>,
+    fresh: bool,
+    limits: Option<PlanLimits>,
+) -> Result<Decision, Refusal> {
+    let gives_up_result = match &draft.plan.stage {
+        PlanStage::Strategize(WorkState::Errored(_))
+        | PlanStage::Execute(WorkState::Errored(_)) => false,
+        PlanStage::Apply(ApplyState::Errored(_) | ApplyState::Constrained(_)) => fresh,
+        PlanStage::Execute(WorkState::Complete) if fresh => true,
+        PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
+            return draft.answer_not_applicable();
+        }
+    };
+    if gives_up_result && draft.plan.is_prepared() {
+        return draft.answer_not_applicable();
+    }
+    draft.require_person()?;
+    let given = limits;
+    let limits = given.unwrap_or(draft.plan.limits);
+    ledger::require_budget_left(&draft, &limits, given.as_ref())?;
+    let restarts_execute = gives_up_result.then(|| draft.plan.epoch.next());
+    draft.emit_event(Event::Retried {
+        fresh,
+        limits,
+        restarts_execute,
+    });
+    Ok(draft.finish())
+}
+
+pub(super) fn revise_work(
+    mut draft: DecisionDraft<'_>,
+    feedback: &str,
+    dropped: &[TreePath],
+) -> Result<Decision, Refusal> {
+    if draft.plan.is_prepared() {
+        return draft.answer_not_applicable();
+    }
+    let to = match &draft.plan.stage {
+        PlanStage::Strategize(WorkState::Complete | WorkState::Errored(_)) => Phase::Strategize,
+        PlanStage::Execute(
+            WorkState::Complete | WorkState::Errored(_) | WorkState::AwaitingInput(_),
+        )
+        | PlanStage::Apply(
+            ApplyState::Queued(..)
+            | ApplyState::AwaitingInput(..)
+            | ApplyState::Errored(_)
+            | ApplyState::Constrained(_),
+        ) => Phase::Execute,
+        PlanStage::Strategize(
+            WorkState::Queued(_)
+            | WorkState::Processing(_)
+            | WorkState::AwaitingInput(_)
+            | WorkState::Cancelled(_),
+        )
+        | PlanStage::Execute(
+            WorkState::Queued(_) | WorkState::Processing(_) | WorkState::Cancelled(_),
+        )
+        | PlanStage::Apply(
+            ApplyState::Processing(..) | ApplyState::Applied(_) | ApplyState::Cancelled(_),
+        ) => {
+            return draft.answer_not_applicable();
+        }
+    };
+    draft.require_person_or(AutomationStep::Revise)?;
+    let automatic = !draft.request.caller.is_person();
+    if automatic && draft.plan.automatic_remedy() != Some(ResultRemedy::Fix) {
+        return Err(Refusal::NothingToFix);
+    }
+    let feedback = text::require_text("feedback", feedback)?;
+    let epoch = draft.plan.epoch.next();
+    draft.emit_event(Event::Revised {
+        to,
+        epoch,
+        feedback,
+        dropped: dropped.to_vec(),
+        automatic,
+    });
+    Ok(draft.finish())
+}
+
+pub(super) fn revert_to_strategize(
+    mut draft: DecisionDraft<'_>,
+    reason: &str,
+) -> Result<Decision, Refusal> {
+    let went_on = draft.plan.phase() != Phase::Strategize;
+    if !went_on || draft.plan.is_prepared() || draft.plan.stage.is_final() {
+        return draft.answer_not_applicable();
+    }
+    draft.require_person_or(AutomationStep::Revert)?;
+    let automatic = !draft.request.caller.is_person();
+    if automatic && draft.plan.automatic_reversions >= MAX_AUTOMATIC_REVERSIONS {
+        return Err(Refusal::ReversionLimit(draft.plan.automatic_reversions));
+    }
+    let reason = text::require_text("reason", reason)?;
+    let epoch = draft.plan.epoch.next();
+    draft.emit_event(Event::Reverted {
+        epoch,
+        reason,
+        automatic,
+    });
+    Ok(draft.finish())
+}
+
+pub(super) fn cancel_plan(
+    mut draft: DecisionDraft<'_>,
+    reason: Option<&str>,
+) -> Result<Decision, Refusal> {
+    if draft.plan.stage.is_final() || draft.plan.is_prepared() {
+        return draft.answer_not_applicable();
+    }
+    let reason = reason
+        .map(|reason| text::require_text("reason", reason))
+        .transpose()?;
+    let epoch = draft.plan.epoch.next();
+    draft.emit_event(Event::Cancelled { epoch, reason });
+    Ok(draft.finish())
+}

@@ -1,0 +1,835 @@
+//! What is refused and said at the edges: input that is too long, odd or twice, and every word that people
+//! are shown.
+
+use planwright_plan as plan;
+
+use plan::action::ActionDefinition;
+use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
+use plan::base::{ResourceCommit, SandboxStartPoint};
+use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::command::{CapturedNodeChanges, ChangesetSelector, NewPlan};
+use plan::decide::{DecisionRequest, decide_batch};
+use plan::decision::{DecisionKind, ReportedDecision};
+use plan::evolve::{evolve, replay_events};
+use plan::facts::LivePlans;
+use plan::invariant::{Gate, RuleBook, RuleCheck, RuleName};
+use plan::judgement::PendingVerdictReason;
+use plan::project::{Resource, ResourceKind, ResourcePlace};
+use plan::stage::{ConstraintKind, FailureCategory, QueueEntry};
+use plan::{
+    ActionState, ChangesetId, Command, Decision, DecisionFacts, Epoch, ErasableText, Event, PlanId,
+    Profile, QualifiedName, ReceiptOutcome, RecordedEvent, Refusal, Span, Timestamp, Verb, decide,
+};
+
+use crate::commands::tree_path;
+use crate::spot::{PlanDriver, Spot};
+use crate::world::{LandingSetup, PlanWorld, START_TIME, ada, shop_project, worker};
+
+fn request_without_plan(command: Command) -> DecisionRequest {
+    DecisionRequest {
+        command,
+        plan_id: None,
+        caller: ada(),
+        if_version: None,
+    }
+}
+
+fn argument_spec(name: &str, kind: ArgumentType) -> ArgumentSpec {
+    ArgumentSpec {
+        name: name.into(),
+        kind,
+        required: false,
+        default: None,
+        min: None,
+        max: None,
+        pattern: None,
+        description: None,
+    }
+}
+
+/// Is the value one that the argument can have? A default has to be.
+fn check_default_value(mut spec: ArgumentSpec, value: ArgumentValue) -> Result<(), String> {
+    spec.default = Some(value);
+    spec.check_declaration().map_err(|problem| problem.why)
+}
+
+fn action_definition(arguments: Vec<ArgumentSpec>) -> ActionDefinition {
+    let world = PlanWorld::new(Profile::Review, LandingSetup::OnTargets);
+    ActionDefinition {
+        arguments,
+        ..world.facts.action.unwrap().definition
+    }
+}
+
+fn reported_decision(kind: DecisionKind, parent: Option<u32>) -> ReportedDecision {
+    ReportedDecision {
+        kind,
+        question: "which way?".into(),
+        choice: "this one".into(),
+        alternatives: vec!["that one".into()],
+        rationale: Some("it is shorter".into()),
+        confidence: None,
+        parent,
+    }
+}
+
+#[test]
+fn an_action_is_told_all_that_is_wrong_with_its_arguments() {
+    let mut odd = argument_spec("depth", ArgumentType::String);
+    odd.pattern = Some("(".into());
+    let arguments = vec![
+        argument_spec("depth", ArgumentType::Integer),
+        odd,
+        argument_spec("width", ArgumentType::Float),
+    ];
+    let create = request_without_plan(Command::CreateAction(action_definition(arguments)));
+    let refusal = decide(&DecisionFacts::default(), &create, START_TIME).unwrap_err();
+    let Refusal::Arguments(problems) = &refusal else {
+        panic!("{refusal}");
+    };
+    let told: Vec<(&str, bool)> = problems
+        .iter()
+        .map(|problem| (problem.name.as_str(), problem.why == "it is declared twice"))
+        .collect();
+    assert_eq!(told, [("depth", false), ("depth", true)], "{refusal}");
+}
+
+#[test]
+fn lists_have_a_size_and_their_items_no_nul() {
+    let list = |items: Vec<ErasableText>| {
+        check_default_value(
+            argument_spec("paths", ArgumentType::List),
+            ArgumentValue::List(items),
+        )
+    };
+    assert_eq!(list(vec!["a".into(); 1000]), Ok(()));
+    let half = "a".repeat(32 * 1024);
+    assert_eq!(list(vec![half.as_str().into(); 2]), Ok(()));
+    for items in [
+        vec!["a".into(); 1001],
+        vec![half.as_str().into(), half.as_str().into(), "a".into()],
+    ] {
+        let why = list(items).unwrap_err();
+        assert_eq!(why, "a list has at most 1000 items and 64 KiB");
+    }
+    let why = list(vec!["fine".into(), "a\0b".into()]).unwrap_err();
+    assert_eq!(why, "an item holds a NUL");
+}
+
+#[test]
+fn a_value_of_another_type_is_told_which_is_wanted() {
+    for (kind, word) in [
+        (ArgumentType::String, "string"),
+        (ArgumentType::Integer, "integer"),
+        (ArgumentType::Float, "float"),
+        (ArgumentType::Boolean, "boolean"),
+        (ArgumentType::List, "list"),
+    ] {
+        assert_eq!(kind.to_string(), word);
+        let other = match kind {
+            ArgumentType::Boolean => ArgumentValue::Integer(1),
+            _ => ArgumentValue::Boolean(true),
+        };
+        let why = check_default_value(argument_spec("it", kind), other).unwrap_err();
+        assert_eq!(why, format!("the value is not of type {word}"));
+    }
+}
+
+#[test]
+fn long_input_is_not_repeated_whole() {
+    let mut area = argument_spec("area", ArgumentType::String);
+    area.pattern = Some("[a-z]+".into());
+    let at = |length| {
+        let value = ArgumentValue::String("7".repeat(length).into());
+        check_default_value(area.clone(), value).unwrap_err()
+    };
+    assert!(at(60).contains(&format!("`{}`", "7".repeat(60))));
+    assert!(at(61).contains(&format!("`{}...`", "7".repeat(60))));
+
+    let said = |text: &str| text.parse::<QualifiedName>().unwrap_err().to_string();
+    assert!(said(&"é".repeat(60)).contains(&"é".repeat(60)));
+    let long = said(&"é".repeat(61));
+    assert!(long.contains(&format!("{}...", "é".repeat(57))), "{long}");
+    assert!(!long.contains(&"é".repeat(58)), "{long}");
+}
+
+#[test]
+fn a_text_has_a_size_and_no_nul() {
+    let revise = |feedback: String| Command::Revise {
+        feedback,
+        dropped: Vec::new(),
+    };
+    let world = Spot::ExecuteComplete.default_world();
+    let limit = "x".repeat(ErasableText::MAX_BYTES);
+    assert!(world.decide(&ada(), revise(limit.clone())).is_ok());
+    for (text, says) in [
+        (limit + "x", "is longer than 256 KiB"),
+        ("a\0b".into(), "holds a NUL character"),
+        (" \n".into(), "is empty"),
+    ] {
+        let refusal = world.expect_refusal(&ada(), revise(text));
+        assert!(refusal.to_string().contains(says), "{refusal}");
+    }
+}
+
+#[test]
+fn what_was_dropped_is_taken_out_by_the_next_who_can() {
+    let mut world = Spot::ExecuteComplete.default_world();
+    let mut revise = |dropped: &[&str]| {
+        let command = Command::Revise {
+            feedback: "without these".into(),
+            dropped: dropped.iter().map(|text| tree_path(text)).collect(),
+        };
+        world.submit(&ada(), command).unwrap();
+        let left = world.plan().entrance.dropped.clone();
+        // Whoever comes first fails before it could look into the sandbox.
+        world
+            .submit_as_person(Verb::StartExecute)
+            .submit_as_person(Verb::Fail);
+        left
+    };
+    assert_eq!(revise(&["a", "b"]), [tree_path("a"), tree_path("b")]);
+    assert_eq!(revise(&[]), [tree_path("a"), tree_path("b")]);
+    assert_eq!(
+        revise(&["b", "c"]),
+        [tree_path("a"), tree_path("b"), tree_path("c")]
+    );
+    world
+        .submit_as_person(Verb::Revise)
+        .submit_as_person(Verb::StartExecute);
+    world.submit_as_person(Verb::RecordBases);
+    assert!(world.plan().entrance.dropped.is_empty());
+}
+
+#[test]
+fn an_erased_text_says_so_and_a_known_one_itself() {
+    let known: ErasableText = String::from("one\ntwo").into();
+    assert_eq!(known.first_line(), "one");
+    assert_eq!(format!("{known:>9}|"), "  one\ntwo|");
+    assert_eq!(format!("{known:?}"), r#""one\ntwo""#);
+    let erased = ErasableText::Erased(plan::Digest::hash_bytes(b"one"));
+    assert_eq!(erased.to_string(), "(erased)");
+    assert_eq!(erased.first_line(), "(erased)");
+    assert_eq!(ErasableText::from("").first_line(), "");
+}
+
+#[test]
+fn a_path_has_a_size_and_shows_no_control_characters() {
+    assert!(TreePath::new("p".repeat(4096)).is_ok());
+    let error = TreePath::new("p".repeat(4097)).unwrap_err().to_string();
+    assert!(error.contains("it is longer than 4096 bytes"), "{error}");
+    assert!(error.len() < 400, "{error}");
+    assert_eq!(tree_path("a\u{1b}[31m\n").to_string(), "a\\u{1b}[31m\\n");
+    assert_eq!(tree_path("ä b").to_string(), "ä b");
+    assert_eq!(tree_path("ä").as_bytes(), "ä".as_bytes());
+}
+
+#[test]
+fn the_node_of_a_resource_is_named_after_it_and_short() {
+    assert_eq!(Node::main().as_str(), "main");
+    assert_eq!(Node::for_resource("shop/app").to_string(), "main@shop/app");
+    let long = Node::for_resource(&"ü".repeat(300));
+    assert_eq!(long.as_str().chars().count(), 128);
+}
+
+#[test]
+fn words_are_padded_where_tables_ask_for_it() {
+    for operation in PathOperation::ALL {
+        let shown = format!("{operation:<8}|");
+        assert_eq!(shown, format!("{:<8}|", operation.as_str()));
+    }
+    assert_eq!(format!("{:>5}", ResourceKind::Git), "  git");
+    assert_eq!(format!("{:<4}|", ResourceKind::Dir), "dir |");
+    assert_eq!(format!("{:>8}", Gate::Apply), "   apply");
+    assert_eq!(
+        format!("{:<10}|", FailureCategory::Transient),
+        "transient |"
+    );
+    let state = Spot::ApplyQueued.default_world().plan().stage.state_name();
+    assert_eq!(format!("{state:>8}"), "  queued");
+}
+
+#[test]
+fn gates_are_read_as_they_are_shown() {
+    for (gate, word) in Gate::ALL
+        .into_iter()
+        .zip(["strategize", "execute", "result", "apply"])
+    {
+        assert_eq!(gate.to_string(), word);
+        assert_eq!(word.parse::<Gate>(), Ok(gate));
+    }
+    assert_eq!(
+        "land".parse::<Gate>().unwrap_err(),
+        "`land` is no gate: use strategize, execute, result or apply"
+    );
+    let check = RuleCheck::Expr("true".into());
+    assert_eq!(check.default_gates(), Gate::ALL);
+    assert_eq!(Gate::ALL.map(Gate::has_result), [false, false, true, true]);
+}
+
+#[test]
+fn kinds_of_rules_and_what_they_wait_for_have_words() {
+    let globs = vec!["docs/**".to_owned()];
+    let command = RuleCheck::Command {
+        command: "true".into(),
+        timeout: None,
+    };
+    for (check, kind) in [
+        (RuleCheck::Expr("true".into()), "expr"),
+        (RuleCheck::Allow(globs.clone()), "allow"),
+        (RuleCheck::Forbid(globs), "forbid"),
+        (command, "command"),
+        (RuleCheck::Ask("Is it good?".into()), "ask"),
+    ] {
+        assert_eq!(check.kind(), kind);
+    }
+    assert_eq!(
+        PendingVerdictReason::Person.as_str(),
+        "nobody has judged it yet"
+    );
+    assert_eq!(
+        PendingVerdictReason::Check.as_str(),
+        "it has not been checked yet"
+    );
+}
+
+#[test]
+fn the_name_of_a_rule_is_short_and_plain() {
+    for good in ["a", "no-big_files.2", &"r".repeat(64)] {
+        assert_eq!(good.parse::<RuleName>().unwrap().to_string(), good);
+    }
+    for wrong in ["", "Big", "a b", "a/b", "ä", &"r".repeat(65)] {
+        let why = wrong.parse::<RuleName>().unwrap_err();
+        assert!(why.contains("1 to 64 lower-case letters"), "{wrong}: {why}");
+    }
+    let book = PlanWorld::new(Profile::Review, LandingSetup::OnTargets)
+        .facts
+        .rules;
+    let reference = book.rules[0].reference();
+    assert_eq!(reference.to_string(), "clean (global)");
+}
+
+#[test]
+fn profiles_say_what_they_do_by_themselves() {
+    for (profile, says, survives) in [
+        (Profile::Manual, "never retries by itself", false),
+        (Profile::Supervised, "asks before execute and apply", true),
+        (Profile::Review, "asks before apply", true),
+        (Profile::Auto, "never prompts", true),
+    ] {
+        assert!(profile.description().contains(says), "{profile}");
+        assert_eq!(profile.approval_survives_merge(), survives, "{profile}");
+    }
+}
+
+#[test]
+fn an_action_is_available_until_it_is_archived() {
+    assert_eq!(ActionState::Available.as_str(), "available");
+    let archived = ActionState::Archived {
+        at: START_TIME,
+        by: ada(),
+    };
+    assert_eq!(archived.as_str(), "archived");
+}
+
+#[test]
+fn the_time_between_two_moments_has_a_direction() {
+    let later = START_TIME.saturating_add(Span::from_seconds(2));
+    assert_eq!(later.span_since(START_TIME), Span::from_seconds(2));
+    assert_eq!(START_TIME.span_since(later), Span::from_seconds(-2));
+    assert_eq!(
+        Timestamp(i64::MAX).span_since(Timestamp(-1)),
+        Span(i64::MAX)
+    );
+    assert_eq!(Timestamp(1_999).as_milliseconds(), 1);
+    assert_eq!(Timestamp(-5_000).as_milliseconds(), 0);
+}
+
+#[test]
+fn only_the_holder_of_now_holds_a_plan() {
+    let held = Spot::ExecuteProcessing.default_world();
+    let epoch = held.plan().epoch;
+    assert!(held.plan().is_held_by(epoch));
+    assert!(!held.plan().is_held_by(epoch.next()));
+    let waiting = Spot::ExecuteQueued.default_world();
+    assert!(!waiting.plan().is_held_by(waiting.plan().epoch));
+}
+
+#[test]
+fn bases_are_those_of_all_resources_each_with_a_commit() {
+    let world = Spot::ExecuteProcessing.default_world();
+    let base = |resource: &str, commit: &str| ResourceCommit {
+        resource: resource.into(),
+        commit: commit.into(),
+    };
+    let record = |bases: Vec<ResourceCommit>| Command::RecordBases {
+        epoch: world.plan().epoch,
+        bases,
+    };
+    for wrong in [
+        vec![],
+        vec![base("shop/app", "1")],
+        vec![base("shop/app", "1"), base("shop/docs", "")],
+        vec![base("shop/app", "1"), base("shop/site", "2")],
+        vec![
+            base("shop/app", "1"),
+            base("shop/docs", "2"),
+            base("shop/site", "3"),
+        ],
+    ] {
+        let refusal = world.expect_refusal(&worker(), record(wrong));
+        assert_eq!(refusal, Refusal::BasesMismatch);
+    }
+    let right = vec![base("shop/docs", "2"), base("shop/app", "1")];
+    let decision = world.decide(&worker(), record(right)).unwrap();
+    let plan = &decision.plans[0].plan;
+    assert_eq!(plan.base_commit("shop/app"), Some("1"));
+    assert_eq!(plan.base_commit("shop/docs"), Some("2"));
+    assert_eq!(plan.base_commit("shop/site"), None);
+}
+
+#[test]
+fn what_may_not_write_hands_in_no_changes() {
+    let world = Spot::ExecuteProcessing.reach_world(
+        Profile::Review,
+        LandingSetup::ReadOnly,
+        PlanDriver::Person,
+    );
+    let hand_in = |entries: Vec<ChangesetEntry>| {
+        let mut command = world.default_command(Verb::CompleteExecute);
+        let Command::CompleteExecute { captured, .. } = &mut command else {
+            panic!("another command");
+        };
+        *captured = vec![CapturedNodeChanges {
+            changeset: ChangesetId::from_parts(9, 9),
+            node: Node::main(),
+            entries,
+        }];
+        command
+    };
+    let changed = ChangesetEntry::new(tree_path("src/main.rs"), PathOperation::Modify);
+    assert_eq!(
+        world.expect_refusal(&worker(), hand_in(vec![changed])),
+        Refusal::ReadOnly("src/main.rs".into())
+    );
+    assert!(world.decide(&worker(), hand_in(Vec::new())).is_ok());
+}
+
+#[test]
+fn decisions_hang_under_earlier_ones_and_are_the_actors() {
+    let world = Spot::StrategizeProcessing.default_world();
+    let root = world.plan().decisions;
+    let complete = |decisions: Vec<ReportedDecision>| Command::CompleteStrategize {
+        epoch: world.plan().epoch,
+        decisions,
+    };
+    let choice = |parent| reported_decision(DecisionKind::StrategyChoice, parent);
+    let good = vec![choice(None), choice(Some(1)), choice(Some(root + 1))];
+    let decision = world.decide(&worker(), complete(good)).unwrap();
+    let numbers: Vec<(u32, Option<u32>)> = decision.plans[0]
+        .events
+        .iter()
+        .filter_map(|recorded| match &recorded.event {
+            Event::DecisionsRecorded { decisions } => Some(decisions),
+            _ => None,
+        })
+        .flatten()
+        .map(|node| (node.number, node.parent))
+        .collect();
+    assert_eq!(
+        numbers,
+        [
+            (root + 1, Some(1)),
+            (root + 2, Some(1)),
+            (root + 3, Some(root + 1))
+        ]
+    );
+    for (bad, why) in [
+        (choice(Some(0)), "not an earlier decision"),
+        (choice(Some(root + 2)), "not an earlier decision"),
+        (choice(Some(99)), "not an earlier decision"),
+        (
+            reported_decision(DecisionKind::UserIntervention, None),
+            "is the engine's to record",
+        ),
+    ] {
+        let refusal = world.expect_refusal(&worker(), complete(vec![choice(None), bad]));
+        assert!(
+            matches!(refusal, Refusal::BadDecision { number: 2, .. }),
+            "{refusal}"
+        );
+        assert!(refusal.to_string().contains(why), "{refusal}");
+    }
+}
+
+#[test]
+fn a_landing_moves_each_changed_resource_once_and_no_other() {
+    let world = Spot::ApplyProcessing.default_world();
+    let prepare = |change: &dyn Fn(&mut Vec<plan::stage::RefMove>)| {
+        let mut command = world.default_command(Verb::PrepareApply);
+        let Command::PrepareApply { moves, .. } = &mut command else {
+            panic!("another command");
+        };
+        assert_eq!(moves.len(), 2);
+        change(moves);
+        command
+    };
+    assert!(world.decide(&worker(), prepare(&|_| {})).is_ok());
+    for wrong in [
+        prepare(&|moves| moves.push(moves[0].clone())),
+        prepare(&|moves| moves[1].resource = "shop/site".into()),
+        prepare(&|moves| drop(moves.pop())),
+    ] {
+        assert_eq!(
+            world.expect_refusal(&worker(), wrong),
+            Refusal::MovesMismatch
+        );
+    }
+    let none = prepare(&Vec::clear);
+    assert_eq!(world.expect_refusal(&worker(), none), Refusal::EmptyResult);
+}
+
+#[test]
+fn a_project_in_use_names_the_plans_that_use_it() {
+    let ids: Vec<PlanId> = (1..=3).map(|n| PlanId::from_parts(n, 1)).collect();
+    let refused = |count: u64, named: usize| {
+        let facts = DecisionFacts {
+            projects: vec![shop_project()],
+            live_plans: LivePlans {
+                count,
+                newest: ids[..named].to_vec(),
+            },
+            ..DecisionFacts::default()
+        };
+        let delete = Command::DeleteProject {
+            name: "shop".parse().unwrap(),
+            force: false,
+        };
+        decide(&facts, &request_without_plan(delete), START_TIME)
+            .unwrap_err()
+            .to_string()
+    };
+    let [one, two, _] = [ids[0], ids[1], ids[2]];
+    assert_eq!(
+        refused(1, 1),
+        format!("project `shop` is used by a plan that has not ended: {one}")
+    );
+    assert_eq!(
+        refused(2, 2),
+        format!("project `shop` is used by 2 plans that have not ended: {one}, {two}")
+    );
+    assert_eq!(
+        refused(5, 2),
+        format!("project `shop` is used by 5 plans that have not ended: {one}, {two} and 3 more")
+    );
+}
+
+#[test]
+fn a_change_without_an_open_changeset_is_told_where_it_could_not_go() {
+    let world = Spot::ExecuteProcessing.default_world();
+    let record = |into| Command::RecordChange {
+        epoch: world.plan().epoch,
+        into,
+        entry: ChangesetEntry::new(tree_path("a"), PathOperation::Create),
+    };
+    let said = |into| world.expect_refusal(&worker(), record(into)).to_string();
+    assert_eq!(said(ChangesetSelector::OnlyOpen), "no changeset is open");
+    assert_eq!(
+        said(ChangesetSelector::Node(Node::main())),
+        "node `main` has no open changeset"
+    );
+}
+
+#[test]
+fn a_rename_over_what_was_done_before_is_a_rename() {
+    for first in PathOperation::ALL {
+        let mut moved = ChangesetEntry::new(tree_path("new"), PathOperation::Rename);
+        moved.from = Some(tree_path("old"));
+        let both = ChangesetEntry::new(tree_path("new"), first)
+            .fold_with(moved)
+            .unwrap();
+        assert_eq!(both.operation, PathOperation::Rename, "{first}");
+        assert_eq!(both.from, Some(tree_path("old")), "{first}");
+    }
+}
+
+#[test]
+fn a_plan_is_created_once_in_its_log() {
+    let world = Spot::StrategizeQueued.default_world();
+    let mut again: Vec<RecordedEvent> = world.log.clone();
+    let mut second = world.log[0].clone();
+    second.version = world.plan().version.next();
+    again.push(second);
+    let misfit = replay_events(&again).unwrap_err().to_string();
+    assert!(misfit.contains("strategize/queued"), "{misfit}");
+}
+
+#[test]
+fn no_bases_are_recorded_while_landing() {
+    let world = Spot::ApplyProcessing.default_world();
+    let stray = RecordedEvent {
+        version: world.plan().version.next(),
+        event: Event::BasesRecorded {
+            epoch: world.plan().epoch,
+            bases: Vec::new(),
+        },
+        ..world.log.last().unwrap().clone()
+    };
+    assert!(evolve(Some(world.plan().clone()), &stray).is_err());
+}
+
+fn decide_commands(facts: &DecisionFacts, commands: Vec<Command>) -> Result<Decision, Refusal> {
+    let requests: Vec<DecisionRequest> = commands.into_iter().map(request_without_plan).collect();
+    decide_batch(facts, &requests, START_TIME)
+}
+
+#[test]
+fn in_a_batch_an_action_for_one_use_is_used_once() {
+    let world = PlanWorld::new(Profile::Review, LandingSetup::Projectless);
+    let mut facts = DecisionFacts {
+        action: world.facts.action,
+        ..DecisionFacts::default()
+    };
+    facts.action.as_mut().unwrap().definition.reusable = false;
+    let new = |number| {
+        Command::Use(NewPlan {
+            definitions: Vec::new(),
+            strategy_wanted: false,
+            id: PlanId::from_parts(1, number),
+            action: Some("tidy".parse().unwrap()),
+            goal: None,
+            arguments: Vec::new(),
+            fallback_actors: None,
+            profile: None,
+            fallback_profile: None,
+            limits: Default::default(),
+            bases: Vec::new(),
+            policy: Default::default(),
+            projects: Vec::new(),
+        })
+    };
+    let refusal = decide_commands(&facts, vec![new(1), new(2)]).unwrap_err();
+    assert!(matches!(refusal, Refusal::ActionUsedUp { .. }), "{refusal}");
+}
+
+#[test]
+fn in_a_batch_a_project_is_as_the_one_before_left_it() {
+    let app = |path: &str| Resource {
+        name: "app".parse().unwrap(),
+        host: "here".parse().unwrap(),
+        place: ResourcePlace::Dir { path: path.into() },
+    };
+    let name: QualifiedName = "desk".parse().unwrap();
+    let create = Command::CreateProject {
+        name: name.clone(),
+        resources: vec![app("/one")],
+    };
+    let delete = Command::DeleteProject {
+        name: name.clone(),
+        force: false,
+    };
+    let pause = Command::PauseProject(name.clone());
+    let facts = DecisionFacts::default();
+    let twice = decide_commands(&facts, vec![create.clone(), create.clone()]).unwrap();
+    assert_eq!(twice.receipt.outcome, ReceiptOutcome::AlreadyDone);
+    let paused =
+        decide_commands(&facts, vec![create.clone(), pause.clone(), pause.clone()]).unwrap();
+    assert_eq!(paused.receipt.outcome, ReceiptOutcome::AlreadyDone);
+    let gone = decide_commands(&facts, vec![create, delete, pause]).unwrap_err();
+    assert_eq!(gone, Refusal::NoSuchProject(name));
+}
+
+#[test]
+fn in_a_batch_what_was_made_and_removed_is_no_change() {
+    let mut world = PlanWorld::new(Profile::Review, LandingSetup::Projectless);
+    world.facts.rules = RuleBook::default();
+    world
+        .submit_as_person(Verb::StartStrategize)
+        .submit_as_person(Verb::CompleteStrategize)
+        .submit_as_person(Verb::ExecutePlan)
+        .submit_as_person(Verb::StartExecute)
+        .submit_as_person(Verb::OpenChangeset);
+    let record = |operation| DecisionRequest {
+        plan_id: Some(world.plan().id),
+        ..request_without_plan(Command::RecordChange {
+            epoch: world.plan().epoch,
+            into: ChangesetSelector::OnlyOpen,
+            entry: ChangesetEntry::new(tree_path("a"), operation),
+        })
+    };
+    let requests = [
+        PathOperation::Create,
+        PathOperation::Delete,
+        PathOperation::Modify,
+    ]
+    .map(record);
+    let decision = decide_batch(&world.facts, &requests, world.now).unwrap();
+    world.commit(&decision);
+    let [(_, entry)] = world.facts.entries.as_slice() else {
+        panic!("{:?}", world.facts.entries);
+    };
+    // Without the entry of the first two the third is about a path that was there before.
+    assert_eq!(entry.operation, PathOperation::Modify);
+}
+
+#[test]
+fn an_epoch_that_is_not_now_is_told_which_kind_it_is() {
+    let said = |given: u64, current: u64| {
+        let (given, current) = (Epoch(given), Epoch(current));
+        Refusal::Fenced { given, current }.to_string()
+    };
+    assert_eq!(said(3, 3), "the work under epoch 3 has ended");
+    assert_eq!(
+        said(4, 3),
+        "epoch 4 was never given: the plan is at epoch 3"
+    );
+    assert_eq!(said(2, 3), "epoch 2 is over: the plan is at epoch 3");
+}
+
+#[test]
+fn a_strategy_without_decisions_records_none() {
+    let world = Spot::StrategizeProcessing.default_world();
+    let complete = Command::CompleteStrategize {
+        epoch: world.plan().epoch,
+        decisions: Vec::new(),
+    };
+    let decision = world.decide(&worker(), complete).unwrap();
+    let [only] = decision.plans[0].events.as_slice() else {
+        panic!("{:?}", decision.plans[0].events);
+    };
+    assert!(matches!(only.event, Event::StrategizeCompleted { .. }));
+}
+
+#[test]
+fn what_the_merge_brought_up_is_caught_up_with_when_work_is_sent_back() {
+    for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
+        let mut world = Spot::ApplyProcessing.default_world();
+        let constrain = world.command_variant(Verb::Constrain, variant);
+        world.submit(&worker(), constrain).unwrap();
+        world.submit_as_person(Verb::Revise);
+        let catches_up = world.plan().entrance.catch_up;
+        let is_about_the_merge = matches!(kind, ConstraintKind::Conflict | ConstraintKind::Gate);
+        assert_eq!(catches_up, is_about_the_merge, "{kind:?}");
+        // It is still to be done for whoever comes next, and done once somebody says so.
+        world.submit_as_person(Verb::StartExecute);
+        assert_eq!(world.plan().entrance.catch_up, catches_up, "{kind:?}");
+        world.submit_as_person(Verb::RecordBases);
+        assert!(world.plan().entrance.is_default(), "{kind:?}");
+    }
+}
+
+/// A second writing of when a person is waited for: by spot, then the profiles that wait there.
+#[test]
+fn a_person_is_waited_for_where_nobody_else_can_go_on() {
+    use Profile::{Auto, Manual, Review, Supervised};
+    for spot in Spot::ALL {
+        let on_targets: &[Profile] = match spot {
+            Spot::StrategizeQueued => &[Manual],
+            Spot::StrategizeComplete => &[Manual, Supervised],
+            Spot::ExecuteComplete => &[Manual, Supervised, Review],
+            Spot::StrategizeAwaitingInput
+            | Spot::StrategizeErrored
+            | Spot::ExecuteAwaitingInput
+            | Spot::ExecuteErrored
+            | Spot::ApplyAwaitingInput
+            | Spot::ApplyAwaitingInputPrepared
+            | Spot::ApplyErrored
+            | Spot::ApplyConstrained => &[Manual, Supervised, Review, Auto],
+            _ => &[],
+        };
+        for profile in Profile::ALL {
+            let world = spot.reach_world(profile, LandingSetup::OnTargets, PlanDriver::Person);
+            let waits = on_targets.contains(&profile);
+            assert_eq!(world.plan().needs_person(), waits, "{spot:?} {profile}");
+        }
+    }
+    // Nothing lands, so there is nothing to review.
+    for profile in Profile::ALL {
+        let world = Spot::ExecuteComplete.reach_world(
+            profile,
+            LandingSetup::Projectless,
+            PlanDriver::Person,
+        );
+        assert_eq!(world.plan().needs_person(), profile == Manual, "{profile}");
+    }
+    // Whoever asked for it is not asked again.
+    let mut world =
+        Spot::StrategizeErrored.reach_world(Manual, LandingSetup::OnTargets, PlanDriver::Person);
+    world.submit_as_person(Verb::Retry);
+    assert_eq!(world.stage(), "strategize/queued");
+    assert!(!world.plan().needs_person());
+}
+
+#[test]
+fn only_who_starts_afresh_looks_for_another_base() {
+    for (variant, start, keeps) in [
+        (0, SandboxStartPoint::Continue, true),
+        (1, SandboxStartPoint::Afresh, false),
+    ] {
+        let mut world = Spot::ExecuteProcessing.default_world();
+        world
+            .submit_as_person(Verb::RecordBases)
+            .submit_as_person(Verb::Fail);
+        let retry = world.command_variant(Verb::Retry, variant);
+        world.submit(&ada(), retry).unwrap();
+        assert_eq!(world.plan().entrance.start, start);
+        assert_eq!(!world.plan().bases.is_empty(), keeps, "{start:?}");
+    }
+    // What strategize left is discarded; where it started from is not.
+    let mut world = Spot::StrategizeProcessing.default_world();
+    world
+        .submit_as_person(Verb::RecordBases)
+        .submit_as_person(Verb::CompleteStrategize)
+        .submit_as_person(Verb::ExecutePlan);
+    assert_eq!(world.plan().entrance.start, SandboxStartPoint::Base);
+    assert_eq!(world.plan().bases.len(), 2);
+}
+
+#[test]
+fn what_waits_is_due_at_once_or_when_it_is_to_be_tried_again() {
+    let later = START_TIME.saturating_add(Span::from_seconds(5));
+    let queued = |retry_at| QueueEntry {
+        since: START_TIME,
+        retry_at,
+    };
+    assert_eq!(queued(None).due_at(), START_TIME);
+    assert_eq!(queued(Some(later)).due_at(), later);
+}
+
+#[test]
+fn a_pattern_matches_the_whole_value_and_cannot_break_out_of_that() {
+    let with = |pattern: &str| {
+        let mut area = argument_spec("area", ArgumentType::String);
+        area.pattern = Some(pattern.into());
+        area
+    };
+    let either = with("a|b");
+    assert!(either.check_declaration().is_ok());
+    for (text, fits) in [("a", true), ("b", true), ("ab", false), ("a\n", false)] {
+        assert_eq!(either.parse(text).is_ok(), fits, "{text:?}");
+    }
+    let why = with("a)|(?:b").check_declaration().unwrap_err().why;
+    assert!(why.contains("is no regular expression"), "{why}");
+}
+
+/// Behind the point of no return there is one way, and of what landed one way back; before it, people are told that
+/// there are others.
+#[test]
+fn what_can_be_done_depends_on_whether_a_landing_is_prepared() {
+    let others = [Verb::Revise, Verb::Revert, Verb::Cancel];
+    for (spot, first, has_others) in [
+        (Spot::ApplyQueued, Verb::StartApply, true),
+        (Spot::ApplyQueuedPrepared, Verb::StartApply, false),
+        (Spot::ApplyAwaitingInput, Verb::Answer, true),
+        (Spot::ApplyAwaitingInputPrepared, Verb::Answer, false),
+        (Spot::ApplyApplied, Verb::Undo, false),
+    ] {
+        let mut expected = vec![first];
+        expected.extend(others.into_iter().filter(|_| has_others));
+        assert_eq!(
+            plan::decide::available_verbs(spot.default_world().plan()),
+            expected,
+            "{spot:?}"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! Landing step by step, for scripts; `planwright apply` takes them all.
+
+use std::ffi::OsString;
+
+use lifecycle::{LandingOutcome, LandingStep};
+use plan::PlanId;
+use plan::stage::ConstraintKind;
+
+use crate::cli::App;
+use crate::commands::plumbing::{HolderArgs, answer_with_plan, answer_with_receipt};
+use crate::commands::{CommandAnswer, revise};
+use crate::error::CommandError;
+use crate::exit::CommandExit;
+
+/// An obstacle.
+#[derive(Debug, clap::Args)]
+pub struct ConstrainArgs {
+    #[command(flatten)]
+    holder: HolderArgs,
+    /// conflict, gate, local_edits, operation_in_progress or approval_void.
+    #[arg(long, value_name = "KIND", default_value = "conflict")]
+    kind: ConstraintKind,
+    /// What happened.
+    #[arg(long, value_name = "TEXT", default_value = "it cannot land as it is")]
+    message: String,
+    /// A path concerned; repeat it for more.
+    #[arg(long, value_name = "PATH")]
+    path: Vec<OsString>,
+}
+
+pub fn prepare_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    let plan_id = app.resolve_plan(&args.id)?;
+    let step = app
+        .lifecycle()?
+        .prepare_landing(plan_id, args.epoch(), &call)?;
+    answer_landing_step(app, plan_id, step)
+}
+
+pub fn withdraw_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    answer_with_receipt(
+        app,
+        &app.lifecycle()?
+            .withdraw_landing(app.resolve_plan(&args.id)?, args.epoch(), &call)?,
+    )
+}
+
+pub fn complete_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    let plan_id = app.resolve_plan(&args.id)?;
+    let step = app
+        .lifecycle()?
+        .complete_landing(plan_id, args.epoch(), &call)?;
+    answer_landing_step(app, plan_id, step)
+}
+
+/// The plan as it stands after a step; what could not land is no success.
+fn answer_landing_step(
+    app: &App,
+    plan_id: PlanId,
+    step: LandingStep,
+) -> Result<CommandAnswer, CommandError> {
+    match step {
+        LandingStep::Withdrawn => answer_with_plan(app, plan_id),
+        LandingStep::Completed(done) | LandingStep::Ended(LandingOutcome::Landed { done, .. }) => {
+            answer_with_receipt(app, &done)
+        }
+        LandingStep::Ended(LandingOutcome::Constrained(done)) => {
+            let mut answer = answer_with_receipt(app, &done)?;
+            answer.exit = CommandExit::Conflict;
+            Ok(answer)
+        }
+        LandingStep::Ended(LandingOutcome::NeedsAnswer(done)) => {
+            let mut answer = answer_with_receipt(app, &done)?;
+            answer.exit = CommandExit::NeedsPerson;
+            Ok(answer)
+        }
+        LandingStep::Ended(LandingOutcome::NotLanded(done)) => {
+            let mut answer = answer_with_receipt(app, &done)?;
+            answer.exit = CommandExit::NotLanded;
+            Ok(answer)
+        }
+    }
+}
+
+pub fn constrain_landing(args: &ConstrainArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.holder.conditions.apply_to(app.new_call());
+    let paths = args
+        .path
+        .iter()
+        .map(revise::parse_tree_path)
+        .collect::<Result<Vec<_>, _>>()?;
+    let plan_id = app.resolve_plan(&args.holder.id)?;
+    let epoch = args.holder.epoch();
+    answer_with_receipt(
+        app,
+        &app.lifecycle()?.constrain_landing(
+            plan_id,
+            epoch,
+            args.kind,
+            &args.message,
+            paths,
+            &call,
+        )?,
+    )
+}

@@ -1,0 +1,44 @@
+//! The moves between phases, and looking.
+
+use crate::cli::App;
+use crate::commands::plumbing::{answer_with_plan, answer_with_receipt};
+use crate::commands::{CommandAnswer, ConditionArgs};
+use crate::error::CommandError;
+
+/// A plan to move.
+#[derive(Debug, clap::Args)]
+pub struct MovePlanArgs {
+    /// The plan.
+    id: String,
+    #[command(flatten)]
+    conditions: ConditionArgs,
+}
+
+/// A plan to look at.
+#[derive(Debug, clap::Args)]
+pub struct ShowPlanArgs {
+    /// The plan.
+    pub id: String,
+}
+
+pub fn execute_plan(args: &MovePlanArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    answer_with_receipt(
+        app,
+        &app.lifecycle()?
+            .execute_plan(app.resolve_plan(&args.id)?, &call)?,
+    )
+}
+
+pub fn apply_plan(args: &MovePlanArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    let call = args.conditions.apply_to(app.new_call());
+    answer_with_receipt(
+        app,
+        &app.lifecycle()?
+            .apply_plan(app.resolve_plan(&args.id)?, &call)?,
+    )
+}
+
+pub fn show_plan(args: &ShowPlanArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    answer_with_plan(app, app.resolve_plan(&args.id)?)
+}

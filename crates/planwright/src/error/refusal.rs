@@ -1,0 +1,253 @@
+//! What the engine said no to: a refusal, or rules that failed.
+
+use plan::invariant::{RuleName, RuleScope};
+use plan::judgement::PendingVerdictReason;
+use plan::ledger::AccountName;
+use plan::{GateBlocked, Refusal};
+
+use super::{CommandError, RecoveryHint, capitalize_sentence};
+use crate::exit::CommandExit;
+use crate::limits;
+use crate::ui;
+
+/// Rules failed at a gate.
+pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
+    let mut message = format!("{blocked}. The plan did not move.");
+    let mut hints = Vec::new();
+    for failed in &blocked.failed {
+        message.push_str(&format!(
+            "\n  {}: {}\n    {}",
+            failed.rule,
+            ui::escape_controls(&failed.evidence),
+            ui::escape_controls(&failed.check)
+        ));
+        if failed.waits == Some(PendingVerdictReason::Person) {
+            let holds = format!(
+                "planwright approve {} --rule {}",
+                blocked.plan, failed.rule.name
+            );
+            let rejected = format!("{holds} --reject \"TEXT\"");
+            hints.extend([holds, rejected]);
+        } else if failed.waivable {
+            hints.push(format!(
+                "planwright waive {} {} --reason \"TEXT\"",
+                blocked.plan, failed.rule.name
+            ));
+        } else {
+            hints.push(format!(
+                "{} cannot be waived: change the plan, or the rule.",
+                failed.rule
+            ));
+        }
+    }
+    hints.push(format!("planwright why {}", blocked.plan));
+    let data = serde_json::json!({
+        "kind": "reconciliation_blocked",
+        "plan_id": blocked.plan,
+        "gate": blocked.gate,
+        "failed": blocked.failed,
+    });
+    let waits_only = blocked
+        .failed
+        .iter()
+        .all(|one| one.waits == Some(PendingVerdictReason::Person));
+    CommandError {
+        exit: match waits_only {
+            true => CommandExit::NeedsPerson,
+            false => CommandExit::Blocked,
+        },
+        message,
+        hints,
+        data,
+        recovery: None,
+    }
+}
+
+/// The plan, or whatever it was about, cannot do that.
+pub fn from_refusal(refusal: &Refusal) -> CommandError {
+    let new = |exit, kind: &str| {
+        CommandError::new(exit, capitalize_sentence(&refusal.to_string())).with_kind(kind)
+    };
+    match refusal {
+        Refusal::NoSuchPlan(_) => new(CommandExit::NotFound, "no_such_plan").with_hint("planwright list"),
+        Refusal::NoSuchAction(_) => new(CommandExit::NotFound, "no_such_action").with_hint("planwright action list"),
+        Refusal::NoSuchProject(name) => CommandError {
+            recovery: Some(RecoveryHint::MissingProject(name.clone())),
+            ..new(CommandExit::NotFound, "no_such_project")
+        },
+        Refusal::NoSuchResource { project, .. } => new(CommandExit::NotFound, "no_such_resource")
+            .with_hint(format!("planwright project show {project}")),
+        Refusal::NoSuchRule { .. } => new(CommandExit::NotFound, "no_such_rule").with_hint("planwright invariant list"),
+        Refusal::NoRuleOnPlan { plan, .. } => new(CommandExit::NotFound, "no_such_rule")
+            .with_hint(format!("planwright invariant list --effective {plan}")),
+        Refusal::NoSuchChangeset { plan, .. } => new(CommandExit::NotFound, "no_such_changeset")
+            .with_hint(format!("planwright plumbing changesets {plan}")),
+        Refusal::VersionMismatch { .. } => new(CommandExit::Conflict, "version_mismatch")
+            .with_hint("Look at what changed, then repeat with the new --if-version or without one."),
+        Refusal::WrongState { verb, helps, .. } => CommandError {
+            recovery: Some(RecoveryHint::OtherVerbs {
+                verb: *verb,
+                possible_verbs: helps.clone(),
+            }),
+            ..new(CommandExit::Conflict, "wrong_state")
+        },
+        Refusal::Final { .. } => CommandError {
+            recovery: Some(RecoveryHint::PlanEnded),
+            ..new(CommandExit::Conflict, "final")
+        }
+        .with_hint("What has ended stays as it is; start a new plan to go on."),
+        Refusal::Held { holder, expires_at } => {
+            let mut error = new(CommandExit::Conflict, "held");
+            error.message = format!(
+                "The plan is held by {} since {} (epoch {})",
+                holder.owner, holder.since, holder.epoch
+            );
+            error.data = serde_json::json!({
+                "kind": "held",
+                "owner": holder.owner,
+                "epoch": holder.epoch,
+                "since": holder.since,
+                "expires_at": expires_at,
+            });
+            error.recovery = Some(RecoveryHint::WaitForHolder);
+            error
+        }
+        Refusal::Fenced { .. } => new(CommandExit::Conflict, "fenced")
+            .with_hint("Somebody else took over or the work is finished; do not go on with it."),
+        Refusal::NotDue { .. } => new(CommandExit::Conflict, "not_due"),
+        Refusal::OverBudget(over) if over.account == AccountName::Global => new(CommandExit::Conflict, "over_budget")
+            .with_hint(limits::raise_budget_command(over.means, over.spent, over.limit)),
+        Refusal::OverBudget(over) => new(CommandExit::Conflict, "over_budget")
+            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(over.means, over.spent, over.limit))),
+        Refusal::LimitTooLow { means, limit, spent } => new(CommandExit::Conflict, "limit_too_low")
+            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(*means, *spent, *limit))),
+        Refusal::LeaseRuns { .. } => {
+            new(CommandExit::Conflict, "lease_runs").with_hint("It can be reclaimed once it has expired.")
+        }
+        Refusal::QuestionOpen => new(CommandExit::Conflict, "question_open"),
+        Refusal::NeedsPerson { .. } => new(CommandExit::NeedsPerson, "needs_person"),
+        Refusal::ApprovalVoid(_) => {
+            new(CommandExit::NeedsPerson, "approval_void").with_hint("Look again, and sign: planwright apply ID")
+        }
+        Refusal::RuleOfRepository => new(CommandExit::Usage, "rule_of_repository"),
+        Refusal::NothingToJudge { .. } => {
+            new(CommandExit::Usage, "nothing_to_judge").with_hint("Judge it --at result or --at apply.")
+        }
+        Refusal::RuleDoesNotAsk { .. } => new(CommandExit::Usage, "not_asking")
+            .with_hint("To land although it fails: planwright waive ID NAME --reason \"TEXT\""),
+        Refusal::NothingToFix => new(CommandExit::NeedsPerson, "nothing_to_fix")
+            .with_hint("planwright revise ID \"TEXT\""),
+        Refusal::NeedsApproval => new(CommandExit::NeedsPerson, "needs_approval").with_hint("planwright apply ID"),
+        Refusal::NeedsFate => new(CommandExit::Usage, "needs_fate"),
+        Refusal::PointOfNoReturn { .. } => new(CommandExit::Conflict, "point_of_no_return"),
+        Refusal::JudgementStale { .. } => {
+            new(CommandExit::Conflict, "judgement_stale").with_hint("Repeat the command; plan or rules kept changing.")
+        }
+        Refusal::ReversionLimit(_) => new(CommandExit::Conflict, "reversion_limit"),
+        Refusal::EmptyResult => new(CommandExit::Conflict, "empty_result")
+            .with_hint("If that is what was wanted, say so: --allow-empty"),
+        Refusal::BasesMismatch => new(CommandExit::Usage, "bases_do_not_fit"),
+        Refusal::MovesMismatch => new(CommandExit::Usage, "moves_do_not_fit"),
+        Refusal::NotLanded { .. } => new(CommandExit::Conflict, "not_landed"),
+        Refusal::NothingToUndo => new(CommandExit::Conflict, "nothing_to_undo"),
+        Refusal::ActionExists { name, .. } => {
+            new(CommandExit::Conflict, "action_exists").with_hint(format!("planwright action show {name}"))
+        }
+        Refusal::ActionArchived { .. } => {
+            new(CommandExit::Conflict, "action_archived").with_hint("planwright action list")
+        }
+        Refusal::ActionUsedUp { plan, .. } => {
+            new(CommandExit::Conflict, "action_used_up").with_hint(format!("planwright status {plan}"))
+        }
+        Refusal::ProjectExists { name, .. } => new(CommandExit::Conflict, "project_exists")
+            .with_hint(format!("Look at it: planwright project show {name}"))
+            .with_hint("Change it with project link, unlink or relink, or choose another name."),
+        Refusal::ProjectEmpty(name) => new(CommandExit::Conflict, "project_empty").with_hint(format!(
+            "Add what it works on: planwright project link {name} --git PATH"
+        )),
+        Refusal::ProjectPaused { project, .. } => new(CommandExit::Conflict, "project_paused")
+            .with_hint(format!("planwright project resume {project}")),
+        Refusal::ProjectInUse { count, plans, .. } => {
+            let mut error = new(CommandExit::Conflict, "project_in_use")
+                .with_hint("Let them end or cancel them; with --force they will not find what they work on.");
+            error.data = serde_json::json!({ "kind": "project_in_use", "count": count, "plans": plans });
+            error
+        }
+        Refusal::ResourceExists { project, name } => new(CommandExit::Conflict, "resource_exists").with_hint(format!(
+            "If it has moved, say so: planwright project relink {project} {name}"
+        )),
+        Refusal::PlaceTaken { .. } => new(CommandExit::Conflict, "place_taken"),
+        Refusal::ResourceKind { project, name, .. } => new(CommandExit::Conflict, "resource_kind").with_hint(format!(
+            "Unlink it first: planwright project unlink {project} {name}"
+        )),
+        Refusal::BadResource { .. } => new(CommandExit::Usage, "bad_resource"),
+        Refusal::ResourceNotInPlan(_) => new(CommandExit::NotFound, "no_such_resource"),
+        Refusal::NoActor => new(CommandExit::Usage, "no_actor").with_hint("planwright config set actor NAME"),
+        Refusal::NoGoal => new(CommandExit::Usage, "no_goal"),
+        Refusal::BadText { .. } => new(CommandExit::Usage, "bad_text"),
+        Refusal::Arguments(_) => new(CommandExit::Usage, "bad_arguments"),
+        Refusal::BadDecision { .. } => new(CommandExit::Usage, "bad_decision"),
+        Refusal::RuleExists { scope, name } => new(CommandExit::Conflict, "rule_exists")
+            .with_hint(format!("Remove it first: {}", rule_removal_command(scope, name))),
+        Refusal::NonOverridable { rule } => new(CommandExit::Blocked, "non_overridable").with_hint(format!(
+            "It holds until it is removed: {}",
+            rule_removal_command(&rule.scope, &rule.name)
+        )),
+        Refusal::NodeHasOpenChangeset { open } => new(CommandExit::Conflict, "node_has_open_changeset").with_hint(format!(
+            "Record into it, or seal it: planwright plumbing seal-changeset {} --epoch {} --changeset {}",
+            open.plan, open.epoch, open.id
+        )),
+        Refusal::NoOpenChangeset { .. } => {
+            new(CommandExit::Conflict, "no_open_changeset").with_hint("planwright plumbing open-changeset ID --epoch E")
+        }
+        Refusal::AmbiguousChangeset { open } => {
+            let nodes: Vec<String> = open.iter().map(|one| format!("--node {} ({})", one.node, one.id)).collect();
+            new(CommandExit::Conflict, "ambiguous_changeset").with_hint(format!("One of: {}", nodes.join(", ")))
+        }
+        Refusal::ReadOnly(_) => new(CommandExit::Conflict, "read_only"),
+    }
+}
+
+/// The command that removes a rule.
+fn rule_removal_command(scope: &RuleScope, name: &RuleName) -> String {
+    let scope = match scope {
+        RuleScope::Global => String::new(),
+        RuleScope::Project(project) => format!(" --project {project}"),
+        // It is nobody's to remove but by landing on the target.
+        RuleScope::Repository(_) => {
+            return "Change planwright.yaml on the target branch.".to_owned();
+        }
+        RuleScope::WorkingTree(_) => {
+            return "It was copied from planwright.yaml when the plan was made: cancel the plan, change the file \
+                    and run it again."
+                .to_owned();
+        }
+        RuleScope::Action(action) => format!(" --action {action}"),
+        RuleScope::Plan(plan) => format!(" --plan {plan}"),
+    };
+    format!("planwright invariant remove {name}{scope}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    const ID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+    #[test]
+    fn rules_of_every_scope_can_be_removed_as_it_is_said() {
+        let name: RuleName = "calm".parse().unwrap();
+        for scope in [
+            RuleScope::Global,
+            RuleScope::Action("acme/tidy".parse().unwrap()),
+            RuleScope::Plan(ID.parse().unwrap()),
+        ] {
+            let command = rule_removal_command(&scope, &name);
+            let parsed = Cli::try_parse_from(command.split(' '));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Tidying up: sandboxes that are no longer needed go, work that did not land is kept.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plan::{Epoch, PlanId};
+
+use crate::error::FileErrorContext;
+use crate::sandboxes::{
+    DirectoryOccupant, Sandbox, SandboxEntryMode, SandboxKey, Sandboxes, find_occupant,
+};
+use crate::step_faults::Step;
+use crate::supervise::{self, ExclusiveLock};
+use crate::{ObjectId, SandboxError, files, refs};
+
+/// How long a lock may be held without anybody working: until a process that another thread starts executes its
+/// program, it has whatever was open when it was forked.
+const FORKED_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// A plan's sandbox, as it is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanSandboxDir {
+    /// The plan.
+    pub plan_id: PlanId,
+    /// Everything of it.
+    pub path: PathBuf,
+}
+
+/// Work that did not land and has no sandbox any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RescueRef {
+    /// The plan.
+    pub plan_id: PlanId,
+    /// The ref that keeps it.
+    pub ref_name: String,
+    /// Its commit.
+    pub commit: ObjectId,
+}
+
+/// How the directory of a plan is called while it is being removed.
+const REMOVED_PREFIX: &str = "removed-";
+
+impl Sandboxes {
+    /// Every plan that has something here, also what a killed process did not finish removing.
+    pub fn list_plan_dirs(&self) -> Result<Vec<PlanSandboxDir>, SandboxError> {
+        let mut found: Vec<PlanSandboxDir> = Vec::new();
+        for directory in self.plan_roots() {
+            let names = files::list_names(&directory)?.into_iter();
+            let new = names.filter_map(|name: String| {
+                let plan = name
+                    .strip_prefix(REMOVED_PREFIX)
+                    .unwrap_or(&name)
+                    .parse()
+                    .ok()?;
+                let path = directory.join(name);
+                let is_new = !found.iter().any(|one| one.plan_id == plan);
+                is_new.then_some(PlanSandboxDir {
+                    plan_id: plan,
+                    path,
+                })
+            });
+            let new: Vec<PlanSandboxDir> = new.collect();
+            found.extend(new);
+        }
+        found.sort_by_key(|one| one.plan_id);
+        Ok(found)
+    }
+
+    /// Keeps what the newest sandbox holds under a rescue ref in the user's repository, if it is
+    /// anything but its base. Repeating it gives the same.
+    pub fn rescue_current_work(
+        &self,
+        key: &SandboxKey<'_>,
+    ) -> Result<Option<RescueRef>, SandboxError> {
+        let Some(sandbox) = self.current_sandbox(key)? else {
+            return self.rescue_checkpoint(key);
+        };
+        if sandbox.exists() {
+            self.capture_sandbox(key, sandbox.holder_epoch, &sandbox.base)?;
+        }
+        let Some(commit) = self.vault_for(key).checkpoint_commit()? else {
+            return Ok(None);
+        };
+        let name = refs::rescue_ref(key.plan_id, &key.dir_name());
+        self.write_rescue_ref(key, &sandbox.base, commit, name)
+    }
+
+    /// The same where the sandbox is gone, of the newest state that its vault has.
+    fn rescue_checkpoint(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
+        let vault = self.vault_for(key);
+        let Some(commit) = vault.checkpoint_commit()? else {
+            return self.find_rescue_ref(key);
+        };
+        let vault = self.open_vault(key)?;
+        let base = refs::resolve_name(&vault.git(), &format!("{commit}^1"))?;
+        let Some(base) = base else {
+            return self.find_rescue_ref(key);
+        };
+        let name = refs::rescue_ref(key.plan_id, &key.dir_name());
+        self.write_rescue_ref(key, &base, commit, name)
+    }
+
+    /// The same of the sandboxes that were left behind for newer ones: each under a ref of its own.
+    pub fn rescue_older_sandboxes(
+        &self,
+        key: &SandboxKey<'_>,
+    ) -> Result<Vec<RescueRef>, SandboxError> {
+        let mut older = self.list_sandboxes(key)?;
+        older.pop();
+        if older.is_empty() {
+            return Ok(Vec::new());
+        }
+        let vault = self.open_vault(key)?;
+        let mut kept = Vec::new();
+        for sandbox in older.iter().filter(|sandbox| sandbox.exists()) {
+            let tree = self.write_sandbox_tree(key, sandbox)?;
+            let commit = vault.create_commit(&tree, Some(&sandbox.base), "Left behind")?;
+            let name = refs::older_rescue_ref(key.plan_id, &key.dir_name(), sandbox.creator_epoch);
+            kept.extend(self.write_rescue_ref(key, &sandbox.base, commit, name)?);
+        }
+        Ok(kept)
+    }
+
+    /// The same of what was changed in the newest sandbox after this result was handed in.
+    pub fn rescue_late_changes(
+        &self,
+        key: &SandboxKey<'_>,
+        result: &ObjectId,
+    ) -> Result<Option<RescueRef>, SandboxError> {
+        let sandbox = self.current_sandbox(key)?.filter(Sandbox::exists);
+        let Some(sandbox) = sandbox else {
+            return Ok(None);
+        };
+        let vault = self.open_vault(key)?;
+        let tree = self.write_sandbox_tree(key, &sandbox)?;
+        if tree == *result {
+            return Ok(None);
+        }
+        let commit = vault.create_commit(&tree, Some(&sandbox.base), "Left behind")?;
+        let name = refs::rescue_ref(key.plan_id, &key.dir_name());
+        self.write_rescue_ref(key, &sandbox.base, commit, name)
+    }
+
+    fn write_rescue_ref(
+        &self,
+        key: &SandboxKey<'_>,
+        base: &ObjectId,
+        commit: ObjectId,
+        name: String,
+    ) -> Result<Option<RescueRef>, SandboxError> {
+        let vault = self.open_vault(key)?;
+        if vault.read_tree_of(&commit)? == vault.read_tree_of(base)? {
+            return Ok(None);
+        }
+        let repository = self.open_repository(key.resource)?;
+        let git = repository.git();
+        crate::land::copy_objects(&vault, &repository, &commit, base)?;
+        git.run(&["update-ref", &name, commit.as_str()])?;
+        self.complete_step(Step::Rescued, repository.path())?;
+        Ok(Some(RescueRef {
+            plan_id: key.plan_id,
+            ref_name: name,
+            commit,
+        }))
+    }
+
+    /// The newest work of a plan that is kept under a rescue ref.
+    pub fn find_rescue_ref(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
+        let git = self.open_repository(key.resource)?.git();
+        let newest = refs::rescue_ref(key.plan_id, &key.dir_name());
+        let older = format!("{newest}+*");
+        // In the order of the holders that made it; the newest has no number.
+        let by_age = [
+            "for-each-ref",
+            "--sort=version:refname",
+            "--format=%(refname)",
+        ];
+        let listed = git.read_line(&[&by_age[..], &[&older]].concat())?;
+        let names = [newest.as_str()].into_iter().chain(listed.lines().rev());
+        let mut found = None;
+        for name in names {
+            found = refs::resolve_name(&git, name)?.map(|commit| (name.to_owned(), commit));
+            if found.is_some() {
+                break;
+            }
+        }
+        Ok(found.map(|(name, commit)| RescueRef {
+            plan_id: key.plan_id,
+            ref_name: name,
+            commit,
+        }))
+    }
+
+    /// Brings back the sandbox of work that is kept under a rescue ref.
+    pub fn restore_from_rescue(
+        &self,
+        key: &SandboxKey<'_>,
+        epoch: Epoch,
+    ) -> Result<Option<Sandbox>, SandboxError> {
+        if let Some(sandbox) = self.current_sandbox(key)? {
+            return Ok(Some(sandbox));
+        }
+        let Some(kept) = self.find_rescue_ref(key)? else {
+            return Ok(None);
+        };
+        let repository = self.open_repository(key.resource)?;
+        let git = repository.git();
+        let gone = || SandboxError::ObjectMissing {
+            path: repository.path().to_owned(),
+            object: kept.commit.to_string(),
+        };
+        let base = refs::resolve_name(&git, &format!("{}^1", kept.commit))?.ok_or_else(gone)?;
+        let tree =
+            refs::resolve_name(&git, &format!("{}^{{tree}}", kept.commit))?.ok_or_else(gone)?;
+        self.seed_checkpoint(key, epoch, &base, &tree)?;
+        let entered = self.enter_sandbox(key, epoch, &base, SandboxEntryMode::Continue)?;
+        self.restore_archived_files(key, &entered.sandbox)?;
+        Ok(Some(entered.sandbox))
+    }
+
+    /// Removes everything of a plan. The caller has seen to it that nothing is lost; whoever is in
+    /// one of its directories keeps it. `meanwhile` is done once nobody takes it for a sandbox any more:
+    /// whoever is killed before its end leaves something behind by which it is found and done again.
+    pub fn remove_plan(
+        &self,
+        plan_id: PlanId,
+        before_deletion: impl FnOnce() -> Result<(), SandboxError>,
+    ) -> Result<bool, SandboxError> {
+        let directory = self.plan_directory(plan_id);
+        // Kept until it is gone: whoever waits for one of them then finds no sandbox.
+        let _locks = self.lock_all_sandboxes(plan_id)?;
+        match find_occupant(&directory) {
+            DirectoryOccupant::Nobody => {}
+            DirectoryOccupant::Unknown if !directory.exists() => {}
+            DirectoryOccupant::Unknown => {
+                return Err(SandboxError::UnusableLocation {
+                    path: directory,
+                    why: "stays: whether somebody works in it cannot be seen here".to_owned(),
+                    hint: "Remove it by hand once nobody does.".to_owned(),
+                });
+            }
+            DirectoryOccupant::Process(process) => {
+                return Err(SandboxError::OccupiedByProcess {
+                    path: directory,
+                    process,
+                });
+            }
+        }
+        let mut set_aside = Vec::new();
+        for root in self.plan_roots() {
+            let directory = root.join(plan_id.to_string());
+            let aside = root.join(format!("{REMOVED_PREFIX}{plan_id}"));
+            // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
+            if directory.exists() {
+                files::remove_tree(&aside)?;
+                std::fs::rename(&directory, &aside).while_being("removed", &directory)?;
+                self.complete_step(Step::SandboxSetAside, &aside)?;
+            }
+            if aside.exists() {
+                set_aside.push(aside);
+            }
+        }
+        before_deletion()?;
+        for aside in &set_aside {
+            files::remove_tree(aside)?;
+        }
+        Ok(!set_aside.is_empty())
+    }
+
+    /// The directories that have one of each plan. The vaults come last: until they go, what a plan made can be
+    /// found.
+    fn plan_roots(&self) -> [PathBuf; 2] {
+        ["sandboxes", "vaults"].map(|name| self.home().join(name))
+    }
+
+    /// The locks of all sandboxes of a plan, if nobody holds one.
+    fn lock_all_sandboxes(&self, plan_id: PlanId) -> Result<Vec<ExclusiveLock>, SandboxError> {
+        let directory = self.plan_directory(plan_id);
+        let mut locks = Vec::new();
+        for made_by in files::list_names::<u64>(&directory)? {
+            let place = directory.join(made_by.to_string());
+            for name in files::list_names::<String>(&place)? {
+                let path = place.join(&name);
+                if !name.ends_with(".busy") {
+                    continue;
+                }
+                let lock = supervise::lock_exclusive(&path, FORKED_LOCK_TIMEOUT)?;
+                locks.push(lock.ok_or_else(|| SandboxError::SandboxInUse {
+                    path: place.clone(),
+                })?);
+            }
+        }
+        Ok(locks)
+    }
+}

@@ -1,0 +1,215 @@
+//! Permissions of files beyond what git keeps, which is whether the owner may execute one.
+//!
+//! A file that a landing replaces keeps its permissions; only execution changes if the result changes it. Directories
+//! that are no repository have more: their sandboxes start with the same permissions, a new file lands with no more
+//! than it had in the sandbox, and one that comes back by an undo with those it had.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use plan::changeset::TreePath;
+use serde::{Deserialize, Serialize};
+
+use crate::capture::CapturedChange;
+use crate::compare::PathDifference;
+use crate::error::FileErrorContext;
+use crate::files::PathHandle;
+use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
+use crate::{Repository, SandboxError, files, git};
+
+/// Bits that are kept; those that change who executes something are not.
+const KEPT_MODE_BITS: u32 = 0o777;
+const EXECUTE_MODE_BITS: u32 = 0o111;
+
+/// Permissions by path, of files that do not have the usual ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FileModes(BTreeMap<TreePath, u32>);
+
+/// As it is stored: names need not be text, and keys in JSON are.
+#[derive(Default, Serialize, Deserialize)]
+struct StoredFileModes(Vec<(TreePath, u32)>);
+
+impl FileModes {
+    /// Those of the new files of a plan, if its resource is a directory; else those that were known when something
+    /// landed in it.
+    pub fn read_known(
+        sandboxes: &Sandboxes,
+        key: &SandboxKey<'_>,
+        repository: &Repository,
+    ) -> Result<Self, SandboxError> {
+        if !is_directory_resource(key) {
+            return Ok(Self::default());
+        }
+        let mut modes = Self::read(&directory_modes_path(repository))?;
+        modes
+            .0
+            .extend(Self::read(&plan_modes_path(sandboxes, key))?.0);
+        Ok(modes)
+    }
+
+    fn read(path: &Path) -> Result<Self, SandboxError> {
+        let stored: StoredFileModes = files::read_json_or_default(path)?;
+        Ok(Self(stored.0.into_iter().collect()))
+    }
+
+    fn write(&self, path: &Path) -> Result<(), SandboxError> {
+        let stored = StoredFileModes(self.0.clone().into_iter().collect());
+        let text = serde_json::to_vec(&stored).expect("BUG: modes always encode");
+        files::write_atomically(path, &text)
+    }
+
+    /// Notes the permissions of a file, if there is one and they are not the usual ones.
+    fn record_file(&mut self, root: &Path, path: &TreePath) {
+        match read_mode(&files::join_tree_path(root, path)) {
+            Some(mode) if !matches!(mode, 0o644 | 0o755) => {
+                self.0.insert(path.clone(), mode);
+            }
+            Some(_) => {
+                self.0.remove(path);
+            }
+            None => {}
+        }
+    }
+
+    /// Remembers, with a directory, what is known of the files that a landing brings and takes away.
+    pub fn save_for_directory(
+        mut self,
+        key: &SandboxKey<'_>,
+        repository: &Repository,
+        touched: &[PathDifference],
+    ) -> Result<(), SandboxError> {
+        let Some(root) = repository
+            .work_tree()
+            .filter(|_| is_directory_resource(key))
+        else {
+            return Ok(());
+        };
+        for one in touched.iter().filter(|one| one.after.is_none()) {
+            self.record_file(root, &one.path);
+        }
+        let path = directory_modes_path(repository);
+        if self == Self::read(&path)? {
+            return Ok(());
+        }
+        self.write(&path)
+    }
+
+    /// Gives a file that lies ready to land the permissions it shall have.
+    pub fn apply_to_file(
+        &self,
+        difference: &PathDifference,
+        replaced: &Path,
+        ready: &Path,
+    ) -> Result<(), SandboxError> {
+        let (Some(after), Some(now)) = (&difference.after, read_mode(ready)) else {
+            return Ok(());
+        };
+        let before = difference.before.as_ref().map(|before| &before.mode);
+        let is_executable = after.mode == "100755";
+        let wanted = match (read_mode(replaced).filter(|_| before.is_some()), before) {
+            (Some(old), Some(before)) if *before == after.mode => old,
+            (Some(old), _) if is_executable => add_execute_bits(old),
+            (Some(old), _) => old & !EXECUTE_MODE_BITS,
+            (None, _) => match self.0.get(&difference.path) {
+                // No more than is usual here.
+                Some(known) if is_executable => now & add_execute_bits(*known),
+                Some(known) => now & known,
+                None => return Ok(()),
+            },
+        };
+        if wanted == now {
+            return Ok(());
+        }
+        let permissions = std::fs::Permissions::from_mode(wanted);
+        std::fs::set_permissions(ready, permissions).while_being("written", ready)
+    }
+}
+
+impl Sandboxes {
+    /// Remembers the permissions of the new files in the sandbox of a directory.
+    pub(crate) fn record_file_modes(
+        &self,
+        key: &SandboxKey<'_>,
+        sandbox: &Sandbox,
+        changes: &[CapturedChange],
+    ) -> Result<(), SandboxError> {
+        if !is_directory_resource(key) {
+            return Ok(());
+        }
+        let mut modes = FileModes::default();
+        for change in changes.iter().filter(|change| change.after.is_some()) {
+            modes.record_file(&sandbox.path, &change.path);
+        }
+        let path = plan_modes_path(self, key);
+        if modes == FileModes::read(&path)? {
+            return Ok(());
+        }
+        modes.write(&path)
+    }
+
+    /// Gives the files of a directory's sandbox the permissions that they have in the directory, or had in the
+    /// sandbox before.
+    pub(crate) fn restore_file_modes(
+        &self,
+        key: &SandboxKey<'_>,
+        sandbox: &Sandbox,
+    ) -> Result<(), SandboxError> {
+        let ResourceLocation::Dir { path: directory } = &key.resource.location else {
+            return Ok(());
+        };
+        let made = FileModes::read(&plan_modes_path(self, key))?;
+        let listed = self
+            .git_in_sandbox(key, sandbox)
+            .run(&["ls-files", "-z", "--cached"])?;
+        for name in git::split_nul_fields(&listed) {
+            let path = TreePath::new(name)?;
+            let place = files::join_tree_path(&sandbox.path, &path);
+            // Behind a link that an agent made lies somebody else's file.
+            if PathHandle::open(&sandbox.path, &path).is_err() {
+                continue;
+            }
+            let known = made.0.get(&path).copied();
+            let directory_mode = read_mode(&files::join_tree_path(directory, &path));
+            let (Some(wanted), Some(now)) = (known.or(directory_mode), read_mode(&place)) else {
+                continue;
+            };
+            // What nobody could read could not be captured; whether it is executed is git's to say.
+            let execute = now & 0o100;
+            let wanted = match execute {
+                0 => wanted & !EXECUTE_MODE_BITS,
+                _ => wanted | execute,
+            };
+            let wanted = wanted | 0o400;
+            if wanted != now {
+                let permissions = std::fs::Permissions::from_mode(wanted);
+                std::fs::set_permissions(&place, permissions).while_being("written", &place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whoever may read it may execute it as well.
+fn add_execute_bits(mode: u32) -> u32 {
+    mode | ((mode & 0o444) >> 2)
+}
+
+fn is_directory_resource(key: &SandboxKey<'_>) -> bool {
+    matches!(key.resource.location, ResourceLocation::Dir { .. })
+}
+
+fn directory_modes_path(repository: &Repository) -> PathBuf {
+    repository.git_dir().join("modes.json")
+}
+
+fn plan_modes_path(sandboxes: &Sandboxes, key: &SandboxKey<'_>) -> PathBuf {
+    sandboxes.vault_for(key).path().join("modes.json")
+}
+
+/// The permissions of a file; a link has none.
+fn read_mode(path: &Path) -> Option<u32> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    let mode = metadata.permissions().mode() & KEPT_MODE_BITS;
+    metadata.is_file().then_some(mode)
+}

@@ -1,0 +1,138 @@
+//! Landing a part: which changes of a result are meant, and what is left of it afterwards.
+//!
+//! Everything is worked out in the vault, in an index of its own; the user's repository gains the
+//! objects of the rest and the ref that keeps them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan::PlanId;
+
+use crate::compare::{self, PathDifference};
+use crate::inspect::check_objects_present;
+use crate::sandboxes::{SandboxKey, Sandboxes};
+use crate::step_faults::Step;
+use crate::vault::Vault;
+use crate::{ObjectId, SandboxError, refs};
+
+use super::{SandboxResult, copy_objects, index, merge};
+
+impl Sandboxes {
+    /// A result with only those of its changes that match these pathspecs. A file on one side and a
+    /// directory on the other exclude each other: taking one takes the other along.
+    pub fn restrict_result(
+        &self,
+        key: &SandboxKey<'_>,
+        result: &SandboxResult,
+        paths: &[String],
+    ) -> Result<SandboxResult, SandboxError> {
+        let vault = self.open_vault(key)?;
+        let repository = key.resource.location.path();
+        let (base, tree) = (&result.base, &result.tree);
+        check_objects_present(&vault.git(), repository, &vault, base, tree)?;
+        for pathspec in paths.iter().filter(|pathspec| !is_exclusion(pathspec)) {
+            let alone = std::slice::from_ref(pathspec);
+            if list_chosen_differences(&vault, result, alone)?.is_empty() {
+                return Err(SandboxError::NoPathMatches {
+                    pathspec: pathspec.clone(),
+                });
+            }
+        }
+        let chosen = list_chosen_differences(&vault, result, paths)?;
+        if chosen.is_empty() {
+            return Err(SandboxError::NoPathMatches {
+                pathspec: paths.join(" "),
+            });
+        }
+        Ok(SandboxResult {
+            base: result.base.clone(),
+            tree: write_tree_with_changes(&vault, &result.base, &chosen)?,
+        })
+    }
+
+    /// What of a result is not in the commit that landed, as a result based on that commit; nothing
+    /// if all of it is. It is kept in the user's repository as the base of the plan that takes it
+    /// on. Where somebody else changed the same lines it stays based where the whole was, so that
+    /// proposing it says what conflicts.
+    pub fn compute_rest(
+        &self,
+        key: &SandboxKey<'_>,
+        for_plan: PlanId,
+        whole: &SandboxResult,
+        landed: &ObjectId,
+    ) -> Result<Option<SandboxResult>, SandboxError> {
+        let repository = self.open_repository(key.resource)?;
+        let vault = self.create_vault(key, &repository)?;
+        let work = vault.create_commit(&whole.tree, Some(&whole.base), "Result")?;
+        let merged = merge::merge_onto_tip(&vault, &whole.base, landed, &work)?;
+        let rest = if !merged.conflicts.is_empty() {
+            whole.clone()
+        } else if merged.tree == vault.read_tree_of(landed)? {
+            return Ok(None);
+        } else {
+            SandboxResult {
+                base: landed.clone(),
+                tree: merged.tree,
+            }
+        };
+        let kept = vault.create_commit(&rest.tree, Some(&rest.base), "The rest of a result")?;
+        copy_objects(&vault, &repository, &kept, landed)?;
+        self.complete_step(Step::ObjectsCopied, repository.path())?;
+        let name = refs::base_ref(for_plan, &key.dir_name());
+        repository
+            .git()
+            .run(&["update-ref", &name, kept.as_str()])?;
+        self.complete_step(Step::Pinned, repository.path())?;
+        Ok(Some(rest))
+    }
+}
+
+/// The changes of a result that these pathspecs choose.
+fn list_chosen_differences(
+    vault: &Vault,
+    result: &SandboxResult,
+    paths: &[String],
+) -> Result<Vec<PathDifference>, SandboxError> {
+    let (base, tree) = (result.base.as_str(), result.tree.as_str());
+    compare::list_differences_in(&vault.git(), base, tree, paths)
+}
+
+/// Takes paths away from what others choose; by itself it need not match anything.
+fn is_exclusion(pathspec: &str) -> bool {
+    let Some(magic) = pathspec.strip_prefix(':') else {
+        return false;
+    };
+    match magic
+        .strip_prefix('(')
+        .and_then(|long| long.split_once(')'))
+    {
+        Some((words, _)) => words.split(',').any(|word| word == "exclude"),
+        None => magic.starts_with(['!', '^']),
+    }
+}
+
+/// The tree of a base with some changes made to it.
+fn write_tree_with_changes(
+    vault: &Vault,
+    base: &ObjectId,
+    changes: &[PathDifference],
+) -> Result<ObjectId, SandboxError> {
+    let index_path = private_index_path(vault);
+    let git = vault.git().with_index(&index_path);
+    let script = index::format_index_info(changes.iter(), &base.null_id());
+    let update = ["update-index", "--add", "--replace", "-z", "--index-info"];
+    let tree = git
+        .run(&["read-tree", base.as_str()])
+        .and_then(|_| git.run_with_input(&update, &script))
+        .and_then(|_| git.read_object_id(&["write-tree"]));
+    let _ = std::fs::remove_file(&index_path);
+    tree
+}
+
+/// An index that nobody else uses at the same time.
+fn private_index_path(vault: &Vault) -> PathBuf {
+    static NEXT_INDEX_NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT_INDEX_NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("index.part-{}-{number}", std::process::id());
+    vault.path().join(name)
+}

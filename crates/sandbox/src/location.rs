@@ -1,0 +1,132 @@
+//! Looking at a path somebody wants to register, before anything is stored.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::FileErrorContext;
+use crate::git::{self, GitCommand, GitEnv};
+use crate::{Repository, SandboxError};
+
+/// A repository that a project can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitLocation {
+    /// Its working tree, or itself if it is bare; absolute, links resolved.
+    pub path: PathBuf,
+    /// The full name of the branch that changes land on.
+    pub branch: String,
+}
+
+/// A directory that a project can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryLocation {
+    /// Absolute, links resolved.
+    pub path: PathBuf,
+}
+
+/// Is this a repository with this branch, or with one checked out?
+pub fn locate_git_repository(
+    git_env: &GitEnv,
+    path: &Path,
+    branch: Option<&str>,
+) -> Result<GitLocation, SandboxError> {
+    git::git_version(git_env)?;
+    let resolved = path.canonicalize().while_being("found", path)?;
+    if !resolved.is_dir() {
+        return Err(unusable_location(
+            path,
+            "is not a directory",
+            "Give the path of a checkout.",
+        ));
+    }
+    let repository = Repository::open(git_env, &resolved)?;
+    let location = match repository.work_tree() {
+        Some(work_tree) => work_tree.to_owned(),
+        None if repository.git_dir() == repository.common_dir()
+            && resolved.file_name() != Some(".git".as_ref()) =>
+        {
+            resolved
+        }
+        None => {
+            return Err(unusable_location(
+                path,
+                "is the inside of a repository",
+                "Give the path of its checkout.",
+            ));
+        }
+    };
+    let branch = match branch {
+        Some(branch) if branch.starts_with("refs/") => branch.to_owned(),
+        Some(branch) => format!("refs/heads/{branch}"),
+        None => repository
+            .current_branch()?
+            .ok_or_else(|| SandboxError::DetachedHead {
+                path: location.clone(),
+            })?,
+    };
+    if repository.tip(&branch)?.is_none() {
+        if repository.tip("HEAD")?.is_none() {
+            return Err(unusable_location(
+                path,
+                "has no commit yet",
+                &format!(
+                    "Make a first one: git -C {} commit --allow-empty -m start",
+                    path.display()
+                ),
+            ));
+        }
+        return Err(SandboxError::NoBranch {
+            path: location,
+            branch: crate::repository::short_branch_name(&branch).to_owned(),
+        });
+    }
+    Ok(GitLocation {
+        path: location,
+        branch,
+    })
+}
+
+/// Is this a directory whose files a plan can work on?
+pub fn locate_directory(git_env: &GitEnv, path: &Path) -> Result<DirectoryLocation, SandboxError> {
+    git::git_version(git_env)?;
+    let resolved = path.canonicalize().while_being("found", path)?;
+    std::fs::read_dir(&resolved).while_being("read", path)?;
+    if resolved.join(".git").exists() {
+        return Err(unusable_location(
+            path,
+            "is a git repository",
+            "Register it as one: --git instead of --dir.",
+        ));
+    }
+    Ok(DirectoryLocation { path: resolved })
+}
+
+/// A new repository with these files on `main`, for showing things to somebody who has none at hand.
+/// One that is there is brought back to them by a commit on top.
+pub fn create_demo_repository(
+    git_env: &GitEnv,
+    path: &Path,
+    files: &[(&str, &str)],
+) -> Result<(), SandboxError> {
+    git::git_version(git_env)?;
+    std::fs::create_dir_all(path).while_being("made", path)?;
+    let git = GitCommand::discover_from(git_env, path);
+    if !path.join(".git").is_dir() {
+        git.run(&["init", "-q", "-b", "main", "."])?;
+        git.run(&["config", "user.name", "Demo"])?;
+        git.run(&["config", "user.email", "demo@localhost"])?;
+    }
+    for (name, text) in files {
+        let file = path.join(name);
+        std::fs::write(&file, text).while_being("written", &file)?;
+    }
+    git.run(&["add", "--all"])?;
+    git.run(&["commit", "-q", "--allow-empty", "-m", "Start of a demo"])
+        .map(drop)
+}
+
+fn unusable_location(path: &Path, why: &str, hint: &str) -> SandboxError {
+    SandboxError::UnusableLocation {
+        path: path.to_owned(),
+        why: why.to_owned(),
+        hint: hint.to_owned(),
+    }
+}

@@ -1,0 +1,197 @@
+//! A git that hangs: ended with all it started, said clearly, and nothing is lost.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plan::Epoch;
+use planwright_sandbox::land::{LandAttempt, LandingMethod, ProposalOutcome};
+use planwright_sandbox::{GitEnv, SandboxError, Sandboxes, git_version};
+
+use crate::fixture::{SandboxFixture, make_landing_message, test_git_env, test_plan_id};
+use crate::script::write_program;
+
+const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
+
+/// A program in the place of git.
+fn make_fake_git(directory: &Path, script: &str, timeout: Duration) -> GitEnv {
+    let path = directory.join("fake-git");
+    write_program(&path, &format!("#!/bin/sh\n{script}\n"));
+    GitEnv {
+        program: path.into(),
+        timeout,
+        ..test_git_env()
+    }
+}
+
+fn is_process_running(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_git_that_hangs_is_ended_with_all_it_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = directory.path().join("processes");
+    // It does not listen to being told, either.
+    let script = format!(
+        "trap '' TERM; echo $$ > {0}; sleep 600 & echo $! >> {0}; wait",
+        list.display()
+    );
+    let hanging = make_fake_git(directory.path(), &script, Duration::from_millis(500));
+    let began = Instant::now();
+    let error = git_version(&hanging).unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(30));
+    let said = error.to_string();
+    assert_eq!(
+        said,
+        "git version was ended in /: it took longer than 0.5 s"
+    );
+    let processes = std::fs::read_to_string(list).unwrap();
+    assert_eq!(processes.lines().count(), 2);
+    for process in processes.lines() {
+        // The system takes a moment over whoever is killed.
+        while is_process_running(process) {
+            assert!(began.elapsed() < Duration::from_secs(30), "{process}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn whoever_holds_the_outputs_open_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let left = directory.path().join("left");
+    let script = format!(
+        "sleep 600 & echo $! > {}; echo git version 9.9.9",
+        left.display()
+    );
+    let fake = make_fake_git(directory.path(), &script, Duration::from_secs(60));
+    let began = Instant::now();
+    assert_eq!(git_version(&fake).unwrap(), "9.9.9");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    let process = std::fs::read_to_string(left).unwrap();
+    let process = process.trim().parse().unwrap();
+    let process = rustix::process::Pid::from_raw(process).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+}
+
+/// Whichever git of a landing hangs, nothing of the person's has changed, and it can land afterwards.
+#[test]
+fn a_landing_whose_git_hangs_can_be_repeated() {
+    for command in [
+        "commit-tree",
+        "index-pack",
+        "status",
+        "read-tree",
+        "update-ref",
+    ] {
+        let fixture = SandboxFixture::new();
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+        fixture.do_usual_work(&sandbox);
+        let result = fixture.capture_result(test_plan_id(1), 1);
+        let before = fixture.snapshot_user_files();
+        let script = format!("case \" $* \" in *' {command} '*) sleep 600;; esac; exec git \"$@\"");
+        let hanging = make_fake_git(
+            fixture.directory.path(),
+            &script,
+            Duration::from_millis(2500),
+        );
+        let home: PathBuf = fixture.directory.path().join("home");
+        let sandboxes = Sandboxes::new(home, hanging);
+        let key = fixture.sandbox_key(test_plan_id(1));
+        let proposed = sandboxes.propose_landing(
+            &key,
+            Epoch(2),
+            &result,
+            &AS_COMMIT,
+            &make_landing_message(test_plan_id(1)),
+        );
+        let error = match proposed {
+            Ok(ProposalOutcome::Ready(proposal)) => sandboxes
+                .land_proposal(&key, Epoch(2), &proposal)
+                .unwrap_err(),
+            other => other.unwrap_err(),
+        };
+        assert!(
+            matches!(&error, SandboxError::GitTimedOut { command: named, .. } if named == command),
+            "{command}: {error}"
+        );
+        assert_eq!(fixture.snapshot_user_files(), before, "{command}");
+        let ProposalOutcome::Ready(proposal) =
+            fixture.propose_landing(test_plan_id(1), 3, &result, &AS_COMMIT)
+        else {
+            panic!("{command}");
+        };
+        let landed = fixture.land_proposal(test_plan_id(1), 3, &proposal);
+        assert_eq!(
+            landed,
+            LandAttempt::Landed { kept: Vec::new() },
+            "{command}"
+        );
+        fixture.assert_no_leftovers();
+    }
+}
+
+/// What is looked at under the lock of the person's index may hang, too: the lock does not stay.
+#[test]
+fn a_git_that_hangs_under_the_lock_leaves_no_lock() {
+    let fixture = SandboxFixture::new();
+    let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
+    let lock = fixture.path().join(".git/index.lock");
+    let script = format!(
+        "case \" $* \" in *' status '*) [ -e '{}' ] && sleep 600;; esac; exec git \"$@\"",
+        lock.display()
+    );
+    let hanging = make_fake_git(
+        fixture.directory.path(),
+        &script,
+        Duration::from_millis(2500),
+    );
+    let sandboxes = Sandboxes::new(fixture.directory.path().join("home"), hanging);
+    let error = sandboxes.land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
+    let error = error.unwrap_err();
+    assert!(matches!(error, SandboxError::GitTimedOut { .. }), "{error}");
+    assert!(!lock.exists());
+    let landed = fixture.land_proposal(test_plan_id(1), 3, &proposal);
+    assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
+    fixture.assert_no_leftovers();
+}
+
+/// On a full disk git leaves what it had written of an object. Nothing of it may take the room that somebody makes.
+#[test]
+fn what_git_leaves_on_a_full_disk_is_removed() {
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    std::fs::write(sandbox.path.join("new.txt"), "new\n").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let script = "case \" $* \" in
+  *' add '*)
+    objects=${GIT_OBJECT_DIRECTORY:-$GIT_DIR/objects}
+    for word; do case $word in --git-dir=*) objects=${word#--git-dir=}/objects;; esac; done
+    mkdir -p \"$objects/ab\"; echo half > \"$objects/ab/tmp_obj_x1\"
+    echo \"$objects\" > \"${0%/*}/objects\"
+    echo 'error: unable to write loose object file: No space left on device' >&2; exit 128;;
+esac
+exec git \"$@\"";
+    let full = make_fake_git(directory.path(), script, planwright_sandbox::GIT_TIMEOUT);
+    let sandboxes = Sandboxes::new(fixture.directory.path().join("home"), full);
+    let error = sandboxes.capture_sandbox(
+        &fixture.sandbox_key(test_plan_id(1)),
+        Epoch(1),
+        &sandbox.base,
+    );
+    let error = error.unwrap_err();
+    assert!(error.is_out_of_space(), "{error}");
+    let objects = std::fs::read_to_string(directory.path().join("objects")).unwrap();
+    let left = Path::new(objects.trim()).join("ab/tmp_obj_x1");
+    assert!(!left.exists(), "{}", left.display());
+    // With room it goes on.
+    fixture
+        .sandboxes
+        .capture_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(1),
+            &sandbox.base,
+        )
+        .unwrap();
+}
