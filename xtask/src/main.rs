@@ -16,11 +16,14 @@ mod child;
 mod ci;
 mod coverage;
 mod mutants;
+mod names;
 mod postgres;
 mod prove;
 mod signals;
+mod source_scan;
 mod step;
 mod test;
+mod tidy;
 mod tools;
 
 use std::process::ExitCode;
@@ -53,6 +56,8 @@ enum XtaskCommand {
     Prove(prove::ProveArgs),
     Coverage(coverage::CoverageArgs),
     Mutants(mutants::MutantsArgs),
+    Names(names::NamesArgs),
+    Tidy(tidy::TidyArgs),
     Postgres(postgres::PostgresArgs),
     #[command(hide = true)]
     PostgresGuard(postgres::GuardArguments),
@@ -67,6 +72,8 @@ impl XtaskCommand {
             Self::Prove(arguments) => prove::run(&arguments),
             Self::Coverage(arguments) => coverage::run(&arguments),
             Self::Mutants(arguments) => mutants::run(&arguments),
+            Self::Names(arguments) => names::run(&arguments),
+            Self::Tidy(arguments) => tidy::run(&arguments),
             Self::Postgres(arguments) => postgres::run(&arguments),
             Self::PostgresGuard(arguments) => postgres::guard(&arguments),
         }
