@@ -24,7 +24,7 @@ pub fn make_supervisor() -> Result<Supervisor, CommandError> {
     let program = std::env::current_exe().map_err(|error| {
         CommandError::new(
             CommandExit::Error,
-            format!("This program cannot find itself to start actors: {error}"),
+            format!("Cannot find the planwright program to start agents: {error}"),
         )
     })?;
     Ok(Supervisor::new(vec![
@@ -167,10 +167,10 @@ pub fn unknown_actor_error(
 ) -> CommandError {
     let error = CommandError::new(
         CommandExit::NotFound,
-        format!("There is no actor `{name}`."),
+        format!("Unknown agent `{name}`."),
     )
-    .with_hint("planwright actor list")
-    .with_hint("planwright actor add FILE");
+    .with_hint("planwright agent list")
+    .with_hint("planwright agent add FILE");
     let own = list_own_definitions(app).unwrap_or_default();
     let known: Vec<String> = own
         .iter()

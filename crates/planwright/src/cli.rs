@@ -385,7 +385,7 @@ pub fn main() -> ExitCode {
         started,
         duration_ms: as_milliseconds(stopwatch.elapsed()),
     };
-    let mut outcome = wrap_result(name, result, timing);
+    let mut outcome = wrap_result(&name, result, timing);
     for message in outcome
         .envelope
         .messages
@@ -447,6 +447,18 @@ fn parse_arguments(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Er
     Ok((matches, cli))
 }
 
+/// The name of a command in JSON. `agent` and `rule` keep the words they had before they were renamed, so that
+/// programs that look at the name still work.
+fn json_command_name(command: &str) -> String {
+    let (first, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let stable = match first {
+        "agent" => "actor",
+        "rule" => "invariant",
+        _ => return command.to_owned(),
+    };
+    format!("{stable} {rest}").trim_end().to_owned()
+}
+
 /// The words of the command without its arguments, as in `plumbing start-execute`.
 fn command_name(matches: &ArgMatches) -> String {
     let mut words = Vec::new();
@@ -463,7 +475,7 @@ fn command_name(matches: &ArgMatches) -> String {
 }
 
 fn wrap_result(
-    command: String,
+    command: &str,
     result: Result<CommandAnswer, CommandError>,
     timing: CommandTiming,
 ) -> CliOutput {
@@ -482,7 +494,7 @@ fn wrap_result(
             let messages = answer.messages;
             CliOutput {
                 envelope: JsonEnvelope {
-                    command,
+                    command: json_command_name(command),
                     status,
                     exit_code,
                     data: answer.data,
@@ -505,7 +517,7 @@ fn wrap_result(
             let status = CommandStatus::Error;
             CliOutput {
                 envelope: JsonEnvelope {
-                    command,
+                    command: json_command_name(command),
                     status,
                     exit_code,
                     data: error.data,
@@ -625,7 +637,7 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         duration_ms: 0,
     };
     print_output(
-        &wrap_result(command, Err(refused), timing),
+        &wrap_result(&command, Err(refused), timing),
         CliFormat::Json,
         &invocation,
     )

@@ -35,7 +35,7 @@ pub fn current_person() -> Caller {
 /// courtesy and no wall.
 pub fn current_caller() -> Caller {
     match settings::is_inside_run() {
-        true => Caller::Worker("an actor that calls planwright itself".to_owned()),
+        true => Caller::Worker("an agent that calls planwright itself".to_owned()),
         false => current_person(),
     }
 }
@@ -45,7 +45,7 @@ pub fn require_person(what: &str) -> Result<(), CommandError> {
     if !settings::is_inside_run() {
         return Ok(());
     }
-    let message = format!("An actor cannot {what}: that is for people.");
+    let message = format!("An agent cannot {what}: only a person can.");
     Err(CommandError::new(CommandExit::NeedsPerson, message))
 }
 

@@ -215,7 +215,7 @@ fn describe_action(found: &FoundAction) -> String {
         line("state", action.state.as_str().to_owned());
     }
     if let Some(actors) = &definition.actors {
-        line("actors", status::describe_actors(actors));
+        line("agents", status::describe_actors(actors));
     }
     for spec in &definition.arguments {
         let required = if spec.required { ", required" } else { "" };
@@ -227,7 +227,7 @@ fn describe_action(found: &FoundAction) -> String {
     }
     for rule in &definition.invariants {
         line(
-            "invariant",
+            "rule",
             ui::truncate_line(&format!("{}: {}", rule.name, rule.check.source()), 100),
         );
     }

@@ -189,7 +189,7 @@ fn check_agents() -> DoctorFinding {
     }
 }
 
-/// How far can actors be confined here?
+/// Reports how well agents can be confined here.
 fn check_isolation() -> DoctorFinding {
     DoctorFinding {
         name: "actors",

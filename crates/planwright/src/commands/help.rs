@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
 
-/// Explain a command, or a topic: actors, exit-codes.
+/// Explain a command, or a topic: agents, exit-codes.
 #[derive(Debug, clap::Args)]
 pub struct HelpArgs {
     /// The words of the command, or the topic.
@@ -20,10 +20,10 @@ pub struct HelpArgs {
 pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     match args.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["exit-codes"] => return Ok(describe_exit_codes()),
-        ["actors"] => {
+        ["agents" | "actors"] => {
             return Ok(CommandAnswer::new(
-                json!({ "help": ACTORS_HELP }),
-                ACTORS_HELP.to_owned(),
+                json!({ "help": AGENTS_HELP }),
+                AGENTS_HELP.to_owned(),
             ));
         }
         _ => {}
@@ -45,23 +45,22 @@ pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     ))
 }
 
-/// How anything becomes an actor.
-const ACTORS_HELP: &str = r#"An actor does the work of a plan: any command does, such as a script of your own.
+const AGENTS_HELP: &str = r#"An agent does the work of a plan. Any command can be one, such as your own script.
 
   cat > scribe.yaml <<'YAML'
   name: scribe
   kind: command
   command: [sh, ~/scribe.sh]
   YAML
-  planwright actor add scribe.yaml
-  planwright run --actor scribe "Water the plants"
+  planwright agent add scribe.yaml
+  planwright run --agent scribe "Water the plants"
 
-It is started in a private copy of your repository. PLANWRIGHT_GOAL says what for, the file
-PLANWRIGHT_ASSIGNMENT everything else, as JSON. What it changed there when it ends is the result;
-any exit code but 0 is a failure. A person is an actor, too: `kind: human`.
+It starts in a private copy of your repository. PLANWRIGHT_GOAL holds the goal; the file
+PLANWRIGHT_ASSIGNMENT holds everything else, as JSON. What it changed there when it exits is the
+result. Any exit code but 0 is a failure. A person can be an agent, too: `kind: human`.
 
-  planwright actor show claude    a longer definition, to copy
-  planwright actor list           who can work here
+  planwright agent show claude    a longer definition, to copy
+  planwright agent list           which agents you can use here
 "#;
 
 fn describe_exit_codes() -> CommandAnswer {

@@ -5,7 +5,7 @@ pub mod overview;
 pub mod supervise;
 
 mod action;
-mod actor;
+mod agent;
 mod answer;
 mod approve;
 mod cancel;
@@ -18,7 +18,6 @@ mod doctor;
 mod event_narrator;
 mod help;
 mod init;
-mod invariant;
 mod list;
 mod log;
 mod path;
@@ -29,6 +28,7 @@ mod project;
 mod retry;
 mod revert;
 mod revise;
+mod rule;
 mod run;
 mod sandbox;
 mod shell;
@@ -121,12 +121,12 @@ pub enum CliCommand {
     Project(project::ProjectCommand),
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
-    #[command(subcommand)]
-    Actor(actor::ActorCommand),
+    #[command(subcommand, alias = "actor")]
+    Agent(agent::AgentCommand),
     #[command(subcommand)]
     Action(action::ActionCommand),
-    #[command(subcommand)]
-    Invariant(invariant::InvariantCommand),
+    #[command(subcommand, alias = "invariant")]
+    Rule(rule::RuleCommand),
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
     #[command(subcommand)]
@@ -151,7 +151,7 @@ impl CliCommand {
             Self::Run(args) => run::run(&args, app),
             Self::Wait(args) => wait::run(&args, app),
             Self::Work(args) => work::run(&args, app),
-            Self::Actor(command) => command.run(app),
+            Self::Agent(command) => command.run(app),
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),
             Self::Status(args) => status::run(&args, app),
@@ -172,7 +172,7 @@ impl CliCommand {
             Self::Project(command) => command.run(app),
             Self::Sandbox(command) => command.run(app),
             Self::Action(command) => command.run(app),
-            Self::Invariant(command) => command.run(app),
+            Self::Rule(command) => command.run(app),
             Self::Profile(command) => command.run(app),
             Self::Config(command) => command.run(app),
             Self::Store(command) => command.run(app),

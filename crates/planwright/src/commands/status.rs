@@ -155,7 +155,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         "profile",
         format!("{} ({})", plan.profile, plan.profile_source.as_str()),
     ));
-    lines.push(("actors", describe_actors(&plan.actors)));
+    lines.push(("agents", describe_actors(&plan.actors)));
     lines.push((
         "attempt",
         format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),

@@ -30,8 +30,8 @@ pub struct WorkArgs {
     /// Only plans of this project.
     #[arg(long, value_name = "NAME")]
     project: Option<QualifiedName>,
-    /// Only plans of this actor.
-    #[arg(long, value_name = "NAME")]
+    /// Run only plans of this agent
+    #[arg(long = "agent", alias = "actor", value_name = "NAME")]
     actor: Option<QualifiedName>,
     /// How long others wait for a worker that does not renew its claims. For trials.
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..=3600))]
@@ -79,7 +79,7 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     {
         let _ = writeln!(
             anstream::stderr().lock(),
-            "No actor `{actor}` is defined here; only plans that bring its definition along are taken."
+            "Agent `{actor}` is not defined here. This worker runs only plans that carry its definition."
         );
     }
     if app.format == CliFormat::Human {

@@ -137,7 +137,7 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::InvalidRule(problem) => {
                 Self::usage(capitalize_sentence(&problem.to_string()))
                     .with_kind("bad_rule")
-                    .with_hint("As in: planwright invariant add small --expr 'totals.lines <= 400'")
+                    .with_hint("As in: planwright rule add small --expr 'totals.lines <= 400'")
             }
             LifecycleError::UnreadableRules(why) => Self::new(CommandExit::Error, why)
                 .with_kind("bad_rules")

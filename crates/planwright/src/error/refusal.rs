@@ -77,9 +77,9 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         },
         Refusal::NoSuchResource { project, .. } => new(CommandExit::NotFound, "no_such_resource")
             .with_hint(format!("planwright project show {project}")),
-        Refusal::NoSuchRule { .. } => new(CommandExit::NotFound, "no_such_rule").with_hint("planwright invariant list"),
+        Refusal::NoSuchRule { .. } => new(CommandExit::NotFound, "no_such_rule").with_hint("planwright rule list"),
         Refusal::NoRuleOnPlan { plan, .. } => new(CommandExit::NotFound, "no_such_rule")
-            .with_hint(format!("planwright invariant list --effective {plan}")),
+            .with_hint(format!("planwright rule list --effective {plan}")),
         Refusal::NoSuchChangeset { plan, .. } => new(CommandExit::NotFound, "no_such_changeset")
             .with_hint(format!("planwright plumbing changesets {plan}")),
         Refusal::VersionMismatch { .. } => new(CommandExit::Conflict, "version_mismatch")
@@ -225,7 +225,7 @@ fn rule_removal_command(scope: &RuleScope, name: &RuleName) -> String {
         RuleScope::Action(action) => format!(" --action {action}"),
         RuleScope::Plan(plan) => format!(" --plan {plan}"),
     };
-    format!("planwright invariant remove {name}{scope}")
+    format!("planwright rule remove {name}{scope}")
 }
 
 #[cfg(test)]

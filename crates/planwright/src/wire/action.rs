@@ -28,7 +28,7 @@ pub struct ActionView {
     pub invariant_actor: Option<String>,
     /// What can be given.
     pub arguments: Vec<Value>,
-    /// The rules it came with; `invariant list` shows those in force.
+    /// The rules it came with; `rule list` shows those in force.
     pub invariants: Vec<Value>,
     /// Where its plans stop and ask, if it says so.
     pub automation_profile: Option<&'static str>,

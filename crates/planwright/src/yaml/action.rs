@@ -46,7 +46,7 @@ pub(super) static ACTION_SCHEMA: MappingSchema<'_> = MappingSchema {
         (
             "apply_actor",
             "is refused: nothing here consumes it",
-            "results are applied without an actor; remove the key",
+            "results are applied without an agent; remove the key",
         ),
         (
             "state",

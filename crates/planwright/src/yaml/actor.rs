@@ -17,8 +17,8 @@ use super::value::{
 const NOT_YET_SUPPORTED: &str = "is not yet supported";
 
 static COMMAND_SCHEMA: MappingSchema<'_> = MappingSchema {
-    what: "an actor of kind command",
-    place: "in an actor of kind command",
+    what: "an agent of kind command",
+    place: "in an agent of kind command",
     keys: &[
         "name",
         "kind",
@@ -48,8 +48,8 @@ static COMMAND_SCHEMA: MappingSchema<'_> = MappingSchema {
 };
 
 static HUMAN_SCHEMA: MappingSchema<'_> = MappingSchema {
-    what: "an actor of kind human",
-    place: "in an actor of kind human",
+    what: "an agent of kind human",
+    place: "in an agent of kind human",
     keys: &["name", "kind", "description", "timeout"],
     refused: &[],
     others: &[&COMMAND_SCHEMA],
@@ -108,12 +108,12 @@ enum DefinitionKind {
 fn read_kind(root: &YamlNode) -> Result<DefinitionKind, YamlFlaw> {
     let YamlValue::Mapping(entries) = &root.value else {
         return Err(
-            type_mismatch(root, "an actor as a mapping of keys to values")
+            type_mismatch(root, "an agent as a mapping of keys to values")
                 .with_hint("write lines of `key: value`"),
         );
     };
     let Some(entry) = entries.iter().find(|entry| entry.key == "kind") else {
-        return Err(YamlFlaw::new(root.at, "an actor needs the key `kind`")
+        return Err(YamlFlaw::new(root.at, "an agent needs the key `kind`")
             .with_hint("write `kind: command` for a program, `kind: human` for a person"));
     };
     let kinds = [

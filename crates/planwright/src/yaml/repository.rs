@@ -96,7 +96,7 @@ pub(super) fn read(root: &YamlNode) -> Result<RepositoryFile, YamlFlaw> {
         let actor = actor::read(node).and_then(|actor| restrict_repository_actor(actor, node));
         let actor = actor.map_err(|flaw| flaw.under_key("actors"))?;
         if file.actors.iter().any(|other| other.name == actor.name) {
-            let message = format!("actor `{}` is defined twice", actor.name);
+            let message = format!("agent `{}` is defined twice", actor.name);
             return Err(YamlFlaw::new(node.at, message).under_key("actors"));
         }
         file.actors.push(actor);
@@ -143,7 +143,7 @@ fn restrict_repository_actor(
     mut actor: ActorDefinition,
     node: &YamlNode,
 ) -> Result<ActorDefinition, YamlFlaw> {
-    const OWN: &str = "make it an actor of your own: planwright actor add FILE";
+    const OWN: &str = "define it as your own agent: planwright agent add FILE";
     if actors::find_preset(&actor.name.to_string()).is_some() {
         let message = format!(
             "`{}` is a well-known agent; a repository cannot say what it is",
@@ -161,7 +161,7 @@ fn restrict_repository_actor(
         ("isolation: off", line.isolation == ActorIsolation::Off),
     ];
     if let Some((key, _)) = wanted.into_iter().find(|(_, wanted)| *wanted) {
-        let message = format!("a repository cannot give an actor `{key}`");
+        let message = format!("a repository cannot set `{key}` for an agent");
         return Err(YamlFlaw::new(node.at, message).with_hint(OWN));
     }
     line.isolation = ActorIsolation::Required;

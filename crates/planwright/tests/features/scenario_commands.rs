@@ -192,8 +192,8 @@ pub fn command_words(world: &World, command: &str) -> Vec<String> {
             plain(&["action", "create", "--config", file.to_str().unwrap()])
         }
         "archive-action" => plain(&["action", "archive", "tidy"]),
-        "add-rule" => plain(&["invariant", "add", "short", "--expr", "plan.attempt < 9"]),
-        "remove-rule" => plain(&["invariant", "remove", "calm", "--action", "tidy"]),
+        "add-rule" => plain(&["rule", "add", "short", "--expr", "plan.attempt < 9"]),
+        "remove-rule" => plain(&["rule", "remove", "calm", "--action", "tidy"]),
         "use" => plain(&["use", "tidy"]),
         "start-strategize" | "start-execute" | "start-apply" => {
             plain(&["plumbing", command, &plan, "--owner", "second"])

@@ -98,7 +98,7 @@ fn a_path_with_a_line_break_is_refused_for_that_reason() {
     repo.run_bad(4, &["project", "create", "odd", "--git", &odd], says);
     let said = repo
         .program
-        .run(["--format", "json", "run", "--actor", "bot", "Do it now"])
+        .run(["--format", "json", "run", "--agent", "bot", "Do it now"])
         .with_directory(&odd)
         .finish();
     assert_eq!(said.exit_code(), Some(4), "{said:?}");
@@ -171,7 +171,7 @@ fn a_full_disk_of_the_repository_is_said_to_be_full() {
             .finish();
         assert_eq!(said.exit_code(), Some(1), "{step}: {said:?}");
         let messages = said.messages();
-        assert!(messages.contains("there is no space left at"), "{messages}");
+        assert!(messages.contains("no space left at"), "{messages}");
         assert!(messages.contains("Free some space"), "{messages}");
         repo.run_ok(&["apply", &plan, "--yes"]);
         repo.assert_tidy();

@@ -100,7 +100,7 @@ fn every_unambiguous_piece_of_an_id_names_the_plan() {
 #[test]
 fn rules_that_are_none() {
     let (shell, plan) = TranscriptShell::with_plan();
-    let add = ["invariant", "add"];
+    let add = ["rule", "add"];
     let usage = |words: &[&str]| {
         shell.run_bad(2, &[&add[..], words].concat());
     };
@@ -132,7 +132,7 @@ fn rules_that_are_none() {
     shell.run_bad(
         3,
         &[
-            "invariant",
+            "rule",
             "add",
             "calm",
             "--expr",
@@ -145,7 +145,7 @@ fn rules_that_are_none() {
     shell.run_bad(
         3,
         &[
-            "invariant",
+            "rule",
             "add",
             "calm",
             "--expr",
@@ -157,7 +157,7 @@ fn rules_that_are_none() {
     shell.run_bad(
         3,
         &[
-            "invariant",
+            "rule",
             "add",
             "calm",
             "--expr",
@@ -166,21 +166,21 @@ fn rules_that_are_none() {
             "zzzz",
         ],
     );
-    shell.run_bad(3, &["invariant", "remove", "absent"]);
+    shell.run_bad(3, &["rule", "remove", "absent"]);
     shell.run_bad(3, &["waive", &plan, "absent", "--reason", "x"]);
     shell.run_quietly(&[
-        "invariant",
+        "rule",
         "add",
         "calm",
         "--expr",
         "true",
         "--non-overridable",
     ]);
-    shell.run_bad(4, &["invariant", "add", "calm", "--expr", "false"]);
+    shell.run_bad(4, &["rule", "add", "calm", "--expr", "false"]);
     shell.run_bad(
         5,
         &[
-            "invariant",
+            "rule",
             "add",
             "calm",
             "--expr",

@@ -14,7 +14,7 @@ const READING_COMMANDS: [&[&str]; 3] = [&["list"], &["status", "@"], &["store", 
 const WRITING_COMMANDS: [&[&str]; 3] = [
     &["init"],
     &["use", "tidy", "--arg", "area=src"],
-    &["invariant", "add", "calm", "--expr", "true"],
+    &["rule", "add", "calm", "--expr", "true"],
 ];
 
 /// Reading and writing end with exit code 1 and leave the file as it is, byte by byte.
@@ -198,7 +198,7 @@ fn looking_at_an_absent_store_creates_nothing() {
         &["log", "@"],
         &["action", "list"],
         &["action", "show", "x"],
-        &["invariant", "list"],
+        &["rule", "list"],
         &["profile", "list"],
         &["config", "list"],
         &["store", "verify"],
@@ -229,7 +229,7 @@ fn a_refused_command_makes_no_store() {
         (&["action", "archive", "absent"], 3),
         (&["cancel", "@"], 3),
         (&["plumbing", "execute-plan", "@"], 3),
-        (&["invariant", "remove", "absent"], 3),
+        (&["rule", "remove", "absent"], 3),
     ];
     for (words, code) in refused {
         let run: TestRun = shell.run(words).with_variable("PLANWRIGHT_HOME", &home);

@@ -42,7 +42,7 @@ impl PaidAgentTools {
         );
         std::fs::write(tools.tool_path("agent.yaml"), text).unwrap();
         repo.run_ok(&[
-            "actor",
+            "agent",
             "add",
             tools.tool_path("agent.yaml").to_str().unwrap(),
         ]);
@@ -64,7 +64,7 @@ impl PaidAgentTools {
 }
 
 fn run_program(repo: &ShopRepository, words: &[&str]) -> testkit::TestRunOutput {
-    let words = [&["--format", "json", "run", "--actor", "agent"], words].concat();
+    let words = [&["--format", "json", "run", "--agent", "agent"], words].concat();
     repo.program
         .run(words)
         .with_directory(repo.shop_path())
@@ -195,7 +195,7 @@ fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
     assert_eq!(limits["attempts"], 3, "{limits}");
     let first = repo
         .program
-        .run(["run", "--actor", "agent", "--detach", "Write notes"])
+        .run(["run", "--agent", "agent", "--detach", "Write notes"])
         .with_directory(repo.shop_path())
         .finish();
     let says = "3 attempts, 1h each, $3.50 in all, 9000 tokens in all, 2h in all";
@@ -361,7 +361,7 @@ fn a_killed_run_of_a_thread_is_charged_once() {
     );
     std::fs::write(tools.tool_path("agent.yaml"), text).unwrap();
     repo.run_ok(&[
-        "actor",
+        "agent",
         "add",
         tools.tool_path("agent.yaml").to_str().unwrap(),
     ]);

@@ -26,7 +26,7 @@ fn env_writing_file(file: &str, text: &str) -> ScriptedAgentEnv {
 }
 
 fn run_auto(env: &ScriptedAgentEnv, goal: &str) -> testkit::TestRunOutput {
-    env.run_here(&["run", "--actor", "agent", "--profile", "auto", goal])
+    env.run_here(&["run", "--agent", "agent", "--profile", "auto", goal])
 }
 
 /// Guards against an agent that decides what later plans may do: no profile lands what a repository says about plans.
@@ -98,7 +98,7 @@ fn neither_does_a_script_that_the_set_up_runs() {
     );
     let both = format!("/elsewhere, {shop}");
     env.run_expecting(0, &["config", "set", "sandbox.unconfined", &both]);
-    let line = ["run", "--actor", "agent", "--goal", "a third line"];
+    let line = ["run", "--agent", "agent", "--goal", "a third line"];
     let said = env.run_as_person(&line);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
     assert!(env.tool_path("mark").exists());
@@ -167,7 +167,7 @@ fn a_rule_that_is_kept_from_something_says_what_helps() {
     let file = format!("invariants:\n  - name: tests\n    command: {command}\n");
     env.repo.write_file("planwright.yaml", &file);
     env.repo.commit_all("rules");
-    let said = env.run_here(&["run", "--actor", "agent", "--goal", "a line"]);
+    let said = env.run_here(&["run", "--agent", "agent", "--goal", "a line"]);
     assert_eq!(said.exit_code(), Some(5), "{said:?}");
     assert!(!env.tool_path("mark").exists());
     let why = env.run_here(&["why", "@"]).stdout;

@@ -48,7 +48,7 @@ impl ScriptedAgentEnv {
             tool.display()
         );
         std::fs::write(&file, text).unwrap();
-        self.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
+        self.repo.run_ok(&["agent", "add", file.to_str().unwrap()]);
     }
 
     /// Commits a set-up command of the repository.
@@ -87,7 +87,7 @@ impl ScriptedAgentEnv {
 
     #[track_caller]
     pub fn start_plan(&self, code: i32) -> (String, Value) {
-        let data = self.run_expecting(code, &["run", "--actor", "scribe", "Write a line"]);
+        let data = self.run_expecting(code, &["run", "--agent", "scribe", "Write a line"]);
         (data["plan_id"].as_str().unwrap().to_owned(), data)
     }
 
@@ -248,7 +248,7 @@ fn an_agent_that_hangs_is_ended_at_its_deadline() {
     let env = ScriptedAgentEnv::with_script("#!/bin/sh\nsleep 1000\n");
     let words = [
         "run",
-        "--actor",
+        "--agent",
         "scribe",
         "--timeout",
         "1s",
@@ -288,10 +288,10 @@ echo whole >> src/a.txt
     );
     std::fs::write(env.tool_path("scribe.yaml"), text).unwrap();
     let file = env.tool_path("scribe.yaml");
-    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
+    env.repo.run_ok(&["agent", "add", file.to_str().unwrap()]);
     let words = [
         "run",
-        "--actor",
+        "--agent",
         "scribe",
         "--timeout",
         "60s",
@@ -405,7 +405,7 @@ sleep 1000
     let run = env
         .repo
         .program
-        .run(["run", "--actor", "scribe", "Sleep well"]);
+        .run(["run", "--agent", "scribe", "Sleep well"]);
     let running = run.with_directory(env.repo.shop_path()).start();
     let deep = env.tool_path("starts.deep");
     wait_for("the agent starts", || {
@@ -430,7 +430,7 @@ fn workers_take_what_is_left_to_them_once_each() {
     let plans: Vec<String> = (0..6)
         .map(|number| {
             let goal = format!("Write line {number}");
-            let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", &goal]);
+            let data = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", &goal]);
             data["plan_id"].as_str().unwrap().to_owned()
         })
         .collect();
@@ -468,7 +468,7 @@ if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then echo $$ > \"$STARTS.first\"; sleep 1000
 echo done >> src/a.txt
 ",
     );
-    let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Survive this"]);
+    let data = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Survive this"]);
     let plan = data["plan_id"].as_str().unwrap();
     let doomed = env.repo.program.run(["work"]).start();
     let first = env.tool_path("starts.first");
@@ -495,7 +495,7 @@ fn profiles_stop_where_the_table_says() {
         let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
         let words = [
             "run",
-            "--actor",
+            "--agent",
             "scribe",
             "--profile",
             profile,
@@ -519,8 +519,8 @@ fn a_person_can_be_the_actor() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let file = env.tool_path("me.yaml");
     std::fs::write(&file, "name: me\nkind: human\n").unwrap();
-    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
-    let data = env.run_expecting(6, &["run", "--actor", "me", "Do it yourself"]);
+    env.repo.run_ok(&["agent", "add", file.to_str().unwrap()]);
+    let data = env.run_expecting(6, &["run", "--agent", "me", "Do it yourself"]);
     assert_eq!(describe_state(&data), "execute/awaiting_input");
     let plan = data["plan_id"].as_str().unwrap();
     let path = env.run_expecting(0, &["path", plan])["sandboxes"][0]["path"]
@@ -583,7 +583,7 @@ fn a_repository_takes_no_liberties_and_no_names() {
         ("claude", "", "well-known"),
     ] {
         define(name, more);
-        let said = env.run_here(&["run", "--actor", "theirs", "Write a line"]);
+        let said = env.run_here(&["run", "--agent", "theirs", "Write a line"]);
         assert_eq!(said.exit_code(), Some(1), "{more}: {said:?}");
         assert!(said.messages().contains(says), "{more}: {said:?}");
     }
@@ -599,12 +599,12 @@ fn what_cannot_work_is_said_before_anything_is_stored() {
     for (code, words, says) in [
         (
             3,
-            &["run", "--actor", "nobody", "Do it all"][..],
+            &["run", "--agent", "nobody", "Do it all"][..],
             "no actor `nobody`",
         ),
         (
             3,
-            &["run", "--actor", "claude", "Do it all"],
+            &["run", "--agent", "claude", "Do it all"],
             "not installed",
         ),
         (2, &["run", "--profile", "bold", "Do it all"], "no profile"),
@@ -631,7 +631,7 @@ fn what_cannot_work_is_said_before_anything_is_stored() {
     let run = env
         .repo
         .program
-        .run(["run", "--actor", "scribe", "Do it all"]);
+        .run(["run", "--agent", "scribe", "Do it all"]);
     let said = run.with_directory(outside.path()).finish();
     assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("--no-project"), "{said:?}");
@@ -644,7 +644,7 @@ fn a_script_in_the_home_directory_can_be_an_actor_as_it_is() {
     env.repo.program.set_variable("HOME", home);
     env.write_tool("plain", "#!/bin/sh\necho plain >> src/a.txt\n");
     env.define_actor("plain", "isolation: required\n");
-    let data = env.run_expecting(6, &["run", "--actor", "plain", "Write a line"]);
+    let data = env.run_expecting(6, &["run", "--agent", "plain", "Write a line"]);
     assert_eq!(describe_state(&data), "execute/complete");
     let file = env.tool_path("after.yaml");
     let script = env.tool_path("plain");
@@ -653,8 +653,8 @@ fn a_script_in_the_home_directory_can_be_an_actor_as_it_is() {
         script.display()
     );
     std::fs::write(&file, text).unwrap();
-    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
-    env.run_expecting(6, &["run", "--actor", "after", "Write a line"]);
+    env.repo.run_ok(&["agent", "add", file.to_str().unwrap()]);
+    env.run_expecting(6, &["run", "--agent", "after", "Write a line"]);
 }
 
 #[test]
@@ -705,19 +705,19 @@ echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\"
             .with_directory(env.repo.shop_path());
         run.with_variable("PATH", &path).finish()
     };
-    let shown = run(&["actor", "show", "claude"]);
+    let shown = run(&["agent", "show", "claude"]);
     let file = env.tool_path("claude.yaml");
     let text = shown.data()["actor"].to_string();
     assert!(text.contains("stream-json"), "{text}");
     // As the preset, and allowed to write down how it was called.
-    let people = env.repo.program.run(["actor", "show", "claude"]).finish();
+    let people = env.repo.program.run(["agent", "show", "claude"]).finish();
     let text = people.stdout.replace(
         "writable:\n",
         &format!("writable:\n  - {}\n", env.tools.path().display()),
     );
     std::fs::write(&file, text).unwrap();
-    env.repo.run_ok(&["actor", "add", file.to_str().unwrap()]);
-    let said = run(&["run", "--actor", "claude", "Write words"]);
+    env.repo.run_ok(&["agent", "add", file.to_str().unwrap()]);
+    let said = run(&["run", "--agent", "claude", "Write words"]);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
     let plan = said.data()["plan_id"].as_str().unwrap().to_owned();
     assert!(
@@ -815,7 +815,7 @@ fn what_an_agent_keeps_for_itself_is_no_result() {
         git check-ignore -q .aider.chat.history.md || echo '.aider*' >> .gitignore
         echo 'litellm.AuthenticationError: invalid key'\n",
     );
-    let data = env.run_expecting(7, &["run", "--actor", "scribe", "Write a line"]);
+    let data = env.run_expecting(7, &["run", "--agent", "scribe", "Write a line"]);
     assert_eq!(describe_state(&data), "execute/errored");
     assert_eq!(
         data["error"]["message"],
@@ -828,7 +828,7 @@ fn what_an_agent_keeps_for_itself_is_no_result() {
 #[test]
 fn a_revision_that_changed_nothing_is_told_to_be_one() {
     let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho more > src/new.txt\n");
-    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+    let said = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
     let note = "It is what it was before it was sent back.";
     assert!(!said.stdout.contains(note), "{said:?}");
@@ -843,7 +843,7 @@ fn a_revision_that_changed_nothing_is_told_to_be_one() {
 fn a_set_up_is_told_of_while_it_runs() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.commit_set_up("echo fetching everything");
-    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+    let said = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
     // With the time that has passed in between.
     let told = said.stderr.lines().any(|line| {
@@ -856,12 +856,12 @@ fn a_set_up_is_told_of_while_it_runs() {
     // A worker tells it in its log, and a program is told as it is of everything else.
     env.run_expecting(
         0,
-        &["run", "--actor", "scribe", "--detach", "Write another"],
+        &["run", "--agent", "scribe", "--detach", "Write another"],
     );
     let said = env.run_as_person(&["work", "--drain"]);
     let told = "  setting up · echo fetching everything  Write another\n";
     assert!(said.stderr.contains(told), "{said:?}");
-    let said = env.run_here(&["run", "--actor", "scribe", "Write a third"]);
+    let said = env.run_here(&["run", "--agent", "scribe", "Write a third"]);
     let told = said
         .stdout
         .lines()
@@ -878,7 +878,7 @@ fn a_set_up_that_fails_halts_the_plan_and_says_how_to_go_on() {
         "test -e {} || {{ echo no such package; exit 3; }}",
         ready.display()
     ));
-    let said = env.run_here(&["run", "--actor", "scribe", "Write a line"]);
+    let said = env.run_here(&["run", "--agent", "scribe", "Write a line"]);
     assert_eq!(said.exit_code(), Some(7), "{said:?}");
     let data = parse_last_line(&said)["data"].clone();
     assert_eq!(describe_state(&data), "execute/errored");
@@ -924,7 +924,7 @@ impl LongSetUp {
         let run = env
             .repo
             .program
-            .run(["run", "--actor", "scribe", "Write a line"]);
+            .run(["run", "--agent", "scribe", "Write a line"]);
         let running = run.with_directory(env.repo.shop_path()).start();
         let is_written =
             |name| std::fs::read(env.tool_path(name)).is_ok_and(|text| !text.is_empty());
@@ -1016,7 +1016,7 @@ fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
             "--format",
             "json",
             "run",
-            "--actor",
+            "--agent",
             "scribe",
             "Write a line",
         ];
@@ -1050,7 +1050,7 @@ fn nobody_enters_a_sandbox_that_somebody_works_in() {
     let run = env
         .repo
         .program
-        .run(["run", "--actor", "scribe", "Take your time"]);
+        .run(["run", "--agent", "scribe", "Take your time"]);
     let running = run.with_directory(env.repo.shop_path()).start();
     wait_for("the agent starts", || !env.read_starts().is_empty());
     let said = env.run_as_person(&["shell", "@"]);
@@ -1096,7 +1096,7 @@ fn a_repository_defines_actions_that_plans_freeze() {
     let kept = env.run_expecting(0, &["action", "show", first["action"].as_str().unwrap()]);
     assert_eq!(kept["description"], "Greet somebody");
     let rules = [
-        "invariant",
+        "rule",
         "list",
         "--effective",
         first["plan_id"].as_str().unwrap(),
@@ -1156,7 +1156,7 @@ fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
 #[test]
 fn who_asks_decides_what_can_be_done_instead() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let waiting = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let waiting = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     let plan = waiting["plan_id"].as_str().unwrap();
     let said = env.run_as_person(&["apply", plan]);
     assert_eq!(said.exit_code(), Some(4), "{said:?}");
@@ -1187,7 +1187,7 @@ fn who_asks_decides_what_can_be_done_instead() {
 fn a_detached_head_is_told_what_helps() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.repo.run_git(&["switch", "-q", "--detach"]);
-    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+    let said = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
     assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("switch BRANCH"), "{said:?}");
     assert!(

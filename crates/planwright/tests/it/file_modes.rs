@@ -51,7 +51,7 @@ echo new > public
         "run",
         "--project",
         "notes",
-        "--actor",
+        "--agent",
         "scribe",
         "Write more",
     ];

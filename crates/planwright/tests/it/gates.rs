@@ -52,12 +52,12 @@ fn every_gate_holds_whoever_comes() {
         let env = stubborn_agent("echo x >> src/a.txt");
         let never = ["--expr", "plan.goal == ''", "--at", gate];
         env.repo
-            .run_ok(&[&["invariant", "add", "never"], &never[..]].concat());
+            .run_ok(&[&["rule", "add", "never"], &never[..]].concat());
         let before = branch_tip(&env);
-        let goal = ["run", "--profile", "auto", "--actor", "scribe", "Write it"];
+        let goal = ["run", "--profile", "auto", "--agent", "scribe", "Write it"];
         let goal = match gate {
             // Begun anew over and over, it would take its time.
-            "result" => [&["run", "--actor", "scribe"], &goal[5..]].concat(),
+            "result" => [&["run", "--agent", "scribe"], &goal[5..]].concat(),
             _ => goal.to_vec(),
         };
         let data = env.run_expecting(5, &goal);
@@ -81,7 +81,7 @@ fn every_gate_holds_whoever_comes() {
         assert_eq!(env.read_starts().len(), starts, "{gate}");
         assert_eq!(branch_tip(&env), before, "{gate}");
         assert_eq!(env.repo.plan_state(plan), stops_at, "{gate}");
-        env.repo.run_ok(&["invariant", "remove", "never"]);
+        env.repo.run_ok(&["rule", "remove", "never"]);
         env.run_here(&["run", plan]);
         env.run_here(&["apply", plan, "--yes"]);
         assert_eq!(env.repo.plan_state(plan), "apply/applied", "{gate}");
@@ -95,7 +95,7 @@ fn every_gate_holds_whoever_comes() {
 fn what_is_forbidden_does_not_land_and_is_sent_back_three_times() {
     let env = stubborn_agent("echo x >> src/a.txt; mkdir -p db; echo drop > db/1.sql");
     env.repo
-        .run_ok(&["invariant", "add", "no-migrations", "--forbid", "db/**"]);
+        .run_ok(&["rule", "add", "no-migrations", "--forbid", "db/**"]);
     let before = branch_tip(&env);
     let (plan, data) = env.start_plan(5);
     assert_eq!(describe_state(&data), "execute/complete");
@@ -130,7 +130,7 @@ fn an_agent_that_heeds_the_rules_gets_by() {
         "rm stray.txt; grep -q 'only-src: not allowed: stray.txt' \"$PLANWRIGHT_ASSIGNMENT\"",
     );
     env.repo
-        .run_ok(&["invariant", "add", "only-src", "--allow", "src/**"]);
+        .run_ok(&["rule", "add", "only-src", "--allow", "src/**"]);
     let (plan, _) = env.start_plan(6);
     assert_eq!(env.read_starts().len(), 2);
     env.run_expecting(0, &["apply", &plan, "--yes"]);
@@ -142,10 +142,10 @@ fn an_agent_that_heeds_the_rules_gets_by() {
 fn under_auto_it_begins_anew_and_then_waits() {
     let env = stubborn_agent("echo x >> src/a.txt");
     env.repo
-        .run_ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
+        .run_ok(&["rule", "add", "never", "--expr", "totals.files == 0"]);
     let run = [
         "run",
-        "--actor",
+        "--agent",
         "scribe",
         "--profile",
         "auto",
@@ -190,14 +190,14 @@ echo '{\"outcome\": \"done\", \"summary\": \"all tests pass\"}' > \"$PLANWRIGHT_
     env.repo.write_file(".gitignore", "*.o\n");
     env.repo.commit_all("objects are ignored");
     env.repo
-        .run_ok(&["invariant", "add", "built", "--command", "test -f kept.o"]);
+        .run_ok(&["rule", "add", "built", "--command", "test -f kept.o"]);
     let (plan, _) = env.start_plan(5);
     let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
     assert_eq!(rule_names(&data), ["built"]);
     let sees = "grep -q x src/a.txt && git diff --quiet HEAD -- planwright.yaml";
-    env.repo.run_ok(&["invariant", "remove", "built"]);
+    env.repo.run_ok(&["rule", "remove", "built"]);
     env.repo
-        .run_ok(&["invariant", "add", "built", "--command", sees]);
+        .run_ok(&["rule", "add", "built", "--command", sees]);
     env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
@@ -213,13 +213,13 @@ fn commands_that_hang_flood_or_vanish_fail_their_rule() {
         ("no-such-program-anywhere", "no-such-program-anywhere"),
         ("kill -9 $$", "signal"),
     ] {
-        let add = ["invariant", "add", "odd", "--command", command];
+        let add = ["rule", "add", "odd", "--command", command];
         env.repo.run_ok(&[&add[..], &["--timeout", "1s"]].concat());
         let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
         let evidence = data["failed"][0]["evidence"].as_str().unwrap();
         assert!(evidence.contains(says), "{command}: {evidence}");
         assert!(evidence.len() < 20_000, "{}", evidence.len());
-        env.repo.run_ok(&["invariant", "remove", "odd"]);
+        env.repo.run_ok(&["rule", "remove", "odd"]);
     }
     env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
@@ -233,7 +233,7 @@ fn many_pay_for_a_slow_rule_once() {
         .submit_plan(|sandbox| std::fs::write(sandbox.join("src/a.txt"), "x").unwrap());
     let command = "sleep 1; echo \"at $(date +%s%N)\" >&2; exit 1";
     env.repo
-        .run_ok(&["invariant", "add", "slow", "--command", command]);
+        .run_ok(&["rule", "add", "slow", "--command", command]);
     let said: Vec<String> = std::thread::scope(|scope| {
         let ask = || {
             let data = env.run_expecting(5, &["apply", &plan, "--yes"]);
@@ -250,7 +250,7 @@ fn many_pay_for_a_slow_rule_once() {
 #[test]
 fn a_rule_that_asks_waits_for_a_person() {
     let env = stubborn_agent("echo x >> src/a.txt");
-    let ask = ["invariant", "add", "looked-at", "--ask", "Is it kind?"];
+    let ask = ["rule", "add", "looked-at", "--ask", "Is it kind?"];
     env.repo.run_ok(&ask);
     let (plan, _) = env.start_plan(6);
     assert_eq!(
@@ -427,7 +427,7 @@ fn an_invariant_actor_waits_for_means_that_others_have() {
         let run = env.repo.program.run(words.to_vec());
         run.with_directory(env.repo.shop_path()).start()
     };
-    let miser = program(&["run", "--actor", "miser", "Keep everything"]);
+    let miser = program(&["run", "--agent", "miser", "Keep everything"]);
     wait_for("everything is set aside", || busy.exists());
     let judged = program(&["run", &plan]);
     let home = env.repo.program.home();
@@ -481,7 +481,7 @@ fn what_would_land_is_judged_and_not_only_what_was_made() {
     let env = stubborn_agent("echo one > src/one.txt");
     let command = "! { test -e src/one.txt && test -e src/two.txt; }";
     env.repo
-        .run_ok(&["invariant", "add", "not-both", "--command", command]);
+        .run_ok(&["rule", "add", "not-both", "--command", command]);
     let (plan, _) = env.start_plan(6);
     env.repo.write_file("src/two.txt", "two\n");
     env.repo.commit_all("two");
@@ -507,7 +507,7 @@ fn a_signature_does_not_outlive_a_change_of_the_rules() {
     let (plan, _) = env.start_plan(6);
     env.run_expecting(0, &["approve", &plan]);
     env.repo
-        .run_ok(&["invariant", "add", "small", "--expr", "totals.lines < 10"]);
+        .run_ok(&["rule", "add", "small", "--expr", "totals.lines < 10"]);
     let said = env.run_here(&["plumbing", "apply-plan", &plan]);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
     assert!(
@@ -523,7 +523,7 @@ fn under_manual_a_signature_does_not_outlive_a_merge() {
     let env = stubborn_agent("echo x >> src/a.txt");
     let manual = [
         "run",
-        "--actor",
+        "--agent",
         "scribe",
         "--profile",
         "manual",
@@ -550,7 +550,7 @@ fn an_agent_cannot_sign_waive_or_change_rules() {
     let script = "#!/bin/sh
 echo x >> src/a.txt
 for words in \"approve $PLANWRIGHT_PLAN\" \"waive $PLANWRIGHT_PLAN never --reason mine\" \
-    'invariant remove never' \"apply $PLANWRIGHT_PLAN --yes\" \"approve $PLANWRIGHT_PLAN --rule never\"; do
+    'rule remove never' \"apply $PLANWRIGHT_PLAN --yes\" \"approve $PLANWRIGHT_PLAN --rule never\"; do
   PLANWRIGHT_HOME=$OUR_HOME $OUR_PROGRAM $words >> \"$STARTS\" 2>&1
   echo \"$words: $?\" >> \"$STARTS\"
 done
@@ -566,7 +566,7 @@ done
         );
         env.define_actor("scribe", &extra);
         env.repo
-            .run_ok(&["invariant", "add", "never", "--expr", "totals.files == 0"]);
+            .run_ok(&["rule", "add", "never", "--expr", "totals.files == 0"]);
         let (plan, _) = env.start_plan(5);
         let told = env.read_starts();
         let codes = told.iter().filter(|line| line.contains(": "));
@@ -578,7 +578,7 @@ done
         assert!(codes.len() >= 5, "{told:#?}");
         let view = env.run_expecting(0, &["plumbing", "show", &plan]);
         assert_eq!(view["approval"], Value::Null, "{isolation}");
-        let rules = env.run_expecting(0, &["invariant", "list"]);
+        let rules = env.run_expecting(0, &["rule", "list"]);
         assert_eq!(rules["rules"].as_array().unwrap().len(), 1);
     }
 }
@@ -587,14 +587,14 @@ done
 #[test]
 fn what_is_not_to_be_overridden_is_not() {
     let env = stubborn_agent("echo x >> src/a.txt");
-    let rule = ["invariant", "add", "hard", "--expr", "totals.files == 0"];
+    let rule = ["rule", "add", "hard", "--expr", "totals.files == 0"];
     env.repo
         .run_ok(&[&rule[..], &["--non-overridable"]].concat());
     let (plan, _) = env.start_plan(5);
     env.run_expecting(5, &["waive", &plan, "hard", "--reason", "please"]);
     env.run_expecting(5, &["apply", &plan, "--yes"]);
     let narrower = [
-        "invariant",
+        "rule",
         "add",
         "hard",
         "--plan",
@@ -608,15 +608,15 @@ fn what_is_not_to_be_overridden_is_not() {
 #[test]
 fn a_rule_of_a_project_holds_for_its_plans_alone() {
     let env = stubborn_agent("echo x >> src/a.txt");
-    let add = ["invariant", "add", "never", "--expr", "totals.files == 0"];
+    let add = ["rule", "add", "never", "--expr", "totals.files == 0"];
     env.run_expecting(3, &[&add[..], &["--project", "nobody"]].concat());
     env.repo
         .run_ok(&[&add[..], &["--project", "shop"]].concat());
     let (plan, _) = env.start_plan(5);
-    let effective = env.run_expecting(0, &["invariant", "list", "--effective", &plan]);
+    let effective = env.run_expecting(0, &["rule", "list", "--effective", &plan]);
     assert_eq!(effective["rules"][0]["scope"], "project:local/shop");
     env.repo
-        .run_ok(&["invariant", "remove", "never", "--project", "shop"]);
+        .run_ok(&["rule", "remove", "never", "--project", "shop"]);
     env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
@@ -638,16 +638,16 @@ fn bad_rules_are_refused_when_they_are_added() {
         vec!["--expr", "true", "--timeout", "3s"],
         vec![],
     ] {
-        let words = [vec!["invariant", "add", "bad"], words].concat();
+        let words = [vec!["rule", "add", "bad"], words].concat();
         env.run_expecting(2, &words);
     }
-    let rules = env.run_expecting(0, &["invariant", "list"]);
+    let rules = env.run_expecting(0, &["rule", "list"]);
     assert_eq!(rules["rules"].as_array().unwrap().len(), 0);
     // What stands on the branch and cannot be read holds everything up, rather than be passed over.
     env.repo
         .write_file("planwright.yaml", "invariants: nonsense\n");
     env.repo.commit_all("bad rules");
-    let plan = env.run_here(&["run", "--actor", "scribe", "Try it"]);
+    let plan = env.run_here(&["run", "--agent", "scribe", "Try it"]);
     assert_eq!(plan.exit_code(), Some(1), "{plan:?}");
 }
 
@@ -658,8 +658,8 @@ fn a_check_ends_when_nobody_waits_for_it_any_more() {
     for cancels in [false, true] {
         let env = stubborn_agent("echo x >> src/a.txt");
         env.repo
-            .run_ok(&["invariant", "add", "slow", "--command", "sleep 1000"]);
-        let run = ["run", "--actor", "scribe", "Write a line"];
+            .run_ok(&["rule", "add", "slow", "--command", "sleep 1000"]);
+        let run = ["run", "--agent", "scribe", "Write a line"];
         let running = env
             .repo
             .program
@@ -712,7 +712,7 @@ sleep 60
     );
     env.define_actor("pusher", extra);
     let before = branch_tip(&env);
-    let data = env.run_expecting(7, &["run", "--actor", "pusher", "Write a line"]);
+    let data = env.run_expecting(7, &["run", "--agent", "pusher", "Write a line"]);
     let plan = data["plan_id"].as_str().unwrap();
     assert_eq!(describe_state(&data), "execute/errored");
     let status = env.run_as_person(&["status", plan]).stdout;
@@ -732,8 +732,8 @@ fn a_check_is_told_of_and_what_it_said_is_kept() {
     let env = stubborn_agent("echo x >> src/a.txt");
     let says = "echo 17 tests passed; echo one is slow >&2";
     env.repo
-        .run_ok(&["invariant", "add", "tests", "--command", says]);
-    let said = env.run_as_person(&["run", "--actor", "scribe", "Write a line"]);
+        .run_ok(&["rule", "add", "tests", "--command", says]);
+    let said = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
     assert!(said.stderr.contains("checking `tests`"), "{said:?}");
     let log = env.run_as_person(&["log", "@", "--transcript"]).stdout;
     let (_, kept) = log.split_once("== rule tests held ==").unwrap();
@@ -752,7 +752,7 @@ fn a_check_is_told_of_and_what_it_said_is_kept() {
 fn advice_that_is_not_followed_is_told() {
     let env = stubborn_agent("echo x >> src/a.txt");
     env.repo
-        .run_ok(&["invariant", "add", "calm", "--forbid", "src", "--advisory"]);
+        .run_ok(&["rule", "add", "calm", "--forbid", "src", "--advisory"]);
     let (plan, _) = env.start_plan(6);
     let why = env.run_as_person(&["why", &plan]).stdout;
     let said = "is only advice, and fails: forbidden: src/a.txt";
@@ -803,7 +803,7 @@ fn why_tells_how_many_are_due_before() {
         "; 1 plan is due before it",
         "; 2 plans are due before it",
     ] {
-        let detached = ["run", "--detach", "--actor", "scribe", "Write a line"];
+        let detached = ["run", "--detach", "--agent", "scribe", "Write a line"];
         let plan = env.run_expecting(0, &detached)["plan_id"].to_string();
         let why = env.run_as_person(&["why", plan.trim_matches('"')]).stdout;
         let said = format!("claim the strategize phase{before}\n");

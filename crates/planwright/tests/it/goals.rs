@@ -10,7 +10,7 @@ use crate::shop_repository::ShopRepository;
 
 /// A run in the repository, by somebody who may have a terminal.
 fn run_in_repository(env: &ScriptedAgentEnv, words: &[&str]) -> TestRun {
-    let words = [&["run", "--actor", "scribe"], words].concat();
+    let words = [&["run", "--agent", "scribe"], words].concat();
     let run = env
         .repo
         .program
@@ -210,7 +210,7 @@ fn of_several_agents_a_person_says_which() {
     let said = run.finish();
     assert_eq!(said.exit_code(), Some(2), "{said:?}");
     assert!(said.stderr.contains(several), "{said:?}");
-    let hint = "try: planwright run --actor claude \"GOAL\"";
+    let hint = "try: planwright run --agent claude \"GOAL\"";
     assert!(said.stderr.contains(hint), "{said:?}");
     assert_eq!(plans().as_array().unwrap().len(), 0);
 
@@ -251,7 +251,7 @@ fn where_no_agent_is_installed_it_is_said_what_can_be_one() {
     assert!(said.stderr.contains(none), "{said:?}");
     assert!(said.stderr.contains("planwright help actors"), "{said:?}");
     assert!(
-        said.stderr.contains("try: planwright actor list"),
+        said.stderr.contains("try: planwright agent list"),
         "{said:?}"
     );
     let listed = |words: [&str; 4]| fresh.run(words).finish().data();

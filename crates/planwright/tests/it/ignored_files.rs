@@ -16,7 +16,7 @@ fn with_tracked_build(script: &str) -> ScriptedAgentEnv {
 }
 
 fn run_auto(env: &ScriptedAgentEnv, code: i32) -> (String, Value) {
-    let words = ["run", "--profile", "auto", "--actor", "scribe", "Build it"];
+    let words = ["run", "--profile", "auto", "--agent", "scribe", "Build it"];
     let data = env.run_expecting(code, &words);
     (data["plan_id"].as_str().unwrap().to_owned(), data)
 }

@@ -158,7 +158,7 @@ fn what_lands_by_itself_arrives_as_the_repository_says() {
     env.repo.commit_all("uncommitted");
     let words = [
         "run",
-        "--actor",
+        "--agent",
         "scribe",
         "--profile",
         "auto",

@@ -219,7 +219,7 @@ impl LandingTable {
         for (kind, checks) in RULE_KINDS {
             let name = rule_name(kind, scope, verdict);
             let kind = format!("--{kind}={}", verdict.pick_check(checks));
-            let mut words = vec!["invariant", "add", &name, &kind];
+            let mut words = vec!["rule", "add", &name, &kind];
             words.extend(flags);
             if verdict == WantedVerdict::Advises {
                 words.push("--advisory");

@@ -23,7 +23,7 @@ mod file_modes;
 mod gates;
 mod goals;
 mod ignored_files;
-mod invariants;
+mod rules;
 mod landing;
 mod landing_forms;
 mod landing_table;

@@ -26,7 +26,7 @@ impl BotTools {
             bot.display()
         );
         std::fs::write(&definition, text).unwrap();
-        repo.run_ok(&["actor", "add", definition.to_str().unwrap()]);
+        repo.run_ok(&["agent", "add", definition.to_str().unwrap()]);
         tools
     }
 
@@ -54,7 +54,7 @@ pub fn send_signal(running: &TestProcess, signal: Signal) {
 }
 
 fn start_detached(repo: &ShopRepository, words: &[&str]) -> String {
-    let words = [&["run", "--detach", "--actor", "bot"], words].concat();
+    let words = [&["run", "--detach", "--agent", "bot"], words].concat();
     let data = repo.run_ok(&words);
     data["plan_id"].as_str().unwrap().to_owned()
 }

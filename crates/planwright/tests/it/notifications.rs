@@ -46,7 +46,7 @@ fn a_person_is_told_what_needs_them_what_failed_and_what_landed() {
 #[test]
 fn a_person_is_told_of_a_plan_that_was_lost_once_too_often() {
     let env = listening_env(SCRIBE_SCRIPT);
-    let words = ["run", "--detach", "--actor", "scribe", "--attempts", "1"];
+    let words = ["run", "--detach", "--agent", "scribe", "--attempts", "1"];
     let made = env.run_expecting(0, &[&words[..], &["Write a line"]].concat());
     let plan = made["plan_id"].as_str().unwrap();
     env.repo

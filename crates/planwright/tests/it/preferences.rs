@@ -80,7 +80,7 @@ fn the_plans_of_a_repository_are_those_of_all_its_projects() {
     }
     for project in ["shop", "elsewhere", "next", "shop"] {
         let goal = format!("Work on {project}");
-        let words = ["run", "--detach", "--actor", "scribe", "--project", project];
+        let words = ["run", "--detach", "--agent", "scribe", "--project", project];
         env.run_expecting(0, &[&words[..], &[&goal]].concat());
     }
     assert_eq!(

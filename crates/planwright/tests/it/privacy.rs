@@ -58,7 +58,7 @@ fn everything_in_the_home_is_private_whatever_the_umask() {
         let home = repo.program.home().to_owned();
         let actor = "name: scribe\nkind: command\ncommand: [sh, -c, 'date > made.txt']\n";
         let actor = repo.write_file_beside("scribe.yaml", actor);
-        repo.run_ok(&["actor", "add", &actor]);
+        repo.run_ok(&["agent", "add", &actor]);
         repo.run_ok(&["config", "set", "budget.cost", "50"]);
         let notes = repo.write_file_beside("notes/a.txt", "one\n");
         let notes = Path::new(&notes).parent().unwrap().to_str().unwrap();
@@ -75,7 +75,7 @@ fn everything_in_the_home_is_private_whatever_the_umask() {
         });
         let said = repo.run(&[
             "run",
-            "--actor",
+            "--agent",
             "scribe",
             "--project",
             "shop",

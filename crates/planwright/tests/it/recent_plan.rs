@@ -56,7 +56,7 @@ fn each_checkout_has_a_recent_plan_of_its_own() {
     };
     let said = there(&["status", "@"]);
     assert_eq!(said.exit_code(), Some(3), "{said:?}");
-    let made = there(&["run", "--actor", "scribe", "Write there"]);
+    let made = there(&["run", "--agent", "scribe", "Write there"]);
     assert_eq!(
         there(&["status", "@"]).data()["plan_id"],
         made.data()["plan_id"]

@@ -35,7 +35,7 @@ fn assert_both_logs_are_dropped(env: &ScriptedAgentEnv) {
 #[test]
 fn files_that_are_dropped_at_the_terminal_go_back_and_the_agent_is_told() {
     let env = ScriptedAgentEnv::with_script(SPRAWLING_AGENT);
-    let words = ["run", "--actor", "scribe", "Write a line"];
+    let words = ["run", "--agent", "scribe", "Write a line"];
     let run = env
         .repo
         .program

@@ -38,11 +38,11 @@ fn whoever_starts_work_is_told_that_rules_which_are_not_committed_hold() {
         said.messages().matches(told).count()
     };
     let actor = repo.write_file_beside("me.yaml", "name: me\nkind: human\n");
-    repo.run_ok(&["actor", "add", &actor]);
+    repo.run_ok(&["agent", "add", &actor]);
     let rule = "invariants:\n  - name: docs-only\n    allow: docs\n";
     repo.write_file("planwright.yaml", rule);
     assert_eq!(starts(), 1);
-    let words = ["run", "--actor", "me", "--detach", "Tidy the shop"];
+    let words = ["run", "--agent", "me", "--detach", "Tidy the shop"];
     let said = run_as_person(&repo, &words);
     assert!(said.stderr.contains(told), "{said:?}");
     repo.commit_all("rules");
@@ -67,7 +67,7 @@ const HOLDING_RULES: &str = "invariants:\n  - name: tests\n    command: \"true\"
 
 /// The scopes of the rules in force for a plan, with what they check.
 fn list_rules_in_force(repo: &ShopRepository, plan: &str) -> Vec<(String, String)> {
-    let listed = repo.run_ok(&["invariant", "list", "--effective", plan]);
+    let listed = repo.run_ok(&["rule", "list", "--effective", plan]);
     let rules = listed["rules"].as_array().unwrap().iter();
     let text = |rule: &serde_json::Value, key: &str| rule[key].as_str().unwrap().to_owned();
     rules
@@ -169,14 +169,14 @@ fn a_rule_that_cannot_be_judged_is_said_at_use() {
 #[test]
 fn a_glob_that_matches_nothing_is_warned_about_and_added() {
     let repo = ShopRepository::new();
-    let add = ["invariant", "add", "a", "--forbid", "src", "migratons/**"];
+    let add = ["rule", "add", "a", "--forbid", "src", "migratons/**"];
     let said = run_as_person(&repo, &add);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let warned = "Nothing in shop matches `migratons/**` yet";
     assert!(said.stderr.contains(warned), "{said:?}");
     assert!(!said.stderr.contains("`src`"), "{said:?}");
     let said = repo.run(&[
-        "invariant",
+        "rule",
         "add",
         "b",
         "--project",
@@ -186,8 +186,8 @@ fn a_glob_that_matches_nothing_is_warned_about_and_added() {
     ]);
     assert!(said.messages().contains("`doc`"), "{said:?}");
     // Of another place nothing is known.
-    let said = repo.run(&["invariant", "add", "c", "--allow", "doc"]);
+    let said = repo.run(&["rule", "add", "c", "--allow", "doc"]);
     assert!(!said.messages().contains("`doc`"), "{said:?}");
-    let rules = repo.run_ok(&["invariant", "list"]);
+    let rules = repo.run_ok(&["rule", "list"]);
     assert_eq!(rules["rules"].as_array().unwrap().len(), 3);
 }

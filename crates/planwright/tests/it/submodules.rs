@@ -49,7 +49,7 @@ fn writes_below_a_submodule_are_refused_by_name() {
 #[test]
 fn a_pipe_in_the_place_of_a_submodules_repository_keeps_nobody_waiting() {
     let env = with_submodule("mkfifo lib/.git; echo x >> src/a.txt");
-    let said = env.run_here(&["run", "--actor", "scribe", "Write a line"]);
+    let said = env.run_here(&["run", "--agent", "scribe", "Write a line"]);
     assert!(matches!(said.exit_code(), Some(6 | 7)), "{said:?}");
 }
 

@@ -27,7 +27,7 @@ struct BusyPlan {
 impl BusyPlan {
     fn new() -> Self {
         let env = ScriptedAgentEnv::with_script(PATIENT_AGENT);
-        let words = ["run", "--actor", "scribe", "Take your time"];
+        let words = ["run", "--agent", "scribe", "Take your time"];
         let driving = env
             .repo
             .program
@@ -144,7 +144,7 @@ fn several_plans_are_waited_for_until_the_last_is_there() {
     let (done, _) = env.start_plan(6);
     let data = env.run_expecting(
         0,
-        &["run", "--actor", "scribe", "--detach", "Write another"],
+        &["run", "--agent", "scribe", "--detach", "Write another"],
     );
     let open = data["plan_id"].as_str().unwrap().to_owned();
     let waits = start_waiting(&env, &[&done, &open, "--until", "landed"]);
@@ -161,7 +161,7 @@ fn several_plans_are_waited_for_until_the_last_is_there() {
 #[test]
 fn waiting_ends_at_its_time_and_says_where_the_plan_stands() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let data = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     let plan = data["plan_id"].as_str().unwrap();
     let began = Instant::now();
     let said = env.run_here(&["wait", plan, "--timeout", "1s"]);
@@ -230,7 +230,7 @@ fn what_happens_to_a_plan_is_told_as_it_happens_until_it_ends() {
 #[test]
 fn a_program_that_follows_a_plan_is_told_every_event_once() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let data = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let data = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     let plan = data["plan_id"].as_str().unwrap();
     let words = ["--format", "json", "log", plan, "--follow"];
     let following = env.repo.program.run(words).start();

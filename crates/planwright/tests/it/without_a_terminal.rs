@@ -94,14 +94,14 @@ fn a_day_without_a_terminal() {
 fn whoever_agrees_beforehand_is_not_asked() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let before = env.repo.read_file("src/a.txt");
-    let said = env.run_here(&["run", "--actor", "scribe", "--yes", "Write a line"]);
+    let said = env.run_here(&["run", "--agent", "scribe", "--yes", "Write a line"]);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert_eq!(describe_state(&said.data()), "apply/applied");
     let after = format!("{before}Write a line\n");
     assert_eq!(env.repo.read_file("src/a.txt"), after);
     env.repo.assert_tidy();
     // Nor at a terminal.
-    let words = ["run", "--actor", "scribe", "--yes", "Write another"];
+    let words = ["run", "--agent", "scribe", "--yes", "Write another"];
     let run = env
         .repo
         .program
@@ -130,7 +130,7 @@ fn whoever_agrees_beforehand_lands_nothing_that_a_gate_holds() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let rule = "changes.all(c, c.path != 'src/a.txt')";
     let add = [
-        "invariant",
+        "rule",
         "add",
         "leave-a",
         "--project",
@@ -140,7 +140,7 @@ fn whoever_agrees_beforehand_lands_nothing_that_a_gate_holds() {
     ];
     env.run_expecting(0, &add);
     let before = env.repo.read_file("src/a.txt");
-    let words = ["run", "--actor", "scribe", "--yes", "Write a line"];
+    let words = ["run", "--agent", "scribe", "--yes", "Write a line"];
     let said = env.run_here(&words);
     assert_eq!(said.exit_code(), Some(5), "{said:?}");
     assert_eq!(env.repo.read_file("src/a.txt"), before);
@@ -153,7 +153,7 @@ fn whoever_agrees_beforehand_lands_nothing_that_a_gate_holds() {
 fn an_agent_that_is_installed_is_found() {
     let desk = TerminalEnv::new();
     let claude = desk.tools.path().join("claude");
-    let said = desk.run(&["--format", "json", "actor", "list"]).finish();
+    let said = desk.run(&["--format", "json", "agent", "list"]).finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let actors = said.data()["actors"].clone();
     let named = |name: &str| -> Value {
@@ -166,7 +166,7 @@ fn an_agent_that_is_installed_is_found() {
     assert_eq!(found["from"], "preset");
     assert_eq!(named("codex")["installed_at"], Value::Null);
 
-    let said = desk.run(&["actor", "list"]).finish();
+    let said = desk.run(&["agent", "list"]).finish();
     let line = |name: &str| {
         let mut lines = said.stdout.lines();
         lines
@@ -195,7 +195,7 @@ fn an_agent_that_is_installed_is_found() {
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     let none = "none that are known; any command can be one";
     assert!(said.stdout.contains(none), "{said:?}");
-    let said = desk.run(&["actor", "list"]).finish();
+    let said = desk.run(&["agent", "list"]).finish();
     let mut lines = said.stdout.lines();
     let line = lines.find(|line| line.starts_with("claude")).unwrap();
     assert!(line.contains("not installed"), "{line}");

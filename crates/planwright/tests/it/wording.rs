@@ -37,10 +37,10 @@ fn what_was_taken_back_is_listed_so() {
 #[test]
 fn what_waits_for_a_worker_is_not_forgotten() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     env.run_expecting(
         0,
-        &["run", "--actor", "scribe", "--detach", "Write another"],
+        &["run", "--agent", "scribe", "--detach", "Write another"],
     );
     let seen = env.run_as_person(&[]).stdout;
     assert_eq!(seen.matches("waits for a worker").count(), 2, "{seen}");
@@ -76,7 +76,7 @@ fn the_log_is_a_story_and_events_are_events() {
 #[test]
 fn whoever_stops_listening_is_not_followed() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let waiting = env.run_expecting(0, &["run", "--actor", "scribe", "--detach", "Write a line"]);
+    let waiting = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     let plan = waiting["plan_id"].as_str().unwrap();
     let following = env.repo.program.run(["log", plan, "--follow"]).start();
     let said = following.finish_with_stdout_closed();
@@ -128,8 +128,8 @@ fn whoever_looks_is_told_how_to_say_which_plan() {
 fn names_of_actors_are_found_and_offered() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     for words in [
-        &["run", "--actor", "scirbe", "Write a line"][..],
-        &["actor", "show", "scirbe"],
+        &["run", "--agent", "scirbe", "Write a line"][..],
+        &["agent", "show", "scirbe"],
     ] {
         let said = env.run_here(words);
         assert_eq!(said.exit_code(), Some(3), "{said:?}");
@@ -146,7 +146,7 @@ fn names_of_actors_are_found_and_offered() {
     let said = env.run_here(&["run", "Write a line"]);
     assert_eq!(said.exit_code(), Some(2), "{said:?}");
     assert!(said.messages().contains("inhouse, scribe"), "{said:?}");
-    let listed = env.run_as_person(&["actor", "list"]).stdout;
+    let listed = env.run_as_person(&["agent", "list"]).stdout;
     assert!(listed.contains("sh ./tool"), "{listed}");
     assert!(listed.contains("repository"), "{listed}");
 }
@@ -237,4 +237,18 @@ fn what_landed_can_be_taken_back_and_is_said_so() {
     env.run_expecting(0, &["cancel", &cancelled]);
     let said = env.run_here(&["revise", &cancelled, "Once more"]);
     assert!(!said.messages().contains("planwright undo "), "{said:?}");
+}
+
+/// `agent` was called `actor` and `rule` was called `invariant`: scripts that use the old words still work, and the
+/// names of commands in JSON stay as they were.
+#[test]
+fn the_old_words_for_agents_and_rules_still_work() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    for (new, old) in [("agent", "actor"), ("rule", "invariant")] {
+        for word in [new, old] {
+            let listed = env.run_here(&[word, "list"]);
+            let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+            assert_eq!(listed["command"], format!("{old} list"), "{word}");
+        }
+    }
 }

@@ -42,7 +42,7 @@ fn stop_worker(worker: TestProcess) -> Value {
 
 /// A plan of a project that is left to workers.
 fn start_detached_in(env: &ScriptedAgentEnv, project: &str) -> String {
-    let words = ["--actor", "scribe", "--project", project, "Write a line"];
+    let words = ["--agent", "scribe", "--project", project, "Write a line"];
     start_detached(env, &words)
 }
 
@@ -77,13 +77,13 @@ fn a_worker_for_an_actor_leaves_the_others_alone() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.write_tool("painter", "#!/bin/sh\necho red >> src/b.txt\n");
     env.define_actor("painter", "");
-    let scribe = start_detached(&env, &["--actor", "scribe", "Write a line"]);
-    let painter = start_detached(&env, &["--actor", "painter", "Paint a wall"]);
-    assert_eq!(drain_and_count(&env, &["--drain", "--actor", "painter"]), 1);
+    let scribe = start_detached(&env, &["--agent", "scribe", "Write a line"]);
+    let painter = start_detached(&env, &["--agent", "painter", "Paint a wall"]);
+    assert_eq!(drain_and_count(&env, &["--drain", "--agent", "painter"]), 1);
     assert_eq!(env.repo.plan_state(&painter), "execute/complete");
     assert_eq!(env.repo.plan_state(&scribe), "strategize/queued");
     assert!(env.read_starts().is_empty());
-    assert_eq!(drain_and_count(&env, &["--drain", "--actor", "scribe"]), 1);
+    assert_eq!(drain_and_count(&env, &["--drain", "--agent", "scribe"]), 1);
     assert_eq!(env.repo.plan_state(&scribe), "execute/complete");
 }
 
@@ -92,7 +92,7 @@ fn a_worker_that_takes_one_plan_takes_one() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let plans: Vec<String> = ["Write one", "Write two", "Write three"]
         .into_iter()
-        .map(|goal| start_detached(&env, &["--actor", "scribe", goal]))
+        .map(|goal| start_detached(&env, &["--agent", "scribe", goal]))
         .collect();
     let standing = || -> Vec<String> {
         let states = plans.iter().map(|plan| env.repo.plan_state(plan));
@@ -129,7 +129,7 @@ fi
 echo whole >> src/a.txt
 ",
     );
-    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let plan = start_detached(&env, &["--agent", "scribe", "Write a line"]);
     let worker = start_worker(&env);
     let is_written = |name: &str| {
         std::fs::read_to_string(env.tool_path(name)).is_ok_and(|text| text.ends_with('\n'))
@@ -173,7 +173,7 @@ echo whole >> src/a.txt
 #[test]
 fn a_worker_stops_when_its_terminal_is_closed() {
     let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
-    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let plan = start_detached(&env, &["--agent", "scribe", "Write a line"]);
     let worker = start_worker(&env);
     wait_for("the agent works", || !env.read_starts().is_empty());
     send_signal(&worker, Signal::HUP);
@@ -187,7 +187,7 @@ fn a_worker_stops_when_its_terminal_is_closed() {
 #[test]
 fn a_worker_that_ignores_hangups_goes_on_without_its_terminal() {
     let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
-    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let plan = start_detached(&env, &["--agent", "scribe", "Write a line"]);
     let run = env.repo.program.run(["--format", "json", "work", "--once"]);
     let worker = run.with_launcher(&["nohup"]).start();
     wait_for("the agent works", || !env.read_starts().is_empty());
@@ -204,7 +204,7 @@ fn a_worker_that_ignores_hangups_goes_on_without_its_terminal() {
 #[test]
 fn a_plan_whose_process_was_killed_is_shown_with_the_command_that_goes_on() {
     let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
-    let words = ["run", "--actor", "scribe", "Write a line"];
+    let words = ["run", "--agent", "scribe", "Write a line"];
     let run = env
         .repo
         .program
@@ -291,8 +291,8 @@ fn a_question_that_nobody_answered_in_time_is_given_up_by_whoever_comes_later() 
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let file = env.tool_path("me.yaml");
     std::fs::write(&file, "name: me\nkind: human\ntimeout: 4s\n").unwrap();
-    env.run_expecting(0, &["actor", "add", file.to_str().unwrap()]);
-    let asked = env.run_expecting(6, &["run", "--actor", "me", "Do it yourself"]);
+    env.run_expecting(0, &["agent", "add", file.to_str().unwrap()]);
+    let asked = env.run_expecting(6, &["run", "--agent", "me", "Do it yourself"]);
     let plan = asked["plan_id"].as_str().unwrap();
     assert_ne!(asked["question"]["deadline"], Value::Null, "{asked}");
     // The time passes by itself; a worker finds out when it looks.
@@ -326,7 +326,7 @@ if [ \"$PLANWRIGHT_ATTEMPT\" = 1 ]; then
 fi
 ",
     );
-    let plan = start_detached(&env, &["--actor", "scribe", "Write a line"]);
+    let plan = start_detached(&env, &["--agent", "scribe", "Write a line"]);
     let worker = start_worker(&env);
     wait_for("the first attempt fails", || {
         let data = env.run_expecting(0, &["status", &plan]);

@@ -8,7 +8,7 @@ use super::detect::DetectedSetup;
 pub fn render_config(found: &DetectedSetup) -> String {
     let mut lines = vec!["# How Planwright works on this repository.".to_owned()];
     match found.agents.as_slice() {
-        [] => lines.push("# actor: NAME            # who works: planwright actor list".to_owned()),
+        [] => lines.push("# actor: NAME            # who works: planwright agent list".to_owned()),
         [only] => lines.push(line_with_comment(&format!("actor: {only}"), "who works")),
         several => {
             let names = several.join(", ");

@@ -119,9 +119,9 @@ fn warn_uncommitted_rules(app: &App, place: GitLocation) -> String {
 /// The one command to go on with.
 fn next_command(found: &detect::DetectedSetup) -> String {
     match found.agents.as_slice() {
-        [] => "planwright actor list".to_owned(),
+        [] => "planwright agent list".to_owned(),
         [_] => "planwright run \"GOAL\"".to_owned(),
-        [first, ..] => format!("planwright run --actor {first} \"GOAL\""),
+        [first, ..] => format!("planwright run --agent {first} \"GOAL\""),
     }
 }
 

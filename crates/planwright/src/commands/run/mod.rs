@@ -27,8 +27,8 @@ pub struct RunArgs {
     /// The goal, where it is a single word.
     #[arg(long, value_name = "TEXT", conflicts_with = "what")]
     goal: Option<String>,
-    /// Who works: an installed agent such as claude or codex, or an actor of your own.
-    #[arg(long, value_name = "NAME")]
+    /// The agent: an installed one such as claude or codex, or one you defined
+    #[arg(long = "agent", alias = "actor", value_name = "NAME")]
     actor: Option<QualifiedName>,
     /// Where the plan stops and asks: manual, supervised, review or auto.
     #[arg(long)]
@@ -98,7 +98,7 @@ impl RunArgs {
     /// What a plan was begun with stays as it is.
     fn refuse_new_plan_flags(&self) -> Result<(), CommandError> {
         let given = [
-            ("--actor", self.actor.is_some()),
+            ("--agent", self.actor.is_some()),
             ("--profile", self.profile.is_some()),
             ("--strategy", self.strategy),
             ("--with-changes", self.with_changes),

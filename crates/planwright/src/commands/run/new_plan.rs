@@ -162,12 +162,12 @@ fn choose_actor(
         return Err(CommandError::new(
             CommandExit::NotFound,
             format!(
-                "`{}`, which starts actor `{name}`, is not installed.",
+                "`{}`, which runs agent `{name}`, is not installed.",
                 line.command[0]
             ),
         )
         .with_hint("Install it, or put its directory on the PATH.")
-        .with_hint("planwright actor list"));
+        .with_hint("planwright agent list"));
     }
     Ok((name, definition))
 }
@@ -199,8 +199,8 @@ fn find_only_actor(app: &App, config: &RepositoryConfig) -> Result<QualifiedName
             CommandExit::NotFound,
             "No agent is installed here that Planwright knows.",
         )
-        .with_hint("Any command can be one: planwright help actors")
-        .with_hint("planwright actor list")),
+        .with_hint("Any command can be an agent: planwright help agents")
+        .with_hint("planwright agent list")),
         several => ask_for_actor(app, several),
     }
 }
@@ -210,7 +210,7 @@ fn ask_for_actor(app: &App, names: &[QualifiedName]) -> Result<QualifiedName, Co
     let listed = listed.join(", ");
     let several = || {
         CommandError::usage(format!("Several agents could work on this: {listed}."))
-            .with_hint(format!("planwright run --actor {} \"GOAL\"", names[0]))
+            .with_hint(format!("planwright run --agent {} \"GOAL\"", names[0]))
             .with_hint(format!("planwright config set actor {}", names[0]))
     };
     if !ui::can_ask_person(app.format) {

@@ -70,7 +70,7 @@ fn a_process_adds_a_rule(world: &mut World) {
     let said = world
         .program
         .run([
-            "invariant",
+            "rule",
             "add",
             "never",
             "--expr",

@@ -1,4 +1,4 @@
-//! `planwright invariant`.
+//! `planwright rule`: the rules that gate phase changes. `planwright invariant` is its old name.
 
 use clap::Subcommand;
 use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleName, RuleScope};
@@ -11,9 +11,9 @@ use crate::error::CommandError;
 use crate::wire::RuleView;
 use crate::{home, rule_warnings, ui};
 
-/// Invariants: rules that gate every phase change.
+/// Rules that gate every phase change
 #[derive(Debug, Subcommand)]
-pub enum InvariantCommand {
+pub enum RuleCommand {
     /// Add a rule.
     Add(Box<AddRuleArgs>),
     /// List rules.
@@ -128,7 +128,7 @@ impl RuleScopeArgs {
     }
 }
 
-impl InvariantCommand {
+impl RuleCommand {
     /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {

@@ -1,4 +1,4 @@
-//! `planwright actor`.
+//! `planwright agent`: who can work on plans. `planwright actor` is its old name.
 
 use std::path::{Path, PathBuf};
 
@@ -15,29 +15,27 @@ use crate::exit::CommandExit;
 use crate::repository_config::{self, RepositoryConfig};
 use crate::{actor_set, current_repository, home, settings, ui, yaml};
 
-/// Actors: who can work on plans.
+/// Agents: who can work on plans
 #[derive(Debug, Subcommand)]
-pub enum ActorCommand {
-    /// Keep the definition of an actor. The same name again replaces it; plans keep what they began with.
+pub enum AgentCommand {
+    /// Add an agent, or replace the one of that name. Existing plans keep the definition they started with
     Add {
-        /// The definition, as YAML.
+        /// The definition, in YAML
         file: PathBuf,
     },
-    /// List your own actors, those of the repository one is in and the well-known agents.
+    /// List your agents, this repository's agents and the built-in presets
     List,
-    /// Show a definition, to be copied and changed.
+    /// Print an agent's definition, to copy and change
     Show {
-        /// Its name.
         name: QualifiedName,
     },
-    /// Remove an actor of your own; plans that were begun with it go on.
+    /// Remove one of your agents. Existing plans keep their definition
     Remove {
-        /// Its name.
         name: QualifiedName,
     },
 }
 
-impl ActorCommand {
+impl AgentCommand {
     /// Carries it out.
     pub fn run(&self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
@@ -65,17 +63,16 @@ fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, Command
     std::fs::rename(&new, &path).map_err(failed)?;
     let word = if replaced { "Replaced" } else { "Added" };
     let text = format!(
-        "{word} actor {}\n",
+        "{word} agent {}\n",
         ui::style_text(ui::BOLD, &definition.name)
     );
     let data = json!({ "actor": definition, "replaced": replaced });
     Ok(CommandAnswer::new(data, text).with_hint(format!(
-        "planwright run --actor {} \"GOAL\"",
+        "planwright run --agent {} \"GOAL\"",
         definition.name
     )))
 }
 
-/// Who defined an actor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DefinitionSource {
     You,
@@ -200,7 +197,7 @@ fn remove_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, Comman
     let path = actor_set::definition_path(app, name);
     match std::fs::remove_file(&path) {
         Ok(()) => {
-            let text = format!("Removed actor {}\n", ui::style_text(ui::BOLD, name));
+            let text = format!("Removed agent {}\n", ui::style_text(ui::BOLD, name));
             Ok(CommandAnswer::new(json!({ "removed": name }), text))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

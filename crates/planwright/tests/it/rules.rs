@@ -11,7 +11,7 @@ use testkit::{TestProgram, TestRunOutput};
 use crate::readme_tour::{find_block_after, make_script};
 use crate::shop_repository::ShopRepository;
 
-const RULES_PAGE: &str = include_str!("../../../../docs/invariants.md");
+const RULES_PAGE: &str = include_str!("../../../../docs/rules.md");
 
 /// What is tried under one example.
 struct ExampleRow {
@@ -438,7 +438,7 @@ fn the_file_of_the_page_is_in_force_as_it_is_shown() {
     let plan = plan["plan_id"].as_str().unwrap();
     let rules = ruled
         .repo
-        .run_ok(&["invariant", "list", "--effective", plan]);
+        .run_ok(&["rule", "list", "--effective", plan]);
     let rules = rules["rules"].as_array().unwrap();
     let named: Vec<&Value> = rules.iter().map(|rule| &rule["name"]).collect();
     assert_eq!(named, ["no-migrations", "small", "tests"]);
@@ -467,7 +467,7 @@ fn run_typed_lines(before: &str, lines: &str) {
     let script = format!(
         "git init -q -b main shop && cd shop && git config user.name Ada \
          && git config user.email ada@example.org && git commit -q --allow-empty -m start\n\
-         planwright actor add ../scribe.yaml\n\
+         planwright agent add ../scribe.yaml\n\
          planwright project create shop --git .\n{before}\n{}",
         make_script(lines)
     );
@@ -499,7 +499,7 @@ fn the_lines_about_kinds_work_as_written() {
 
 #[test]
 fn the_lines_about_asking_work_as_written() {
-    let before = "planwright invariant add wording --ask 'Is it well said?' --at apply\n\
-                  planwright run --actor scribe 'Write a line' && exit 1 || [ $? -eq 6 ]";
+    let before = "planwright rule add wording --ask 'Is it well said?' --at apply\n\
+                  planwright run --agent scribe 'Write a line' && exit 1 || [ $? -eq 6 ]";
     run_typed_lines(before, find_block_after(RULES_PAGE, "<!-- asking"));
 }
